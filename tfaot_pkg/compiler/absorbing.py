@@ -128,6 +128,7 @@ def _below_moves(look: Look, operation: Operation) -> Operation | None:
     if not moves or _plain_layer(look, base.id) is None or operation.type != moves[0].type:
         return None
     operands = tuple(base.id if operand == values[0] else operand for operand in operation.operands)
+    # Recursion of one level: behind no move there is nothing more to pass.
     layer = absorbed(look, replace(operation, id=look.fresh(), type=base.type, operands=operands))
     if layer is None:
         return None
@@ -172,6 +173,7 @@ def _scaled(look: Look, operation: Operation) -> Operation | None:
         if layer is None or factor is None:
             continue
         with np.errstate(divide="ignore"):
+            # In float64: the quotient is rounded with the product, once.
             scale = factor if operation.opcode == "multiply" else 1.0 / factor
         weights = look.constant(layer.operands[1])
         if weights is None or not np.all(np.isfinite(scale)):

@@ -31,6 +31,7 @@ def _relu(look: Look, operation: Operation) -> _Found | None:
     for value, other in _both(operation):
         if look.scalar(other) == 0.0:
             return value, "relu", 1
+        # max(x, a x) is a leaky ReLU only for slopes below 1: above it is another function.
         if (slope := _scale(look, other, value)) is not None and 0.0 < slope < 1.0:
             return value, f"leakyRelu({_number(slope)})", 2
     return None
@@ -84,6 +85,7 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
 def _gelu(look: Look, operation: Operation) -> _Found | None:
     """GELU: x / 2 * (1 + erf(x / sqrt(2))), in any order of the factors."""
     numbers, rest = _factors(look, operation.id)
+    # The half may be a factor of x, of the sum, or of both as two roots.
     if len(rest) != 2 or not isclose(prod(numbers), 0.5):
         return None
     for value, other in (rest, rest[::-1]):
@@ -93,6 +95,7 @@ def _gelu(look: Look, operation: Operation) -> _Found | None:
             if erf is None or look.scalar(one) != 1.0:
                 continue
             scale = _scale(look, erf.operands[0], value)
+            # Frameworks write 0.70710678, 1/sqrt(2) or a division by 1.4142135.
             if scale is not None and isclose(scale, sqrt(0.5), rel_tol=1e-6):
                 return value, "gelu_erf", 2
     return None

@@ -42,6 +42,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
         return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
     rows_of = _laid(emitter, first, of_left)
+    # The kernel reads rows of the first operand in one piece; else they are copied in that order.
     if rows_of is None or _step(k, rows_of.strides[2]) != ONE:
         rows_of = _ordered(emitter, first, of_left)
     columns_of = _laid(emitter, second, of_right)
@@ -69,6 +70,7 @@ def _write(
     inner, width = _elements(k), _elements(n)
     # Of a width that is known at run time only: a bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
+    # The second operand is computed, not a weight: it is packed in each call, once for all rows.
     packed = emitter.buffer("f32", padded * inner)
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)

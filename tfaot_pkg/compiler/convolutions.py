@@ -81,6 +81,7 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
     if not all(isinstance(number, int) for side in sides for number in (*side[:3], *side[4:])):
         return None
     rows, columns = sides
+    # The kernel has no negative padding.
     if rows[2] < 0 or columns[2] < 0 or not before.sizes[3].is_constant:
         return None
     height, width, channels = map(plain, before.sizes[1:])
@@ -113,6 +114,7 @@ def _phases(sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
     for size, stride, low, _, dilation, base in sides:
         if not all(isinstance(number, int) for number in (size, low)) or stride != 1 or dilation != 1:
             return None
+        # An element of the filter meets the image only where the spread image has no zero: every `base`-th.
         firsts = [(low - number) % base for number in range(base)]
         phases = [
             _Phase(first, -(-(size - first) // base), (low - number - first) // base)

@@ -120,6 +120,7 @@ class Emitter(Writer):
         multiplies = any(
             each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything()
         )
+        # After all statements are written: only now it is known which buffers live at once.
         block = block or self.chosen_block(multiplies_in_loops=multiplies)
         scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
@@ -269,6 +270,7 @@ class Emitter(Writer):
 
     def stored(self, value: int) -> str:
         """The address of a value, which is computed now if it is not in memory yet."""
+        # Others must see it in memory, so the loop that computes what waits is written first.
         if value in self._waiting:
             self.flush()
         if value in self.pointers:
@@ -281,6 +283,7 @@ class Emitter(Writer):
         # Arrays are row-major, so that a reshape is the same memory.
         if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
             return self.stored(operation.operands[0])
+        # Computing a value may name a scalar on the way (a conditional, an element of a loop's state).
         was_variable = value in self.scalars
         with self.doing(operation):
             pointer = self._computed_into_memory(operation)
@@ -311,6 +314,7 @@ class Emitter(Writer):
         if len(body.accesses) != 1 or body.lines or body.counted:
             return None
         (access,) = body.accesses
+        # Axes of size 1 may have any stride: their index is always 0.
         triples = zip(shape.sizes, shape.strides, access.index.factors, strict=True)
         if any(factor != stride for size, stride, factor in triples if size != ONE):
             return None
@@ -457,6 +461,7 @@ class Emitter(Writer):
         if length == size:
             return "0"
         most = f"static_cast<std::ptrdiff_t>({cpp(length)}) - static_cast<std::ptrdiff_t>({cpp(size)})"
+        # An unsigned start cannot be negative, and a cast of a large one would make it so.
         if self.known[value].shape.dtype[0] == "u":
             return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
         return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar(value)}, 0), {most})"
@@ -470,6 +475,7 @@ class Emitter(Writer):
         inner = split(operand.shape.sizes, operation.shape.sizes, index, len(body.extents))
         if inner is not None:
             return self.value(operand.id, inner, body)
+        # Rows of the reshape are no affine part of the operand: it goes to memory, where both are the same.
         self.stored(operand.id)
         return self._reshaped(operation, operand, index, body)
 

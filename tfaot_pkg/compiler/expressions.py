@@ -17,6 +17,9 @@ C_TYPES = {
     "f64": "double",
 }  # fmt: skip
 
+COMBINED = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
+"""The kernel library's functions of two values for reductions, by the opcode that combines these."""
+
 VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}

@@ -13,6 +13,7 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import BATCH, Monomial, Size, Unsupported
 
+# Sizes such as n * n of attention are of the second degree.
 _DEGREE = 2
 """Of the polynomials, in the symbols beside the batch; they are linear in the batch."""
 

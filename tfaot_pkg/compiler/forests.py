@@ -73,6 +73,7 @@ def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> F
         found = known[found.operands[0]]
     if found.opcode != "constant" or found.shape.dtype != "u8":
         raise ValueError("a forest is no constant")
+    # Checked anew: bytes in a graph may come from a file that this tool did not write.
     forest = unpacked(found.attributes["literal"].constant)
     if result.rank != 2 or result.sizes[1].constant != forest.outputs or NUMPY_TYPES[result.dtype] != forest.total:
         raise ValueError(f"a forest does not give {result}")
@@ -84,6 +85,7 @@ def pack(forest: Forest) -> Packed:
     nodes = _Nodes(forest)
     columns = _Columns(forest, nodes)
     deepest = depth(forest)
+    # A complete tree has no addresses: the place of a child follows from that of its parent.
     leaves = len(forest.roots) << max(deepest, 1)
     is_complete = deepest <= _DEEPEST_COMPLETE and leaves <= _MOST_PADDED * (len(forest.feature) + len(forest.roots))
     arrays: dict[str, Array] = dict(columns.arrays)
@@ -117,6 +119,7 @@ class _Nodes:
         self.is_equal = np.isin(comparison, (EQUAL, NOT_EQUAL))
         at = np.isin(comparison, (LESS, GREATER_EQUAL))
         dtype = np.dtype(forest.dtype)
+        # In the type of the inputs: a threshold between two floats is the next float, and comparisons stay the same.
         self.boundary = np.where(at, at_least(forest.threshold, dtype), above(forest.threshold, dtype)).astype(dtype)
 
 
@@ -200,6 +203,7 @@ class _Columns:
         is_beyond = np.isnan(nodes.boundary[places])
         near = _near_zero(forest.dtype) if (forest.missing[places] == ZERO).any() else np.zeros(0, forest.dtype)
         finite = all_boundaries[~np.isnan(all_boundaries)]
+        # A feature with more thresholds than bytes can count has several scales, each with a column of ranks.
         for start in range(0, max(len(finite), 1), _MOST_BOUNDARIES):
             boundaries = np.unique(np.concatenate([finite[start : start + _MOST_BOUNDARIES], near]))
             chosen = (number >= start) & (number < start + _MOST_BOUNDARIES) | (is_beyond & (start == 0))
@@ -209,6 +213,7 @@ class _Columns:
         forest, nodes = self._forest, self._nodes
         scale = self._scale(feature, boundaries)
         rank = np.searchsorted(boundaries, nodes.boundary[places])
+        # Above infinity: no rank reaches 254, so that all rows but NaN go left.
         rank = np.where(np.isnan(nodes.boundary[places]), 254, rank)
         missing, default = forest.missing[places], nodes.default[places]
         for kind in (NAN, ZERO, NONE):
@@ -248,6 +253,7 @@ class _Columns:
             scale = self._known[name] if name in self._known else self._set(feature, rule, words)
             table = np.where(np.arange(256) == 0, 0, 255)
             has_zero = bool(words[0] & 1)
+            # 255 is NaN: in the set if missing goes left, or else if 0 is, for which it is then taken.
             table[255] = 0 if (is_left if kind == NAN else has_zero) else 255
         self._known[name] = scale
         self._column[place] = self._derive(scale, _stored(table))
@@ -299,6 +305,7 @@ def _complete(forest: Forest, nodes: _Nodes, columns: _Columns, deepest: int) ->
         is_node, place = level >= 0, np.maximum(level, 0)
         slots = made[:, (1 << height) - 1 : (2 << height) - 1]
         slots["column"] = np.where(is_node, _at(columns.column, place), 0)
+        # No rank is above this key, so rows go left below a leaf, and both ways end in the leaf anyway.
         slots["key"] = np.where(is_node, _at(columns.key, place), _NEVER)
         left = np.where(is_node, _at(nodes.left, place), level)
         right = np.where(is_node, _at(nodes.right, place), level)
@@ -378,6 +385,7 @@ def _any(forest: Forest, nodes: _Nodes, columns: _Columns) -> dict[str, Array]:
 
 def _branches(walk: _Walk, columns: _Columns, start: Array) -> dict[str, Array]:
     """What single rows walk along: a tree's nodes and leaves by level. A leaf leads to itself."""
+    # A row walks one tree at a time: its nodes should share lines of the cache.
     order = np.argsort(walk.owner, kind="stable")
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -68,6 +69,7 @@ class _Import:
         self._depth = 0
 
     def region(self, number: int, *, is_entry: bool = False) -> Region:
+        # Regions are read by recursion, in this pass and all that follow.
         self._depth += 1
         if self._depth > _DEEPEST:
             raise Unsupported(f"loops, branches and functions more than {_DEEPEST} deep")
@@ -80,18 +82,7 @@ class _Import:
         operations: list[Operation] = []
         values: dict[int, tuple[int, ...]] = {}  # by the ids of the listing: several for a tuple
         numbers = count()  # of parameters, flat
-
-        def add(
-            instruction: hlo.Instruction, opcode: str, type_: Type, operands: Sequence[int] = (), **more: Any
-        ) -> int:
-            made = next(self._new_ids)
-            if made >= _MOST_OPERATIONS:
-                raise Unsupported(f"more than {_MOST_OPERATIONS} operations")
-            operations.append(
-                Operation(id=made, opcode=opcode, type=type_, operands=tuple(operands), node=instruction.node, **more)
-            )
-            return made
-
+        add = partial(self._add, operations)
         for instruction in _parameters_first(computation):
             shapes, given = self._shapes(instruction), [values[operand] for operand in instruction.operands]
             made: tuple[int, ...]
@@ -112,24 +103,48 @@ class _Import:
                 case "get-tuple-element":
                     start = sum(_count(part) for part in self._parts(computation, instruction))
                     made = given[0][start : start + len(shapes)]
-                case "constant" if not all(size.is_constant for size in shapes[0].sizes):
-                    made = (self._growing(instruction, shapes[0], add),)
                 case "constant":
                     made = (self._constant(instruction, shapes[0], add),)
                 case _:
-                    flat = isinstance(instruction.shape.parts, tuple)
-                    whole = add(
-                        instruction, instruction.opcode, shapes if flat else shapes[0],
-                        [value for values_ in given for value in values_],
-                        attributes=self._attributes(instruction),
-                        regions=tuple(self.region(called) for called in instruction.called),
-                    )  # fmt: skip
-                    made = (whole,) if not flat else tuple(
-                        add(instruction, "get-tuple-element", shape, [whole], attributes={"index": index})
-                        for index, shape in enumerate(shapes)
-                    )  # fmt: skip
+                    made = self._operation(instruction, shapes, [value for values_ in given for value in values_], add)
             values[instruction.id] = made
         return Region(operations=tuple(operations), results=values[computation.root])
+
+    def _add(
+        self,
+        operations: list[Operation],
+        instruction: hlo.Instruction,
+        opcode: str,
+        type_: Type,
+        operands: Sequence[int] = (),
+        **more: Any,
+    ) -> int:
+        """The value of a new operation at the end of `operations`."""
+        made = next(self._new_ids)
+        if made >= _MOST_OPERATIONS:
+            raise Unsupported(f"more than {_MOST_OPERATIONS} operations")
+        operations.append(
+            Operation(id=made, opcode=opcode, type=type_, operands=tuple(operands), node=instruction.node, **more)
+        )
+        return made
+
+    def _operation(
+        self, instruction: hlo.Instruction, shapes: tuple[Shape, ...], operands: Sequence[int], add: Callable[..., int]
+    ) -> tuple[int, ...]:
+        """The arrays that an instruction without a form of its own gives."""
+        gives_tuple = isinstance(instruction.shape.parts, tuple)
+        whole = add(
+            instruction, instruction.opcode, shapes if gives_tuple else shapes[0], operands,
+            attributes=self._attributes(instruction),
+            regions=tuple(self.region(called) for called in instruction.called),
+        )  # fmt: skip
+        if not gives_tuple:
+            return (whole,)
+        # Programs have no tuples: users of an element take it by its number among all arrays.
+        return tuple(
+            add(instruction, "get-tuple-element", shape, [whole], attributes={"index": index})
+            for index, shape in enumerate(shapes)
+        )
 
     def _parts(self, computation: hlo.Computation, element: hlo.Instruction) -> Sequence[hlo.Shape]:
         """What stands before an element in its tuple."""
@@ -178,6 +193,7 @@ class _Import:
         """A constant that has more elements at larger sizes."""
         arrays = self._arrays(instruction)
         largest = max(arrays, key=lambda array: array.size)
+        # The largest sample may hold all others as its beginning; then none of them says anything new.
         changes = any(not np.array_equal(largest[tuple(map(slice, array.shape))], array) for array in arrays)
         growing = [axis for axis, size in enumerate(shape.sizes) if not size.is_constant]
         if len(growing) == 1:
@@ -227,7 +243,9 @@ class _Import:
         return add(instruction, "add", shape, [climbed, spread(start)])
 
     def _constant(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
-        """A constant of one shape; TensorFlow makes a product with 1 / n of a division by a size n."""
+        """A constant; TensorFlow makes a product with 1 / n of a division by a size n."""
+        if not all(size.is_constant for size in shape.sizes):
+            return self._growing(instruction, shape, add)
         arrays = self._arrays(instruction)
         try:
             return _written(instruction, shape, self._literal(arrays), add)
@@ -243,6 +261,7 @@ class _Import:
         # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
         if all(array.tobytes() == first.tobytes() for array in arrays):
             return Literal(first)
+        # A truth value has no polynomial.
         if first.dtype.kind not in "iuf":
             raise Unsupported("a constant of truth values that depends on a size")
         (_, constant), *growing = self._fit.array(arrays)
@@ -293,6 +312,7 @@ def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
     if arrays[0].dtype.kind != "f":
         return None
     with np.errstate(all="ignore"):
+        # 1 / n rounds differently for each n: as a polynomial in n it would be off by a bit, as a division it is not.
         found = [np.rint(1 / array) for array in arrays]
         return (
             found if all(np.array_equal(1 / each, array) for each, array in zip(found, arrays, strict=True)) else None

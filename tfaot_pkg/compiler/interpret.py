@@ -11,7 +11,17 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import arithmetic
-from tfaot_pkg.compiler.program import NO_SYMBOLS, NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
+from tfaot_pkg.compiler.program import (
+    NO_SYMBOLS,
+    NUMPY_TYPES,
+    Literal,
+    Operation,
+    Program,
+    Region,
+    Size,
+    Unsupported,
+    reducer,
+)
 from tfaot_pkg.worker_program.messages.forest import margins
 
 Value = Array | tuple[Array, ...]
@@ -119,6 +129,7 @@ def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array
 
 def _dot(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
     (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    # NumPy's einsum takes numbers as labels of axes: more than letters would give.
     names = iter(range(100))
     batch = [next(names) for _ in left_batch]
     contracted = [next(names) for _ in left]
@@ -139,7 +150,7 @@ def _reduce(run: _Run, operation: Operation, *operands: Array) -> Value:
     half = len(operands) // 2
     arrays, starts = operands[:half], operands[half:]
     axes = operation.attributes["dimensions"]
-    ufunc = _ufunc(operation.regions[0]) if half == 1 else None
+    ufunc = _UFUNCS.get(reducer(operation) or "") if half == 1 else None
     if ufunc is not None:
         return np.asarray(ufunc.reduce(arrays[0], axis=tuple(axes), initial=starts[0][()]))
     moved = [np.moveaxis(array, axes, range(len(axes))) for array in arrays]
@@ -159,14 +170,6 @@ _UFUNCS: Mapping[str, np.ufunc] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
-
-
-def _ufunc(region: Region) -> np.ufunc | None:
-    """What reduces with one of NumPy's functions, if the region only calls one with its parameters."""
-    root = region.by_id().get(region.results[0])
-    parameters = {operation.id for operation in region.parameters}
-    plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
-    return _UFUNCS.get(root.opcode) if plain and root is not None else None
 
 
 def _while(run: _Run, operation: Operation, *state: Array) -> tuple[Array, ...]:
@@ -251,7 +254,7 @@ def _reduce_window(run: _Run, operation: Operation, *operands: Array) -> Value:
     inside = _windows(np.ones(arrays[0].shape, np.bool_), window, np.False_)
     seen = [_windows(array, window, start) for array, start in zip(arrays, starts, strict=True)]
     rank = arrays[0].ndim
-    ufunc = _ufunc(operation.regions[0]) if half == 1 else None
+    ufunc = _UFUNCS.get(reducer(operation) or "") if half == 1 else None
     if ufunc is not None:
         axes = tuple(range(rank, 2 * rank))
         return np.asarray(ufunc.reduce(seen[0], axis=axes, initial=starts[0][()], where=inside))
@@ -273,6 +276,7 @@ def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
     for place in np.ndindex(*moved[0].shape[:-1]):
         rows = [array[place] for array in moved]
 
+        # Both ways, because HLO has a "less than": equal elements are less in neither, and stay in their order.
         def before(i: int, j: int, rows: Sequence[Array] = rows) -> int:
             first, second = (
                 run.call(operation.regions[0], [np.asarray(row[k]) for row in rows for k in pair])[0]

@@ -45,6 +45,7 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
     orders = {each.attributes["dimensions"] for each in turned}
     if len(orders) != 1 or not any(each.operands[0] in images for each in turned):
         return None
+    # Another operand would get a transpose in return for the one that goes: nothing would be gained.
     if any(each.opcode not in ("transpose", "broadcast", "constant") and each.shape.rank for each in arrays):
         return None
     (order,) = orders

@@ -14,6 +14,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     """Slices of an array, one for each vector of indices."""
     attributes, (array, indices) = operation.attributes, (emitter.known[operand] for operand in operation.operands)
     at, shape = emitter.stored(indices.id), operation.shape
+    # Before the loops begin: else it would be computed within them.
     source_is_stored = emitter.stored(array.id)
     target = emitter.buffer(shape.dtype, shape.elements)
     outer = [axis for axis in range(shape.rank) if axis not in attributes["offset"]]
@@ -63,6 +64,7 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
     """dynamic-update-slice: in place if it is the state of a loop that nothing else reads."""
     array, update, *starts = operation.operands
     shape, part = operation.shape, emitter.known[update].shape
+    # Else each step of a loop that fills an array would copy all of it.
     in_place = array in emitter.carried and array in emitter.pointers and emitter.uses[array] == 1
     if in_place:
         target = emitter.pointers[array]

@@ -304,6 +304,15 @@ def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Opera
     return tuple(kept[::-1])
 
 
+def reducer(operation: Operation) -> str | None:
+    """The opcode that a reduction combines two values with, if it is only that."""
+    region = operation.regions[0]
+    root = region.by_id().get(region.results[0])
+    parameters = {parameter.id for parameter in region.parameters}
+    plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
+    return root.opcode if plain and root is not None else None
+
+
 def verify(program: Program) -> None:
     """Raise ValueError if a value is used where it is not known, made twice, or has no array's type."""
     made: set[int] = set()

@@ -24,7 +24,7 @@ from tfaot_pkg.compiler.convolutions import conv2d, cut, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.nans import with_one_nan
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Symbol, used
+from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Symbol, reducer, used
 
 
 def recognize(program: Program) -> Program:
@@ -107,6 +107,7 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     if operation.shape.rank != 4 or operation.shape.dtype != "f32":
         return None
     sides = operation.attributes["window"]
+    # Windows over the batch or over channels are none of images.
     plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
     if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
         return None
@@ -173,6 +174,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
     if (
         root.opcode != "compare"
         or root.operands != tuple(parameters[:2])
+        # Without a total order NaN has no place, and the kernel's order would be another one.
         or root.attributes.get("order") != "TOTALORDER"
     ):
         return None
@@ -204,12 +206,3 @@ def _reduced(look: Look, value: int, by: str) -> int | None:
         return None
     start = {"add": 0.0, "maximum": -np.inf}[by]
     return reduce.operands[0] if look.scalar(reduce.operands[1]) == start else None
-
-
-def reducer(operation: Operation) -> str | None:
-    """The opcode that a reduction combines two values with, if it is only that."""
-    region = operation.regions[0]
-    root = region.by_id().get(region.results[0])
-    parameters = {parameter.id for parameter in region.parameters}
-    plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
-    return root.opcode if plain and root is not None else None

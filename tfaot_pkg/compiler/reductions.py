@@ -6,16 +6,13 @@ from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.emitter import Emitter, State
-from tfaot_pkg.compiler.expressions import C_TYPES, number_text
+from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, number_text
 from tfaot_pkg.compiler.loops import Access, Body, moved_access
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation
-from tfaot_pkg.compiler.recognize import reducer
-
-_REDUCERS = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, reducer
 
 
 def reduce(emitter: Emitter, operation: Operation) -> str:
-    combine, operand = _REDUCERS.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
+    combine, operand = COMBINED.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
     if combine is None or operation.shape.dtype != "f32":
         return _reduce_alone(emitter, operation)[0].name
     dimensions = operation.attributes["dimensions"]
@@ -33,6 +30,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         value = emitter.value(operand.id, places, body)
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
+    # Both orders of additions are fixed by the kernel library, whatever the width of vectors (decision 039).
     if is_by_rows:
         _reduce_rows(emitter, combine, start, body, value, (target, out, len(kept)))
     else:

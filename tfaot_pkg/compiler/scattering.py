@@ -46,6 +46,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
                 f"*({address(source, *((f'u{axis}', stride) for axis, stride in enumerate(update.strides)))})"
                 for source, update in zip(sources, updates, strict=True)
             ]
+            # HLO leaves the order of updates open; XLA's code for CPUs goes through them in this one.
             results = called(emitter, operation.regions[0], [*(f"*to{i}" for i in range(len(made))), *news])
             for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
                 emitter.line(f"const {C_TYPES[each.dtype]} new{number} = {result};")

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.compiler import interpret, recognize
+from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
 from tfaot_pkg.compiler.normalization import batch_norm_inference
-from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, used
+from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, reducer, used
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
@@ -31,6 +31,7 @@ def simplify(program: Program) -> Program:
     """Raises nothing: what it does not know stays."""
     while True:
         made = _Rewrite().program(program)
+        # The last pass found nothing to do.
         if _size(made) == _size(program):
             return made
         program = made
@@ -59,6 +60,7 @@ class _Rewrite:
         self._same = dict(outer_same)  # what a region makes is not known outside
         self._open.append([])
         self._fill(region, new)
+        # What is unused goes at once, before the region around it counts uses.
         operations, results = self._open.pop(), tuple(new[result] for result in region.results)
         self._same = outer_same
         return Region(operations=used(operations, results), results=results)
@@ -107,10 +109,12 @@ class _Rewrite:
         parameters = [parameter.id for parameter in body.parameters]
         number = {value: index for index, value in enumerate(parameters)}
         origin = {value: value for value in parameters}  # through what only renames
+        types = {each.id: each.type for each in body.operations}
         for each in body.operations:
             if each.opcode in ("reshape", "copy") and each.operands[0] in origin:
-                if each.type == next(o.type for o in body.operations if o.id == each.operands[0]):
+                if each.type == types[each.operands[0]]:
                     origin[each.id] = origin[each.operands[0]]
+        # State that the body only hands on is a value from outside of the loop: it may then be a constant.
         unchanged = {index for index, result in enumerate(body.results) if number.get(origin.get(result, -1)) == index}
         kept = [index for index in range(len(operands)) if index not in unchanged]
         shapes = tuple(operation.shapes[index] for index in kept)
@@ -154,6 +158,7 @@ class _Rewrite:
         operation = self._folded(simpler)
         if (moved := sunk(operation, self.made, self._images, self.add)) is not None:
             return moved
+        # After folding and moving: two operations may only then be the same.
         key = _key(operation)
         if key is not None and key in self._same:
             return self._same[key]
@@ -199,12 +204,12 @@ class _Rewrite:
 
 def _steps(operation: Operation) -> int:
     """How often the elements of its operands are read, if that may be more often than once each."""
-    if operation.opcode == "reduce" and recognize.reducer(operation) is None:
+    if operation.opcode == "reduce" and reducer(operation) is None:
         return _MOST_STEPS + 1
     window = operation.attributes.get("window", ())
     if not window:
         return 0
-    if operation.opcode == "reduce-window" and recognize.reducer(operation) is None:
+    if operation.opcode == "reduce-window" and reducer(operation) is None:
         return _MOST_STEPS + 1
     sizes = [side[0] for side in window]
     if not all(isinstance(size, int) for size in sizes):
@@ -301,6 +306,7 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
         return operand.id  # it could not be reversed: strides are positive
     if operand.opcode == "slice":
         pairs = zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
+        # Sizes with symbols would need divisions with rest to combine steps.
         if all(isinstance(part, int) for pair in pairs for each in pair for part in each):
             slices = tuple(
                 (inner[0] + outer[0] * inner[2], inner[0] + outer[1] * inner[2], outer[2] * inner[2])
@@ -332,6 +338,7 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     if operation.opcode != "constant" or operation.attributes["literal"].growing:
         return False
     values = operation.attributes["literal"].constant
+    # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0.
     return bool(np.all(values == wanted) and np.all(np.signbit(values) == np.signbit(wanted)))
 
 

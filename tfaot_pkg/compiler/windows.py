@@ -8,13 +8,11 @@ from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, Unsupported
-from tfaot_pkg.compiler.recognize import reducer
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, Unsupported, reducer
 
 _WHOLE = (1, 1, 0, 0, 1, 1)
-_COMBINED = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
 
 
 def convolution(emitter: Emitter, operation: Operation) -> str:
@@ -39,6 +37,7 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
     each = "each" if dtype == "f32" else "eachAlone"
     fill = "filled(x)" if dtype == "f32" else "x"
+    # The filters lie side by side in most models, so the innermost loop reads and writes neighbours.
     with counting(emitter, [("b", batch), *places]):
         with counting(emitter, [("f", operation.shape.sizes[attributes["output"][1]])]):
             emitter.line(f"*({to} + f * {cpp(out[1])}) = 0;")
@@ -112,13 +111,13 @@ def reduce_windows(emitter: Emitter, operation: Operation) -> None:
 
 def _by_vectors(operation: Operation) -> bool:
     """Whether windows lie side by side along the last axis, and one of the kernel library's functions combines them."""
-    if len(operation.operands) != 2 or operation.shape.dtype != "f32" or reducer(operation) not in _COMBINED:
+    if len(operation.operands) != 2 or operation.shape.dtype != "f32" or reducer(operation) not in COMBINED:
         return False
     return bool(operation.attributes["window"]) and tuple(operation.attributes["window"][-1]) == _WHOLE
 
 
 def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
-    combine, shape = _COMBINED[reducer(operation) or ""], operation.shape
+    combine, shape = COMBINED[reducer(operation) or ""], operation.shape
     array = emitter.known[operation.operands[0]].shape
     source, start = emitter.stored(operation.operands[0]), emitter.scalar(operation.operands[1])
     (target,), outer = targets(emitter, operation), list(range(shape.rank - 1))
@@ -145,6 +144,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
     starts = [emitter.scalar(operand) for operand in operation.operands[half:]]
     made, window, shape = targets(emitter, operation), operation.attributes["window"], operation.shapes[0]
     names, types = [f"r{next(emitter.new)}" for _ in arrays], [C_TYPES[each.dtype] for each in arrays]
+    # A running sum as windows would be quadratic: TensorFlow lowers cumsum to a window as long as the axis.
     running = _running_axis(window, arrays[0].sizes, shape.sizes)
     places = [(f"o{axis}", size) for axis, size in enumerate(shape.sizes)]
 

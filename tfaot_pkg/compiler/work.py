@@ -155,6 +155,7 @@ def _turns_until(test: Operation, loop: Operation, known: _Known) -> int | None:
         return None
     place = states.index(counter)
     start, end = _integer(loop.operands[place], known), _at_start(limit, loop, known)
+    # A loop that is not counted is named as open, never guessed.
     step = _step(body.results[place], body.parameters[place].id, known)
     if start is None or end is None or step is None:
         return None

@@ -52,6 +52,7 @@ class Constants:
         self.end = 0
 
     def offset(self, values: Array) -> int:
+        # By digest: a program may have gigabytes of weights, which should not be kept twice to be compared.
         same = (values.dtype.str, sha256(values.data).digest())
         if same not in self._known:
             self._known[same] = -(-self.end // ALIGNMENT) * ALIGNMENT
@@ -134,6 +135,7 @@ class Writer:
         changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
         changing.update(name for name, _ in counted)
         for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
+            # A statement is the same in all turns if no name in it changes; names are x, y and a number.
             if changing.isdisjoint(re.findall(r"\b[xy]\d+\b", made_of)):
                 self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
             else:

@@ -147,6 +147,7 @@ class _Analysis:
                 kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
             joined = flat(without_terms(_widened(state, join(state, after, instruction))))
             found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))
+            # The first turn only finds what the body hands on; a fixed point needs a second look.
             if turn > 0 and same(state, found):
                 break
             state = found

@@ -50,6 +50,7 @@ def gather(step: Step) -> Value:
     index_axis = _batch_axis(indices.axis, vector, numbers("offset"), len(instruction.shape.sizes))
     if indices.axis is not None and index_axis is None:
         return mixed(instruction)
+    # A table that is the same for all rows: results have their rows where the indices have them.
     if operand.axis is None:
         result = together([operand, replace(settled(indices, instruction), axis=index_axis)], instruction)
         return _gathered_integers(result, operand)

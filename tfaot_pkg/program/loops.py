@@ -255,6 +255,7 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
     terms, varying = loop.terms, loop.varying
     condition = None if loop.condition.term is None else going_on(terms, loop.condition.term)
     in_rows = any(each.turn or each.known.turn.any() for each in loop.state)  # a loop over the rows is around this one
+    # Nothing is claimed of what is not understood: the arrays then count as depending on other rows.
     if condition is None or not varying or in_rows:
         return frozenset()
     changed = {term: after for term, i in varying.items() if (after := loop.after[i].term) is not None}
@@ -284,6 +285,7 @@ def _counters(loop: Loop, condition: GoingOn) -> dict[Term, int | None]:
     for term, i in loop.varying.items():
         step = _step(loop, term, loop.after[i].term)
         dtype = loop.terms[term].shape.dtype
+        # A float that grows stops at some size, and never falls; an integer would wrap around.
         rises = dtype in FLOATS or (step == 1 and dtype in INTEGERS)
         if step is not None and rises and is_of_no_row(loop.state[i]):
             found[term] = _exact(loop.initial[i])
@@ -336,6 +338,7 @@ def _limits(terms: Terms, counters: Mapping[Term, int | None], condition: GoingO
         if not -_MOST < most < _MOST:
             continue
         for term, begin in counters.items():
+            # Counters that rise by one a turn keep their distance.
             limit = int(most) + (begin or 0) - first
             if begin is not None and terms[term].is_integer and limit < _MOST:
                 found[term] = min(limit, found.get(term, limit))
