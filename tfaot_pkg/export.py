@@ -230,6 +230,7 @@ def _first_rows(examples: list[Any], axes: list[Axes]) -> list[Any]:
     batched = [each for each, names in zip(examples, axes, strict=True) if names[:1] == (batch,)]
     rows = len(batched[0])
     size = sum(each.nbytes for each in batched) / max(rows, 1)
+    # At least one row, however large it is: without answers there is nothing to compare with.
     rows = max(1, min(rows, _ROWS, int(_BYTES / max(size, 1))))
     return [each[:rows] if names[:1] == (batch,) else each for each, names in zip(examples, axes, strict=True)]
 
@@ -388,6 +389,7 @@ def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
             with zipfile.ZipFile(made, "a") as archive:
                 top = archive.namelist()[0].partition("/")[0]
                 archive.writestr(f"{top}/{MEMBER}", model)
+        # From a folder beside it, so that this is a rename and not a copy.
         os.replace(made, target)
 
 
@@ -431,6 +433,7 @@ def _from_module(name: str) -> Any:
 
 def _drawn(torch: Any, given: Mapping[str, str], limits: Limits) -> tuple[dict[str, Any], dict[str, str]]:
     """Inputs as the command line describes them, and their shapes."""
+    # The same numbers in each run: a file must not differ because it was exported twice.
     generator, tensors, shapes = torch.Generator().manual_seed(0), {}, {}
     batch: int | str | None = None
     for name, text in given.items():

@@ -98,6 +98,7 @@ def _same_columns(ours: Array, expected: Array) -> tuple[Array, Array]:
     if ours.shape == expected.shape:
         return ours, expected
     rows = len(expected)
+    # Of two classes some libraries give both probabilities, others only that of the second.
     flat, other = ours.reshape(rows, -1), expected.reshape(rows, -1)
     columns = min(flat.shape[1], other.shape[1])
     return flat[:, -columns:], other[:, -columns:]
@@ -118,6 +119,7 @@ def _difference(ours: Array, theirs: Array) -> tuple[float, float]:
     return absolute, absolute / scale if scale > 0 else absolute
 
 
+# Each is a process of its own, whose files and pages may be in memory or not.
 _STARTS = 5
 _STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
@@ -195,6 +197,7 @@ def measure(
             _answer(serving, name, taken[name], schedule, answers)
             if engines[name].has_overhead:
                 _overhead(serving, taken[name], schedule)
+        # Rounds outside, engines inside: what disturbs the machine for a second meets all of them.
         for number in range(schedule.rounds):
             for size in schedule.batch_sizes:
                 for target, machine in machines.items():

@@ -179,6 +179,7 @@ def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
     return PythonEnvironment(
         python=Path(sys.executable),
         site_packages=Path(sysconfig.get_path("purelib")),
+        # Versions only: whoever installed them by hand vouches for their files.
         identity=key_of("peer", 1, versions),
     )
 
@@ -210,6 +211,7 @@ _SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
 _IREE = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
+    # For the CPU at hand, as our library chooses its best target.
     "--iree-llvmcpu-target-cpu=host",
     "--iree-opt-level=O3",
     # Otherwise it may compute in narrower types than the model.

@@ -156,6 +156,7 @@ class Trees:
             compiler.runner(argv, cwd=folder, env={}, timeout=_TIMEOUT, log=log)
         except CommandFailed as error:
             raise CompilerError(f"the code of tl2cgen does not compile ({error.reason})", log=log) from error
+        # The cache keeps what runs: sources of large forests take hundreds of MB.
         for source in folder.glob("*.[ch]"):
             source.unlink()
 

@@ -18,6 +18,7 @@ from tfaot_pkg.catalogue.units import duration
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.wording import counted
 
+# The worker draws 100 at most (worker_program/outline.py); documents of other tools may have some more.
 MOST_NODES = 120
 # Sugiyama's sweeps change little after a few: 8 are instant at 120 nodes.
 _TENSORS, _SWEEPS = 12, 8
@@ -435,6 +436,7 @@ def latency_plot(rows: Sequence[tuple[str, int, float]], other: Sequence[tuple[s
     if not rows or len(every) < 2:
         return None
     sizes = sorted({size for _, size, _ in every})
+    # A call of 64 rows takes longer than one of 1: only times per row can be compared along the axis.
     costs = [time / size for _, size, time in every]
     across = _Axis(low=sizes[0], high=sizes[-1], start=_LEFT, end=WIDTH - _RIGHT)
     ticks = _ticks(min(costs), max(costs))

@@ -87,6 +87,7 @@ class Record:
         """The words under which search finds the package, from all texts of the record: at most 40, sorted."""
         found: dict[str, None] = {}
         # Of too many words the first are kept: those of the name, then of the licence.
+        # With and without underscores: people search for either.
         names = f"{self.model} {self.model.replace('_', ' ')}"
         for word in _words_of(f"{names} {self.license} {self.framework} {self.more} {self.description}"):
             if word not in _STOP:
@@ -137,6 +138,7 @@ def _keywords(info: Mapping[str, Any]) -> list[str]:
 def _layers(document: Mapping[str, Any]) -> list[str]:
     """Kinds of layers that the graph's operations, or their names, tell of."""
     nodes = (node for node in _list(document.get("nodes")) if isinstance(node, dict))
+    # Bounded: a publisher chose the names, and the pattern looks at every place of the text.
     text = " ".join(f"{node.get('name')} {node.get('op')}" for node in nodes)[:100_000]
     return sorted(set(_LAYERS.findall(text.casefold())))
 

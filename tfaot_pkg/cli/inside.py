@@ -22,6 +22,31 @@ def register(app: typer.Typer) -> None:
         app.command()(each)
 
 
+_What = Annotated[
+    str,
+    typer.Option(
+        "--what",
+        metavar="FORM",
+        help="The stage: signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
+    ),
+]
+_Batch = Annotated[
+    int | None, typer.Option("--batch", metavar="N", help="A batch size. (default: the spec's smallest, or all)")
+]
+_Target = Annotated[
+    str | None, typer.Option("--target", metavar="TARGET", help="A target. (default: the spec's highest, or all)")
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file: .svg a drawing, .json JSON, others text. (default: print)",
+    ),
+]
+
+
 @command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def inspect(
     session: Session,
@@ -29,29 +54,10 @@ def inspect(
         Path, typer.Argument(help="A spec, the folder of a SavedModel, or a model's file.", metavar="SPEC|MODEL")
     ],
     *,
-    what: Annotated[
-        str,
-        typer.Option(
-            "--what",
-            metavar="FORM",
-            help="The stage: signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
-        ),
-    ],
-    batch: Annotated[
-        int | None, typer.Option("--batch", metavar="N", help="A batch size. (default: the spec's smallest, or all)")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", metavar="TARGET", help="A target. (default: the spec's highest, or all)")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file: .svg a drawing, .json JSON, others text. (default: print)",
-        ),
-    ] = None,
+    what: _What,
+    batch: _Batch = None,
+    target: _Target = None,
+    output: _Output = None,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
 ) -> Result:

@@ -239,6 +239,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
     # Before the files are checked: the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
+        # On the host: what decides whether rows may share a batch is not left to a process that read the model.
         rows = rows_of(frozen.hlo, signature_of(frozen.model))
         segments = frozen.model.segments
         apart = tuple(

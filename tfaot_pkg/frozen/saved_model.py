@@ -60,6 +60,7 @@ class SavedModel:
     @property
     def folder(self) -> Path:
         """Its folder, which workers can read. Raises ModelError, SourceError, StorageError, ToolchainError."""
+        # Only when all of it worked: a second use must not see half of the changes.
         if self._made is None:
             folder = self._converted()
             self._change(folder)
@@ -199,6 +200,7 @@ class SavedModel:
         """Give the signature in `folder`, which is a copy of ours, the border that the spec asks for."""
         model = self._model
         tags, signature = model.tags, model.serving_key
+        # In this order: constants and feeds may name inputs of the joined signature, renaming comes last.
         if model.signatures:
             made = self._pool.new_folder("joined")
             parts = tuple(map(_joined, model.signatures))

@@ -44,7 +44,6 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
         (tensor.name for tensor in signature.inputs),
         taken=(*_TAKEN, *(f"expected_{each['identifier']}" for each in tensor_members(signature.outputs))),
     )
-    rows = example.rows if example else 1
     return render(
         "app/main.cpp.j2",
         {
@@ -53,30 +52,38 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
             "name": name,
             "cpp_class": cpp_class,
             "reference": reference,
-            "rows": rows,
+            "rows": example.rows if example else 1,
             "has_example": example is not None,
-            "inputs": [
-                {
-                    "variable": names[tensor.name],
-                    "cpp": tensor.dtype.cpp,
-                    "count": math.prod(tensor.shape_at(rows)),
-                    "shown": str(tensor),
-                    "values": _listed(tensor, example.inputs[tensor.name] if example else ()),
-                }
-                for tensor in signature.inputs
-            ],
-            "outputs": [
-                {
-                    **member,
-                    "cpp": tensor.dtype.cpp,
-                    "count": math.prod(tensor.shape_at(rows)),
-                    "values": _listed(tensor, example.outputs[str(member["name"])] if example else ()),
-                }
-                for member, tensor in zip(tensor_members(signature.outputs), signature.outputs, strict=True)
-                if tensor.dtype in PLAIN
-            ],
+            **_arrays(signature, names, example),
         },
     )
+
+
+def _arrays(signature: Signature, names: Mapping[str, str], example: Example | None) -> dict[str, object]:
+    """Inputs, whose variables are `names`, and the outputs that a program can print, for the template."""
+    rows = example.rows if example else 1
+    return {
+        "inputs": [
+            {
+                "variable": names[tensor.name],
+                "cpp": tensor.dtype.cpp,
+                "count": math.prod(tensor.shape_at(rows)),
+                "shown": str(tensor),
+                "values": _listed(tensor, example.inputs[tensor.name] if example else ()),
+            }
+            for tensor in signature.inputs
+        ],
+        "outputs": [
+            {
+                **member,
+                "cpp": tensor.dtype.cpp,
+                "count": math.prod(tensor.shape_at(rows)),
+                "values": _listed(tensor, example.outputs[str(member["name"])] if example else ()),
+            }
+            for member, tensor in zip(tensor_members(signature.outputs), signature.outputs, strict=True)
+            if tensor.dtype in PLAIN
+        ],
+    }
 
 
 def first_build_file(info: Mapping[str, object], *, folder: Path, prefix: Path) -> str:

@@ -150,6 +150,7 @@ def _input_names(exported, module) -> list:
 def _parameters(module) -> list:
     """The names of the exported function's parameters, "" for unknown ones."""
     main = main_of(module)
+    # Names are kept of what the exported function took, not of what calling conventions add before it.
     count = sum(not _is_platform(main, each) for each in _arguments(main))
     # With symbols of sizes, main computes them and calls what was exported, with the parameters behind them.
     wrapped = [each for each in module.body.operations if _is_wrapped(each)]

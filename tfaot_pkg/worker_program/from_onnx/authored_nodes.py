@@ -28,6 +28,7 @@ def tensors(node, inputs: list, file: str) -> tuple:
         raise node.fault("an operation of the author's has no inputs that are left out")
     attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
     reference = Reference(file, node.op, attributes)
+    # By trying: a Python function has no shapes to ask for.
     small, large = (reference(*_ones(node, inputs, size)) for size in specialize.PROBES)
     if len(small) != len(node.outputs) or len(large) != len(small):
         raise node.fault(f"its reference gives {len(small)} arrays, and the node has {len(node.outputs)} outputs")

@@ -37,6 +37,7 @@ def _loop(node, most, condition, *states):
     graph, trips, known = node.get("body"), static(most), static(condition)
     trips = None if trips is None else int(np.ravel(trips)[0])
     trips = 0 if known is not None and not np.any(known) else trips
+    # The body once, outside of any loop: it tells types and shapes of what a step gives; nothing uses it else.
     first = node.results(graph, (tf.constant(0, tf.int64), tf.constant(True), *states))
     goes_on, has_sequences = static(first[0]), any(isinstance(each, Sequence) for each in (*states, *first))
     is_counted = trips is not None and (condition is None or known is not None) and goes_on is not None

@@ -156,6 +156,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
         weights = weights * ((places >= 0) & (places < size)) if node.get("exclude_outside", 0) else weights
         weights = weights / weights.sum(1, keepdims=True)
     matrix = np.zeros((len(points), size))
+    # What lies outside counts as the element at the edge.
     for column, place in enumerate(places):
         matrix[:, min(max(place, 0), size - 1)] += weights[:, column]
     return matrix

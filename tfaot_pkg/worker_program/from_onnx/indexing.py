@@ -23,6 +23,7 @@ from from_onnx.tensors import (
 @operator("Gather")
 def _gather(node, x, indices):
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
+    # Exporters cut shapes into sizes and pack some of them again; known sizes must stay known on this way.
     place, parts = static(indices), scalars(x) if is_packed(x) else None
     if parts and place is not None and place.ndim == 0 and -len(parts) <= place < len(parts):
         return parts[int(place)]  # one size of a shape: known, even if others are not
@@ -70,6 +71,7 @@ def _scattered(node, x, indices, updates):
     return _SCATTERS[reduction](x, indices, updates)
 
 
+# Each index is compared with each place: more would be slower than any model that needs it.
 _MOST_COMPARED = 1 << 20
 
 

@@ -87,6 +87,7 @@ def _depthwise(x, weights, strides: list, dilations: list):
     height, width, _, outputs = weights.shape
     # Output c * m + i is computed from channel c.
     filters = constant_or(lambda each: tf.reshape(each, [height, width, channels, outputs // channels]), weights)
+    # TensorFlow's kernel has no strides beside holes: all places are computed, and some taken.
     if max(dilations) > 1 and max(strides) > 1:
         made = tf.nn.depthwise_conv2d(x, filters, [1, 1, 1, 1], "VALID", dilations=dilations)
         return made[:, :: strides[0], :: strides[1]]

@@ -147,6 +147,7 @@ def _average_pool(node, x):
     pads, more = _pool_paddings(node, x, kernel, strides, dilations)
     last = channels_last(x)
     total = _sums(_padded(last, pads, more, 0), kernel, strides, dilations)
+    # Without padding all windows are full: one division by a constant.
     if not any(map(any, pads)) and not any(more):
         return channels_first(total / tf.constant(math.prod(kernel), x.dtype))
     # The elements of each window that count: padding that ONNX names, if it is included, and never more than that.

@@ -60,6 +60,7 @@ def quantized(node, values, zero, dtype):
     if dtype not in _RANGES:
         raise node.fault(f"the element type {dtype.name} is not read")
     low, high = _RANGES[dtype]
+    # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers.
     values = tf.round(values)
     values = values if zero is None else values + tf.cast(zero, values.dtype)
     # What is no number becomes the lowest one, as in ONNX Runtime.

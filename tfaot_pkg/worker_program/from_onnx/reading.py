@@ -111,6 +111,7 @@ def _require_external_data(model, folder: str) -> None:
 
 
 def _opset(model) -> int:
+    # Files without ONNX's own domain have only operators of others, and no opset to check.
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
     if opset and opset < OLDEST:
         raise ModelFault(
@@ -264,6 +265,7 @@ def _expanded(model):
     """`model` with its own functions, and those operators that ONNX defines by others, in terms of NATIVE ones."""
     from onnx import inliner
 
+    # Excluded from inlining: these have functions in table.py, which give faster code than their definitions.
     native = [("", name) for name in NATIVE]
     model = _with_types(model)
     try:

@@ -120,6 +120,7 @@ class _Cell:
             gates = self._active(0, given[:, : 2 * units] + tf.matmul(state, self._r[:, : 2 * units]))
             update, reset = gates[:, :units], gates[:, units:]
             hidden = given[:, 2 * units :] + tf.matmul(reset * state, self._r[:, 2 * units :])
+        # ONNX: the update gate keeps the old state, as in Keras and cuDNN.
         return [(1 - update) * self._active(1, hidden) + update * state]
 
     def _lstm(self, given, state, cell) -> list:
@@ -133,6 +134,7 @@ class _Cell:
         return [leave * self._active(2, cell), cell]
 
     def _active(self, place: int, x):
+        # Before the activation, as the standard says.
         if self._clip:
             x = tf.clip_by_value(x, -self._clip, self._clip)
         return self._activations[place](x)
@@ -190,6 +192,7 @@ def _loop(cell: _Cell, given, states: list, steps, lengths) -> tuple:
         shown = after[0]
         if lengths is not None:
             runs = (tf.cast(step, lengths.dtype) < lengths)[:, None]
+            # A sequence that has ended keeps its last state, and gives zeros from then on.
             after = [tf.where(runs, new, old) for new, old in zip(after, before, strict=True)]
             shown = tf.where(runs, shown, tf.zeros_like(shown))
         return step + 1, kept.write(step, shown), *after
