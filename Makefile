@@ -76,7 +76,7 @@ test-quick: $(STAMP) ## the tests that take seconds
 .PHONY: coverage
 coverage: $(STAMP) system-packages toolchains ## docs/coverage.md: what each construct becomes with each toolchain
 	@rm -rf build/coverage
-	@TFAOT_COVERAGE=$(CURDIR)/build/coverage $(PYTEST) tests/compiler/test_answers.py tests/zoo/test_zoo.py -k tensorflows_answers $(PYTEST_ARGS)
+	@TFAOT_COVERAGE=$(CURDIR)/build/coverage $(PYTEST) -m coverage $(PYTEST_ARGS)
 	@$(VENV)/bin/python tools/make_coverage.py --whole build/coverage
 
 .PHONY: wording

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -59,6 +61,15 @@ def record(row: Row) -> None:
     before = committed().get(row.key)
     fault = worse(before, row.cell) if before is not None else ""
     assert not fault, f"docs/coverage.json: {' / '.join(row.key)}: {fault}"
+
+
+@contextmanager
+def verified(construct: str, *, version: str, engine: Literal["program", "xla"]) -> Iterator[None]:
+    """Record that what is done within, which builds and compares, succeeded, and how long it took."""
+    start = time.perf_counter()
+    yield
+    cell = Cell(outcome="verified", seconds=round(time.perf_counter() - start, 1))
+    record(Row(construct=construct, version=version, engine=engine, cell=cell))
 
 
 def worse(before: Cell, now: Cell) -> str:

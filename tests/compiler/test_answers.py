@@ -51,6 +51,7 @@ def models_of(home: Path, version: str, family: str) -> dict[str, Network]:
     return found
 
 
+@pytest.mark.coverage
 @pytest.mark.sweep("orders-2.17.1", "places-2.21.0", "pools-2.21.0", "types-2.17.1")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("family", FAMILIES)

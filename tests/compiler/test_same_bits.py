@@ -15,6 +15,7 @@ import pytest
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_networks import NAMES
+from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
@@ -183,6 +184,21 @@ def test_operations_give_the_same_bits_on_every_cpu(
 ) -> None:
     found = {family: models_of(shared_home_folder, "2.17.1", family) for family in families}
     _compare(bench, {f"{family}, {name}": each for family, models in found.items() for name, each in models.items()})
+
+
+@pytest.mark.nightly
+def test_forests_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    generator = np.random.default_rng(5)
+    found = {
+        "complete": grown(generator, 13, 20),
+        "double": grown(generator, 9, 12, dtype="float64", total="float64"),
+        "unbalanced": grown(generator, 11, 200, deep=True, outputs=3),
+    }
+    models = {
+        name: Network(model=Path(), program=program_of(each), inputs=[rows(generator, each, 17)], outputs=[])
+        for name, each in found.items()
+    }
+    _compare(bench, models)
 
 
 @pytest.mark.skipif("TFAOT_TEST_AVX512" not in os.environ, reason="takes a quarter of an hour; needs Bochs")

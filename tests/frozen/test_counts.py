@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
+from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
 from tfaot_pkg.loader import load
@@ -16,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.mark.sweep("2.17.1")
+@pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)
@@ -34,14 +36,15 @@ def test_the_rows_that_are_meant_are_tensorflows(
         return write_spec(tmp_path / f"{signature}.yaml", models / "counted", model=model, compilation=compilation)
 
     for signature, outputs in (("masked", ("rows", "places")), ("batch", ("rows",)), ("kinds", ("values",))):
-        tfaot.works("build", spec(signature, *outputs), "-o", tmp_path / signature)
-        inputs = {key.split("/")[2]: answers[key] for key in answers if key.startswith(f"{signature}/inputs/")}
-        given = load(tmp_path / signature)(**inputs)
-        for name in outputs:
-            expected, count = answers[f"{signature}/outputs/{name}"], int(given[f"{name}_count"])
-            assert count == len(expected) > 0, name
-            np.testing.assert_allclose(given[name][:count], expected, rtol=1e-5, atol=1e-6, err_msg=name)
-            assert len(given[name]) > count and not given[name][count:].any(), name
+        with verified(f"counts: {signature}", version=version, engine="program"):
+            tfaot.works("build", spec(signature, *outputs), "-o", tmp_path / signature)
+            inputs = {key.split("/")[2]: answers[key] for key in answers if key.startswith(f"{signature}/inputs/")}
+            given = load(tmp_path / signature)(**inputs)
+            for name in outputs:
+                expected, count = answers[f"{signature}/outputs/{name}"], int(given[f"{name}_count"])
+                assert count == len(expected) > 0, name
+                np.testing.assert_allclose(given[name][:count], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+                assert len(given[name]) > count and not given[name][count:].any(), name
     np.testing.assert_array_equal(given["index"], answers["kinds/outputs/index"])
 
     tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])

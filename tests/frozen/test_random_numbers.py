@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
+from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
 from tfaot_pkg.loader import load
@@ -19,6 +20,7 @@ _CRITICAL = np.sqrt(-np.log(1e-6 / 2) / 2)
 
 
 @pytest.mark.sweep("2.17.1")
+@pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
@@ -36,21 +38,23 @@ def test_numbers_are_tensorflows_or_follow_a_seed(
         return write_spec(tmp_path / f"{signature}.yaml", models / "noise", model=model, compilation=compilation)
 
     drawn, x = np.load(models / "drawn.npz"), np.ones((1, 4), np.float32)
-    tfaot.works("build", spec("fixed"), "-o", tmp_path / "fixed")
-    for name, values in load(tmp_path / "fixed")(x=x).items():
-        np.testing.assert_allclose(values, drawn[f"fixed/{name}"], rtol=1e-5, atol=1e-6, err_msg=name)
+    with verified("random numbers: seeds of the model", version=version, engine="program"):
+        tfaot.works("build", spec("fixed"), "-o", tmp_path / "fixed")
+        for name, values in load(tmp_path / "fixed")(x=x).items():
+            np.testing.assert_allclose(values, drawn[f"fixed/{name}"], rtol=1e-5, atol=1e-6, err_msg=name)
 
-    tfaot.works("build", spec("free"), "-o", tmp_path / "free")
-    model, count = load(tmp_path / "free"), len(drawn["free/normal"])
-    draws = [model(x=x, seed=[seed, 1]) for seed in range(count)]
-    for name in draws[0]:
-        ours, theirs = np.stack([each[name][0] for each in draws]), drawn[f"free/{name}"]
-        for place in range(4):
-            assert _distance(ours[:, place], theirs[:, place]) < _CRITICAL * np.sqrt(2 / count), (name, place)
-        correlated = np.corrcoef(ours[:-1, 0], ours[1:, 0])[0, 1], np.corrcoef(ours[:, 0], ours[:, 1])[0, 1]
-        assert np.abs(correlated).max() < 5 / np.sqrt(count), name  # nor do seeds or places depend on one another
-    again = [model(x=np.ones((3, 4), np.float32), seed=[5, 1])["normal"], model(x=x, seed=[5, 2])["normal"]]
-    assert (again[0] == draws[5]["normal"]).all() and (again[1] != draws[5]["normal"]).all()
+    with verified("random numbers: a seed of the caller", version=version, engine="program"):
+        tfaot.works("build", spec("free"), "-o", tmp_path / "free")
+        model, count = load(tmp_path / "free"), len(drawn["free/normal"])
+        draws = [model(x=x, seed=[seed, 1]) for seed in range(count)]
+        for name in draws[0]:
+            ours, theirs = np.stack([each[name][0] for each in draws]), drawn[f"free/{name}"]
+            for place in range(4):
+                assert _distance(ours[:, place], theirs[:, place]) < _CRITICAL * np.sqrt(2 / count), (name, place)
+            correlated = np.corrcoef(ours[:-1, 0], ours[1:, 0])[0, 1], np.corrcoef(ours[:, 0], ours[:, 1])[0, 1]
+            assert np.abs(correlated).max() < 5 / np.sqrt(count), name  # nor do seeds or places depend on one another
+        again = [model(x=np.ones((3, 4), np.float32), seed=[5, 1])["normal"], model(x=x, seed=[5, 2])["normal"]]
+        assert (again[0] == draws[5]["normal"]).all() and (again[1] != draws[5]["normal"]).all()
 
     tfaot.fails("check", spec("free", "x"), code=12, says=["'x'", "an input already"])
     tfaot.fails("check", spec("looped"), code=12, says=["RandomStandardNormal", "loop"])

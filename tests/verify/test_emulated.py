@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from tests.bad_input.conftest import CommandLine, warm_up, write_spec
+from tests.coverage import verified
 from tests.nightly.nights import coordinator, task_of, to_build
 from tests.sandbox.conftest import without_namespaces
+from tests.toolchains import VERSIONS
 from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import ValidationError
@@ -58,13 +60,16 @@ def planned(
     return pipeline.plan(load_spec(write_spec(path, model, **{"compilation": compilation, **changes})))
 
 
+@pytest.mark.coverage
 @pytest.mark.sweep("dense-2.17.1")
-@pytest.mark.parametrize("tensorflow", ["2.17.1", "2.21.0"])
+@pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["dense", "two_inputs"])
-def test_a_foreign_target_is_compared_under_the_emulator(
+def test_a_foreign_target_is_compared_under_the_emulator_and_gives_the_same_bits(
     name: str, tensorflow: str, foreign: str, pipeline: Pipeline, models: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    made: Build = pipeline.build(planned(pipeline, tmp_path / "spec.yaml", models[name], foreign, tensorflow))
+    plan = planned(pipeline, tmp_path / "spec.yaml", models[name], foreign, tensorflow)
+    with verified(f"other machines: {name} on {foreign}", version=tensorflow, engine="program"):
+        made: Build = pipeline.build(plan)
     emulator = emulator_of(TARGETS[foreign])
     assert made.report.targets == {foreign: str(emulator)} and str(emulator).startswith("qemu-")
     assert made.report.verdict == "passed" and made.report.not_run == ()
@@ -73,6 +78,12 @@ def test_a_foreign_target_is_compared_under_the_emulator(
     assert {each.name for each in made.report.classes if each.elements} > {"main", "scaled", "nonfinite"}
     (document,) = made.tree.root.glob("share/*/validation.json")
     assert json.loads(document.read_text())["targets"] == {foreign: str(emulator)}
+    # Both fuse multiplications and additions.
+    own = "x86-64-v3" if foreign == "aarch64" else "aarch64"
+    plan = planned(pipeline, tmp_path / "spec.yaml", models[name], own, tensorflow)
+    hashes = [each.report.hashes for each in (made, pipeline.build(plan))]
+    (first,), (second,) = (found.groups for found in hashes if found is not None)
+    assert (first.run, second.run) == ((foreign,), (own,)) and first.batches == second.batches
 
 
 def test_a_foreign_library_with_other_weights_is_refused(

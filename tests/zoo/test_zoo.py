@@ -61,6 +61,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     assert models == set(BY_NAME)
 
 
+@pytest.mark.coverage
 @pytest.mark.sweep(
     "dense-2.17.1",
     "dense-2.21.0",
@@ -102,6 +103,7 @@ def _record(case: Case, version: str, engine: Literal["program", "xla"], start: 
     record(Row(construct=f"models: {case.name}", version=version, engine=engine, cell=cell))
 
 
+@pytest.mark.coverage
 @pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _PROGRAMS, ids=_ids(_PROGRAMS))
