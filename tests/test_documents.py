@@ -379,6 +379,7 @@ class Changing:
         return self.files[path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timestamp", "1.snapshot", "1.root", "1.targets"])
 def test_signed_metadata(fuzz: Fuzz, tmp_path: Path, name: str) -> None:
     registry = make_signed(tmp_path)

@@ -79,6 +79,7 @@ def test_a_signal_while_a_class_is_made_interrupts_the_command() -> None:
     assert (ended.returncode, ended.stderr) == (130, "\ninterrupted: no partial result was kept\n")
 
 
+@pytest.mark.slow
 def test_a_signal_as_the_command_ends_does_not_kill_the_process() -> None:
     for _ in range(10):
         ended = subprocess.run([sys.executable, "-c", _COMMANDS, "die"], capture_output=True, text=True, check=False)

@@ -127,6 +127,7 @@ def test_a_wheel_holds_the_package_the_templates_the_headers_and_the_base_recipe
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.slow
 def test_a_release_names_its_repository_and_other_wheels_name_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_release_names_its_repository_and_other_wheels_name_none(
     assert "![" not in plain and f"]({page.replace('/blob/', '/raw/')}/docs/chain.svg)" in release
 
 
+@pytest.mark.slow
 def test_a_source_distribution_can_build_the_wheel(tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

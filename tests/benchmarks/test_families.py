@@ -18,6 +18,7 @@ from tfaot_pkg.process import run
 PROGRAM = REPOSITORY / "benchmarks" / "families.py"
 
 
+@pytest.mark.slow
 def test_the_table_has_a_line_for_each_batch_size_and_says_what_is_missing(tmp_path: Path) -> None:
     found = bench(
         row(OURS, cells(1200, 3600), engine="engine: a program"), row(XLA, cells(1500, 3000)),

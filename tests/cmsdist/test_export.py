@@ -207,6 +207,7 @@ def test_what_is_exported_is_imported_as_it_was(
     assert again.spec == spec
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_files_and_says_what_to_add_to_the_list(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text("model: {name: my_tagger, version: '1.0'}\ncompilation: {batch_sizes: [1]}\n")
     argv = [sys.executable, "-m", "tfaot_pkg", "export-cmsdist", "spec.yaml", "--data-package", DATA.name]

@@ -88,7 +88,10 @@ def _instruction(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("calls", "message"), [(1, "more than 24 deep"), (4, "more than 200000 operations")])
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [(1, "more than 24 deep"), pytest.param(4, "more than 200000 operations", marks=pytest.mark.slow)],
+)
 def test_functions_within_functions_have_a_limit(calls: int, message: str) -> None:
     depth = 40 if calls == 1 else 20
     functions = {number: _function((number - 1,) * calls if number else ()) for number in range(depth)}

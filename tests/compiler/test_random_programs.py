@@ -237,6 +237,7 @@ def test_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path:
     _check(range(12), kernels, tmp_path)
 
 
+@pytest.mark.slow
 def test_random_programs_with_a_symbol_give_what_the_interpreter_does(kernels: Path, tmp_path: Path) -> None:
     _check(range(12), kernels, tmp_path, symbolic=True)
 

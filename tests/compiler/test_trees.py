@@ -148,6 +148,7 @@ def program_of(found: Forest) -> Program:
     return Program(entry=Region(operations=(x, trees), results=(1,)))
 
 
+@pytest.mark.slow
 def test_code_gives_the_bits_of_the_forest_in_every_batch(kernels: Path, tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
     grow = partial(grown, generator)

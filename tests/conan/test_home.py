@@ -20,6 +20,7 @@ def test_a_new_home_has_a_profile_and_no_remotes(tmp_path: Path) -> None:
         assert json.loads(opened.conan("remote", "list", "--format=json")) == []
 
 
+@pytest.mark.slow
 def test_a_profile_that_was_detected_without_a_compiler_is_detected_again(tmp_path: Path) -> None:
     home = ConanHome(root=tmp_path / "conan", log=tmp_path / "log")
     profile = home.root / "profiles" / "default"
@@ -38,6 +39,7 @@ def test_what_a_user_set_for_conan_does_not_reach_our_home(monkeypatch: pytest.M
     }
 
 
+@pytest.mark.slow
 def test_two_users_of_a_home_take_turns(home: ConanHome) -> None:
     inside = 0
     seen = []
@@ -58,6 +60,7 @@ def test_two_users_of_a_home_take_turns(home: ConanHome) -> None:
     assert seen == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_failing_command_is_an_error_that_says_what_conan_said_and_how_to_repeat_it(tmp_path: Path) -> None:
     # A home of its own: an upload's test leaves a remote in the shared one, and Conan would ask it.
     home = ConanHome(root=tmp_path / "home", log=tmp_path / "conan.log")

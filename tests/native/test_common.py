@@ -12,6 +12,7 @@ from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.native.common import SOURCES, STAGE, common_object
 
 
+@pytest.mark.slow
 def test_what_libraries_have_in_common_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     compile_one = Compiler.compile

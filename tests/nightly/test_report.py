@@ -162,6 +162,7 @@ def test_nights_in_which_a_model_is_skipped_do_not_end_its_failures(tmp_path: Pa
     assert of(last(state), "digits").change.since == "2026-10-20"
 
 
+@pytest.mark.slow
 def test_the_history_is_read_across_months(tmp_path: Path) -> None:
     state, one = State(root=tmp_path), task("digits")
     for number in range(100):

@@ -25,6 +25,7 @@ X = np.array([[1, 2.5, 3e-9], [4, 5, 6], [7, 8, 9], [0.1, 0, 0]], np.float32)
 BIAS = np.array([0.5, -1, 0], np.float32)
 
 
+@pytest.mark.slow
 def test_the_program_prints_the_frameworks_answers_beside_its_own(tmp_path: Path) -> None:
     """The model is y = 2 x + bias; a changed document is not read, a folder is not replaced."""
     y = 2 * X + BIAS
