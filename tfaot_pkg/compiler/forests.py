@@ -33,6 +33,8 @@ from tfaot_pkg.worker_program.messages.forest import (
 
 _MOST_BOUNDARIES = 252
 """Of a scale: ranks from 0 to 254, beside two boundaries around zero. 255 is NaN."""
+_LINE = 64
+"""Bytes of boundaries that the kernel library compares at once: NaN stand behind the last ones of a scale."""
 _DEEPEST_COMPLETE = 8
 _MOST_PADDED = 4
 """Complete trees may have so many times the leaves that the forest has: they need 2 bytes for a node, others 8."""
@@ -186,8 +188,9 @@ class _Columns:
 
     def _scale(self, feature: int, boundaries: Array) -> int:
         self._scale_rows.append((feature, self._boundary_end, len(boundaries), 0))
-        self._boundaries.append(boundaries)
-        self._boundary_end += len(boundaries)
+        lines = -(-boundaries.nbytes // _LINE) * _LINE // boundaries.itemsize
+        self._boundaries.append(np.pad(boundaries, (0, lines - len(boundaries)), constant_values=np.nan))
+        self._boundary_end += lines
         return len(self._scale_rows) - 1
 
     def _derive(self, scale: int, table: bytes) -> int:
