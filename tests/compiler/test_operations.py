@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -350,9 +350,24 @@ def test_reductions_of_other_types_and_of_several_arrays(compiled: Compile) -> N
         id=41_001, opcode="get-tuple-element", type=Shape("s32", (N,)), operands=(41_000,), attributes={"index": 1}
     )
     writer.operations.append(element)
+    # Of one array alone, in which both results are single numbers.
+    heights = np.array([3, 1, 7, 5, 7], np.float32)
+    single = Operation(
+        id=41_002, opcode="reduce", type=(Shape("f32", ()), number), attributes={"dimensions": (0,)},
+        operands=(
+            writer.constant(heights), writer.add("iota", (5,), dtype="s32", dimensions=(0,)), *operands[2:],
+        ),
+        regions=(Region(operations=tuple(replace(each, id=each.id + 500, operands=tuple(o + 500 for o in each.operands))
+                                         for each in region.operations), results=(40_511, 40_512)),),
+    )  # fmt: skip
+    place = Operation(id=41_003, opcode="get-tuple-element", type=number, operands=(41_002,), attributes={"index": 1})
+    writer.operations += [single, place]
+    below = writer.add("negate", (), 41_003, dtype="s32")
+    everywhere = writer.add("broadcast", (N, 11), below, dtype="s32", dimensions=())
     values = np.random.default_rng(6).integers(0, 5, (21, 11)).astype(np.float32)
-    (given,) = compiled(writer.program(41_001), 8)(values)
+    given, highest = compiled(writer.program(41_001, everywhere), 8)(values)
     np.testing.assert_array_equal(given, values.argmax(1))
+    np.testing.assert_array_equal(highest, np.full((21, 11), -heights.argmax()))
 
 
 def test_remainders_have_the_sign_of_what_is_divided(compiled: Compile) -> None:

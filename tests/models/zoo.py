@@ -716,7 +716,9 @@ def rewritten(path):
                 "bicubic": tf.image.resize(image, [7, 5], method="bicubic"),
                 "area": tf.image.resize(image, [3, 9], method="area"),
                 "corners": tf.compat.v1.image.resize_bicubic(image, [12, 13], align_corners=True),
-                "sparse": tf.sparse.sparse_dense_matmul(sparse, x[0])}  # fmt: skip
+                "sparse": tf.sparse.sparse_dense_matmul(sparse, x[0]),
+                "mapped": tf.map_fn(lambda each: tf.linalg.slogdet(each)[1], x),
+                "chosen": tf.cond(x[0, 0, 0] > 0, lambda: tf.linalg.det(x), lambda: tf.linalg.trace(x))}  # fmt: skip
 
     function(path, body, x=([2, 4, 4], F), image=([2, 6, 8, 2], F), indices=([6, 2], L))
 
@@ -876,7 +878,13 @@ def lookup(path):
 
     def body(i):
         asked = tf.gather(some, tf.clip_by_value(i, 0, 7)) + tf.cast(i > 1, L)
-        return {"y": table.lookup(i), "wide": wide.lookup(asked), "size": tf.zeros_like(i, L) + wide.size()}
+        _, twice = tf.while_loop(lambda turn, _: turn < 2, lambda turn, i: (turn + 1, table.lookup(i)), [0, i])
+        return {
+            "y": table.lookup(i),
+            "twice": twice,
+            "wide": wide.lookup(asked),
+            "size": tf.zeros_like(i, L) + wide.size(),
+        }
 
     module.body = tf.function(body)
     spec = tf.TensorSpec([None, 4], N, name="i")

@@ -110,6 +110,10 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
     state = emitter.results[operation.operands[0]][index]
     if not state.buffers:
         emitter.scalars[operation.id] = state.name
+    elif not operation.shape.rank:  # a reduction of several arrays writes single elements, too
+        name = f"s{next(emitter.new)}"
+        emitter.line(f"[[maybe_unused]] const auto {name} = *{state.name};")
+        emitter.scalars[operation.id] = name
     emitter.touch(state.name)
     return state.name
 

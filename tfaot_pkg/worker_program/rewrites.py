@@ -1,21 +1,18 @@
 """Operations that XLA cannot compile, or not in every toolchain, in terms of others that it can.
 
 TensorFlow's own answers, for validation, come from the operations as they were. Each rule builds its replacement of
-tensors of known shape; the batch may be unknown. Operations inside of branches and loops have no known shapes, and
-stay.
+tensors of known shape (bodies.py); the batch may be unknown.
 """
 
 from dataclasses import dataclass
 
+import bodies
 import bounded
 import fourier
-import interface
 import operations
 import philox
-import specialize
 from messages.carriers import MADE
 from messages.requests import ModelFault
-from wiring import by_name, node_name
 
 # Each pivot is a dozen operations of the graph: larger matrices would be slow to compile.
 _MOST_PIVOTS = 64
@@ -37,72 +34,41 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
     A rule that gives None leaves its node as it is.
     """
     is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
-    rules = {**_RULES, **bounded.RULES} if is_bounded else _RULES
-    wanted = [node for node in graph_def.node if node.op in rules or node.op in _OF_TABLES]
-    if not wanted:
+    places = [("", graph_def.node, {**_RULES, **bounded.RULES} if is_bounded else _RULES)]
+    places += [(each.signature.name, each.node_def, _RULES) for each in graph_def.library.function]
+    wanted = {
+        name: [node for node in nodes if node.op in rules or node.op in _OF_TABLES] for name, nodes, rules in places
+    }
+    if not any(wanted.values()):
         return
-    known = _Shapes(graph_def, inputs, symbols)
-    for node in wanted:
-        try:
-            _replace(graph_def, node, known, tables, rules)
-        except _Cannot as found:
-            raise ModelFault(f"{node.op} (node {node.name}) cannot be compiled: {found.why}", found.advice) from found
+    known = bodies.known_in(graph_def, inputs, symbols)
+    functions = {each.signature.name: each for each in graph_def.library.function}
+    for name, nodes, rules in places:
+        for node in wanted[name] if name in known else ():
+            try:
+                _replace(nodes, functions.get(name), node, known[name].inputs_of(node.name), tables, rules)
+            except _Cannot as found:
+                raise ModelFault(
+                    f"{node.op} (node {node.name}) cannot be compiled: {found.why}", found.advice
+                ) from found
     if tables and not any(node.op in _OF_TABLES for node in operations.nodes_of(graph_def)):
         _remove_handles(graph_def, tables)
 
 
-class _Shapes:
-    """What is known of tensors of a graph: their types, and sizes that depend neither on the batch nor on symbols."""
-
-    def __init__(self, graph_def, inputs, symbols) -> None:
-        import tensorflow as tf
-
-        self._graphs = []
-        points = [(size, {}) for size in specialize.PROBES]
-        points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
-        for point in points:
-            graph = tf.Graph()
-            with graph.as_default():
-                tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, *point), name="")
-            self._graphs.append(graph)
-
-    def inputs_of(self, name: str) -> list:
-        """(dtype, shape or None, value or None) of each input of a node."""
-        import tensorflow as tf
-
-        found = zip(*(graph.get_operation_by_name(name).inputs for graph in self._graphs), strict=True)
-        return [
-            (each[0].dtype, _common([tensor.shape for tensor in each]), _same([*map(tf.get_static_value, each)]))
-            for each in found
-        ]
-
-
-def _common(shapes: list):
-    """Sizes, None for those that differ; None if the number of axes is not known."""
-    if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
-        return None
-    return [sizes[0] if len({*sizes}) == 1 else None for sizes in zip(*(s.as_list() for s in shapes), strict=True)]
-
-
-def _same(values: list):
-    """The one value that all are; None if there is none."""
-    import numpy as np
-
-    first = values[0]
-    return None if first is None or any(v is None or not np.array_equal(v, first) for v in values) else first
-
-
-def _replace(graph_def, node, known: _Shapes, tables: dict, rules: dict) -> None:
+def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> None:
+    """Replace `node`, one of `nodes` of a graph or of `function`; `known` is what is known of its inputs."""
     import tensorflow as tf
 
     graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
     with graph.as_default():
         given = [
-            tf.compat.v1.placeholder(dtype, shape, name=f"input_{i}") if value is None else tf.constant(value, dtype)
-            for i, (dtype, shape, value) in enumerate(known.inputs_of(node.name))
+            tf.compat.v1.placeholder(dtype, shape, name=f"input_{i}")
+            if value is None or dtype == tf.resource
+            else tf.constant(value, dtype)
+            for i, (dtype, shape, value) in enumerate(known)
         ]
         if node.op in _OF_TABLES:
-            results = _OF_TABLES[node.op](_content(graph_def, node.input[0], tables), *given[1:])
+            results = _OF_TABLES[node.op](_content(known[0][2], tables), *given[1:])
         else:
             results = rules[node.op](node, *given)
         if results is None:
@@ -110,20 +76,25 @@ def _replace(graph_def, node, known: _Shapes, tables: dict, rules: dict) -> None
     results = results if isinstance(results, tuple) else (results,)
     prefix = f"{node.name}{MADE}"
 
-    def renamed(text: str) -> str:
-        name, mark = text.lstrip("^"), "^" * text.startswith("^")
-        return mark + (texts[int(name.split("_")[1])] if name.startswith("input_") else prefix + name)
+    def renamed(tensor) -> str:
+        if tensor.op.type == "Placeholder":
+            return texts[int(tensor.op.name.split("_")[1])]
+        if function is not None:
+            return prefix + _in_function(tensor)
+        return f"{prefix}{tensor.op.name}:{tensor.value_index}"
 
-    for made in graph.as_graph_def().node:
-        if made.op != "Placeholder":
-            copy = graph_def.node.add()
-            copy.CopyFrom(made)
-            copy.name = prefix + made.name
-            copy.input[:] = [renamed(text) for text in made.input]
+    for op in graph.get_operations():
+        if op.type != "Placeholder":
+            copy = nodes.add()
+            copy.CopyFrom(op.node_def)
+            copy.name = prefix + op.name
+            copy.input[:] = [*map(renamed, op.inputs), *(f"^{prefix}{each.name}" for each in op.control_inputs)]
+    if function is not None:
+        _rename_results(function, node)
     waits = [text for text in node.input if text[0] == "^"]
     types = [tensor.dtype.as_datatype_enum for tensor in results]
     node.op = "IdentityN" if len(types) > 1 else "Identity"
-    node.input[:] = [*(renamed(tensor.name.removesuffix(":0")) for tensor in results), *waits]
+    node.input[:] = [*map(renamed, results), *waits]
     node.attr.clear()
     if len(types) > 1:
         node.attr["T"].list.type.extend(types)
@@ -131,26 +102,70 @@ def _replace(graph_def, node, known: _Shapes, tables: dict, rules: dict) -> None
         node.attr["T"].type = types[0]
 
 
-def _content(graph_def, text: str, tables: dict):
-    """The table that a handle is of; functions that were put in the place of their calls leave copies of it."""
-    nodes = by_name(graph_def)
-    name = node_name(text)
-    while name not in tables and nodes[name].op == "Identity":
-        name = node_name(nodes[name].input[0])
+def _in_function(tensor) -> str:
+    """A tensor as bodies of functions name it: node, output argument, index in that."""
+    index = tensor.value_index
+    for argument, count in _results(tensor.op.node_def):
+        if index < count:
+            return f"{tensor.op.name}:{argument}:{index}"
+        index -= count
+    raise AssertionError(tensor)
+
+
+def _results(node) -> list:
+    """The output arguments of a node, and how many tensors each is."""
+    from tensorflow.python.framework import op_def_registry
+
+    found = []
+    for argument in op_def_registry.get(node.op).output_arg:
+        if argument.number_attr:
+            found.append((argument.name, node.attr[argument.number_attr].i))
+        elif argument.type_list_attr:
+            found.append((argument.name, len(node.attr[argument.type_list_attr].list.type)))
+        else:
+            found.append((argument.name, 1))
+    return found
+
+
+def _rename_results(function, node) -> None:
+    """Let all that read `node` in `function` read the outputs of the identity that it becomes."""
+    tensors = [(argument, index) for argument, count in _results(node) for index in range(count)]
+    renamed = {f"{node.name}:{name}:{index}": f"{node.name}:output:{i}" for i, (name, index) in enumerate(tensors)}
+    for reader in function.node_def:
+        reader.input[:] = [renamed.get(text, text) for text in reader.input]
+    for key, text in list(function.ret.items()):
+        function.ret[key] = renamed.get(text, text)
+
+
+def _content(name, tables: dict):
+    """The table whose handle is the node `name`, None if that depends on values."""
     if name not in tables:
         raise _Cannot("which table it reads depends on values", "read both tables, and choose among their answers")
     return tables[name]
 
 
 def _remove_handles(graph_def, tables: dict) -> None:
-    """Remove what stood for tables, which nothing reads now."""
+    """Put numbers in the place of the handles of tables, which nothing reads now; loops may still carry them."""
     import tensorflow as tf
 
-    resource = tf.resource.as_datatype_enum
-    for index in reversed(range(len(graph_def.node))):
-        node = graph_def.node[index]
-        if node.name in tables or (node.op == "Identity" and node.attr["T"].type == resource):
-            del graph_def.node[index]
+    resource, number = tf.resource.as_datatype_enum, tf.int32.as_datatype_enum
+    for node in graph_def.node:
+        if node.name in tables:
+            node.op = "Const"
+            node.attr.clear()
+            node.attr["dtype"].type = number
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
+    for function in graph_def.library.function:
+        for argument in (*function.signature.input_arg, *function.signature.output_arg):
+            if argument.type == resource:
+                argument.type = number
+                argument.ClearField("handle_data")
+    for node in operations.nodes_of(graph_def):
+        for value in node.attr.values():
+            if value.type == resource:
+                value.type = number
+            if resource in value.list.type:
+                value.list.type[:] = [number if each == resource else each for each in value.list.type]
 
 
 def _parts(x) -> tuple:
@@ -310,7 +325,7 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
 
     kinds = [kind.decode() for kind in node.attr["row_partition_types"].list.s]
     wanted = tf.get_static_value(shape)
-    if kinds != ["ROW_SPLITS"] or wanted is None or len(wanted) < 2 or wanted[1] < 0:
+    if kinds != ["ROW_SPLITS"] or wanted is None or wanted.size < 2 or wanted[1] < 0:
         raise _Cannot(
             "the length of its rows depends on values",
             "give the longest: to_tensor(shape=[None, 32]); only one ragged axis is known here",

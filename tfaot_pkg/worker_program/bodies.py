@@ -1,0 +1,125 @@
+"""What is known of tensors before a model runs, also in the functions of loops and branches.
+
+A function is called with tensors whose shapes and values are known or not; one that several nodes call has in common
+what all of them know.
+"""
+
+import interface
+import specialize
+
+_CALLS = {
+    "Case": (("branches",), 1),
+    "If": (("then_branch", "else_branch"), 1),
+    "PartitionedCall": (("f",), 0),
+    "StatefulPartitionedCall": (("f",), 0),
+    "While": (("cond", "body"), 0),
+}
+"""Operation -> its functions, and how many inputs are not theirs; `Stateless` may stand before the name."""
+
+
+class Known:
+    """What is known in one graph or function: one TensorFlow graph for each size of the batch and each call.
+
+    Each has the values of its placeholders, of tables the names of their nodes.
+    """
+
+    def __init__(self) -> None:
+        self._graphs: list = []
+
+    def add(self, graph, values: dict) -> None:
+        self._graphs.append((graph, values))
+
+    def inputs_of(self, name: str) -> list:
+        """(dtype, shape or None, value or None) of each input of a node."""
+        found = zip(*(self._of_node(graph, values, name) for graph, values in self._graphs), strict=True)
+        return [
+            (each[0][0].dtype, _common([tensor.shape for tensor, _ in each]), _same([value for _, value in each]))
+            for each in found
+        ]
+
+    @staticmethod
+    def _of_node(graph, values: dict, name: str) -> list:
+        return [(tensor, _value(tensor, values)) for tensor in graph.get_operation_by_name(name).inputs]
+
+
+def known_in(graph_def, inputs, symbols) -> dict:
+    """`Known` by the names of functions that can be reached, and "" for the graph itself."""
+    import tensorflow as tf
+
+    points = [(size, {}) for size in specialize.PROBES]
+    points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    found = {"": Known()}
+    for point in points:
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, *point), name="")
+            tables = {op.outputs[0].name: op.name for op in graph.get_operations() if _is_handle(op)}
+            found[""].add(graph, tables)
+            _follow_calls(graph, tables, functions, found)
+    return found
+
+
+def _is_handle(op) -> bool:
+    import tensorflow as tf
+
+    return op.type == "Placeholder" and op.outputs[0].dtype == tf.resource
+
+
+def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
+    from tensorflow.python.framework import function_def_to_graph
+
+    for op in graph.get_operations():
+        attributes, without = _CALLS.get(op.type.removeprefix("Stateless"), ((), 0))
+        given = [*op.inputs][without:]
+        names = [name for each in attributes for name in _names(op.get_attr(each))]
+        bodies = [
+            function_def_to_graph.function_def_to_graph(functions[name], input_shapes=[each.shape for each in given])
+            for name in names
+        ]
+        kept = _unchanged(bodies[-1]) if "body" in attributes else [True] * len(given)
+        for name, body in zip(names, bodies, strict=True):
+            inner = {
+                place.name: value
+                for place, tensor, stays in zip(body.inputs, given, kept, strict=True)
+                if stays and (value := _value(tensor, values)) is not None
+            }
+            found.setdefault(name, Known()).add(body, inner)
+            _follow_calls(body, inner, functions, found)
+
+
+def _names(attribute) -> list:
+    return [each.name for each in attribute] if isinstance(attribute, list) else [attribute.name]
+
+
+def _unchanged(body) -> list:
+    """Whether a loop hands each value on as it is."""
+    return [_origin(result) is given for given, result in zip(body.inputs, body.outputs, strict=True)]
+
+
+def _origin(tensor):
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _value(tensor, values: dict):
+    import tensorflow as tf
+
+    origin = _origin(tensor)
+    return values[origin.name] if origin.name in values else tf.get_static_value(origin)
+
+
+def _common(shapes: list):
+    """Sizes, None for those that differ; None if the number of axes is not known."""
+    if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
+        return None
+    return [sizes[0] if len({*sizes}) == 1 else None for sizes in zip(*(s.as_list() for s in shapes), strict=True)]
+
+
+def _same(values: list):
+    """The one value that all are; None if there is none."""
+    import numpy as np
+
+    first = values[0]
+    return None if first is None or any(v is None or not np.array_equal(v, first) for v in values) else first
