@@ -305,7 +305,11 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
     environment = pipeline.environment(spec)
     with pipeline.workers(environment) as pool:
         with SavedModel(spec.model, source, pool).named() as model:
-            return pool.get().call(Inspect(folder=str(model), tags=spec.model.tags), Inspected).signatures
+            return (
+                pool.get()
+                .call(Inspect(folder=str(model), tags=spec.model.tags, signature=spec.model.serving_key), Inspected)
+                .signatures
+            )
 
 
 def _name_from(path: Path) -> str:

@@ -32,9 +32,10 @@ def test_numbers_are_tensorflows_or_follow_a_seed(
     (tmp_path / "scratch").mkdir()
     tfaot = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
 
-    def spec(signature: str, seed: str = "seed") -> Path:
-        model = {"name": "noise", "version": "1.0.0", "saved_model": "noise", "serving_key": signature, "seed": seed}
-        compilation = {"batch_sizes": [1, 4], "targets": ["x86-64-v3"], "tensorflow": version}
+    def spec(signature: str, seed: str = "seed", **more: object) -> Path:
+        model = {"name": "noise", "version": "1.0.0", "saved_model": "noise", "serving_key": signature}
+        model |= {"seed": seed} if seed else {}
+        compilation = {"batch_sizes": [1, 4], "targets": ["x86-64-v3"], "tensorflow": version, **more}
         return write_spec(tmp_path / f"{signature}.yaml", models / "noise", model=model, compilation=compilation)
 
     drawn, x = np.load(models / "drawn.npz"), np.ones((1, 4), np.float32)
@@ -42,6 +43,13 @@ def test_numbers_are_tensorflows_or_follow_a_seed(
         tfaot.works("build", spec("fixed"), "-o", tmp_path / "fixed")
         for name, values in load(tmp_path / "fixed")(x=x).items():
             np.testing.assert_allclose(values, drawn[f"fixed/{name}"], rtol=1e-5, atol=1e-6, err_msg=name)
+
+    tfaot.fails("check", spec("kept", ""), code=12, says=["RngReadAndSkip", "variables"])
+    tfaot.works("build", spec("kept", "", variables={"update": ["*"]}), "-o", tmp_path / "kept")
+    state = load(tmp_path / "kept").state()
+    for step in range(4):
+        for name, values in state.step(x=np.ones(6, np.float32)).items():
+            np.testing.assert_allclose(values, drawn[f"kept/{name}"][step], rtol=1e-5, atol=1e-6, err_msg=name)
 
     with verified("random numbers: a seed of the caller", version=version, engine="program"):
         tfaot.works("build", spec("free"), "-o", tmp_path / "free")

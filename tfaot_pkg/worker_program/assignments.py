@@ -86,7 +86,7 @@ class Nodes:
         return node_def_pb2.NodeDef()
 
 
-_COUNTS = frozenset({"batch_dims"})
+_COUNTS = frozenset({"batch_dims", "N"})
 
 
 class Arithmetic:
@@ -165,6 +165,11 @@ def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
 
     `inputs` are tensors, of variables their values; `variable` is the first one of these.
     """
+    if node.op in GIVES_FORMER and variable.shape != (_COUNTERS + 1,):
+        raise ModelFault(
+            f"{node.op} (node {node.name}) draws from {variable.name!r}, whose generator is not Philox",
+            "make it with tf.random.Generator.from_seed(seed, alg='philox'), which is what TensorFlow has on CPUs",
+        )
     return _WRITERS[node.op](nodes, node, inputs, variable.dtype)
 
 
@@ -258,6 +263,29 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: on.minus(variable, kept), 1: squares, 2: kept}
 
 
+def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    """The state of a generator behind what was drawn: its counter of 128 bits, plus 256 for each number."""
+    from tensorflow.core.framework import types_pb2
+
+    unsigned, index = types_pb2.DT_UINT64, types_pb2.DT_INT32
+    bits = nodes.add("Bitcast", inputs[0], T=dtype, type=unsigned)
+    one = nodes.constant([1], index)
+    low, high, key = (
+        nodes.add("Slice", bits, nodes.constant([place], index), one, T=unsigned, Index=index)
+        for place in range(_COUNTERS + 1)
+    )
+    on = Arithmetic(nodes, unsigned)
+    moved = on.plus(low, on.times(inputs[2], nodes.constant(256, unsigned)))
+    carried = nodes.add("Cast", on("Less", moved, low), SrcT=types_pb2.DT_BOOL, DstT=unsigned)
+    joined = nodes.add(
+        "ConcatV2", moved, on.plus(high, carried), key, nodes.constant(0, index), T=unsigned, N=3, Tidx=index
+    )
+    return {0: nodes.add("Bitcast", joined, T=unsigned, type=dtype)}
+
+
+_COUNTERS = 2
+"""Words of the counter in the state of tf.random.Generator, in front of the key."""
+
 _WRITERS = {
     "AssignVariableOp": _assign,
     "AssignAddVariableOp": _assign_add,
@@ -276,7 +304,11 @@ _WRITERS = {
     "ResourceApplyKerasMomentum": _keras_momentum,
     "ResourceApplyAdam": _adam,
     "ResourceApplyRMSProp": _rms_prop,
+    "RngReadAndSkip": _skip,
 }
+
+GIVES_FORMER = frozenset({"RngReadAndSkip"})
+"""Assignments whose result is the value before."""
 
 
 WRITTEN = {

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import assignments
 import authored
 import bounded
 import carriers
@@ -52,10 +53,7 @@ _SELECTING = frozenset(
     "UniqueV2 Where".split()
 )
 _SHOWN = 3
-_ASSIGNMENTS = frozenset(
-    "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
-    "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
-)
+_ASSIGNMENTS = frozenset("Assign AssignAdd AssignSub ScatterUpdate ScatterAdd".split()) | frozenset(assignments.WRITTEN)
 _OUTLINED = 1 << 10
 """Bytes from which on a variable is left out while TensorFlow freezes, which copies each one seven times."""
 _UNCOUNTED = operations.CONTROL_FLOW | operations.LOOPS | CALLS
@@ -147,7 +145,7 @@ def _reached(model: Chosen) -> tuple:
     """(the graph of the SavedModel, what the signature runs of it)."""
     meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
     signature = saved_model.require_signature(meta_graph, model.signature)
-    _require_border(signature)
+    saved_model.require_dtypes(signature)
     return meta_graph, reached.reached_by(meta_graph, model.signature, signature)
 
 
@@ -157,14 +155,6 @@ def _unsupported(faults: list) -> tuple:
 
 def _tensor(tensor) -> Tensor:
     return Tensor(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape, axes=tensor.axes)
-
-
-def _require_border(signature) -> None:
-    from tensorflow.python.framework import dtypes
-
-    for kind, infos in (("input", signature.inputs), ("output", signature.outputs)):
-        for name, info in sorted(infos.items()):
-            interface.require_dtype(kind, name, dtypes.as_dtype(info.dtype).name)
 
 
 @dataclass(frozen=True)

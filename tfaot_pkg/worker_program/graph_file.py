@@ -9,7 +9,6 @@ import re
 import graph_border
 import graph_checkpoint
 import graph_reading
-import interface
 import modules
 import pinned
 import reached
@@ -61,9 +60,7 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
     border = pinned.without_dead_branches(found.graph_def, border)
     meta_graph = _meta_graph(found.graph_def, border, _SIGNATURE, ())
     signature = meta_graph.signature_def[_SIGNATURE]
-    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
-        for tensor in saved_model.tensors_of(tensors):
-            interface.require_dtype(kind, tensor.name, tensor.dtype)
+    saved_model.require_dtypes(signature)
     used = reached.reached_by(meta_graph, _SIGNATURE, signature)
     fed = {node_name(feed.name) for feed in border.feeds.values()}
     return ProposedGraph(

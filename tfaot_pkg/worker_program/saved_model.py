@@ -16,6 +16,8 @@ def inspect(request: Inspect, report) -> Inspected:
     graph = meta_graph(read(request.folder), request.tags)
     names = signature_names(graph) or saved_functions.names(graph)
     definitions = {name: require_signature(graph, name) for name in names}
+    if request.signature in definitions:
+        require_dtypes(definitions[request.signature])
     return Inspected(
         signatures={
             name: Interface(inputs=tensors_of(definition.inputs), outputs=tensors_of(definition.outputs))
@@ -64,6 +66,13 @@ def join(request: Join, report) -> Nothing:
     with open(request.out, "wb") as file:
         file.write(model.SerializeToString())
     return Nothing()
+
+
+def require_dtypes(signature) -> None:
+    """ModelFault if a compiled library cannot have the dtype of an input or output."""
+    for kind, infos in (("input", signature.inputs), ("output", signature.outputs)):
+        for tensor in tensors_of(infos):
+            interface.require_dtype(kind, tensor.name, tensor.dtype)
 
 
 def tensors_of(infos) -> tuple:

@@ -212,6 +212,8 @@ class _Body:
         elif places and all(variables[place] is not None and variables[place].is_lifted for place in places):
             for place, text in assignments.written(self.nodes, node, tensors, variables[0]).items():
                 self._update(variables[place].key, text)
+            if node.op in assignments.GIVES_FORMER:
+                self._renamed[self.nodes.result(node.name, _result_name(node.op))] = tensors[0]
             self.nodes.waiting(node)
         elif variables[0] is not None and node.op in assignments.READ:
             text = assignments.read(self.nodes, node, tensors, variables[0])

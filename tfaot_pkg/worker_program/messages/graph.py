@@ -84,10 +84,11 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
-    """Which signatures the SavedModel in `folder` has, without loading it."""
+    """Which signatures the SavedModel in `folder` has, without loading it. `signature` must suit libraries."""
 
     folder: str
     tags: tuple[str, ...]
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

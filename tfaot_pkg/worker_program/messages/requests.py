@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -34,9 +35,13 @@ class ModelFault(Exception):
         self.hint = hint
 
 
+_OF_STACKS = re.compile(r'\s*(File "|Graph execution error:|Detected at node |Node: )')
+
+
 def one_line(error: Exception) -> str:
-    """The first 300 characters of an error's text, on one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """The first 300 characters of an error's text, on one line, without the places in programs that led to it."""
+    lines = [line for line in str(error).splitlines() if not _OF_STACKS.match(line)]
+    return " ".join(" ".join(lines).split())[:300] or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
