@@ -30,11 +30,18 @@ def towers():
 
 
 def named():
-    first, second = keras.Input((3,), name="first"), keras.Input((2,), name="second")
+    # Neither is a name of an argument in Python.
+    first, second = keras.Input((3,), name="class"), keras.Input((2,), name="in-put")
     both = layers.Concatenate()([first, second])
     return keras.Model(
-        {"second": second, "first": first}, {"total": layers.Dense(1)(both), "all": layers.Dense(5)(both)}
+        {"in-put": second, "class": first}, {"total": layers.Dense(1)(both), "all": layers.Dense(5)(both)}
     )
+
+
+def looked_up():
+    kind = keras.Input((3,), dtype="int64", name="x")
+    found = layers.IntegerLookup(vocabulary=[0, 1, -1], output_mode="multi_hot")(kind)
+    return keras.Model(kind, layers.Dense(2, name="score")(found))
 
 
 def chain(*parts):
@@ -45,6 +52,7 @@ MODELS = {
     "towers.keras": towers,
     "towers.h5": towers,
     "named.keras": named,
+    "lookup.keras": looked_up,
     "chain.keras": lambda: chain(layers.Dense(4, activation="tanh")),
     "chain.h5": lambda: chain(layers.Dense(4, activation="tanh")),
     "code.keras": lambda: chain(layers.Lambda(lambda values: values * 2, name="twice")),
@@ -59,7 +67,7 @@ def main():
         model = make()
         model.save(os.path.join(folder, name))
         random = np.random.default_rng(1)
-        feeds = {each.name: random.normal(size=(4, *each.shape[1:])).astype(np.float32) for each in model.inputs}
+        feeds = {each.name: random.normal(size=(4, *each.shape[1:])).astype(each.dtype) for each in model.inputs}
         answers = model(feeds if len(feeds) > 1 else next(iter(feeds.values())), training=False)
         if not isinstance(answers, dict):
             names = [layer.name for layer in model.layers][-len(model.outputs) :]

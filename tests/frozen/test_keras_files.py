@@ -25,6 +25,7 @@ _OUTPUTS = {
     "towers.keras": _TOWERS,
     "towers.h5": _TOWERS,
     "named.keras": ["all", "total"],
+    "lookup.keras": ["score"],
     "chain.keras": ["score"],
     "chain.h5": ["score"],
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import zipfile
 
@@ -21,10 +22,9 @@ def convert(request: ConvertKeras, report) -> Nothing:
     model = _loaded(request.file)
     given, answers = _border(model)
     feeds = tf.nest.flatten(given)
-    specs = [
-        tf.TensorSpec(feed.shape, tf.as_dtype(feed.dtype), name=name)
-        for name, feed in zip(_names(given, [feed.name for feed in feeds]), feeds, strict=True)
-    ]
+    inputs = _names(given, [feed.name for feed in feeds])
+    # Names of arguments are Python's, which need not be those of the inputs.
+    specs = [tf.TensorSpec(feed.shape, tf.as_dtype(feed.dtype), name=f"input_{i}") for i, feed in enumerate(feeds)]
     names = _names(answers, _layers_of_outputs(model))
 
     @tf.function(input_signature=specs, autograph=False)
@@ -34,28 +34,78 @@ def convert(request: ConvertKeras, report) -> Nothing:
 
     module = tf.Module()
     module.variables_of_model = list(model.variables)  # tf.Module does not look into Keras's layers
+    module.tables_of_model = [each.lookup_table for each in _layers(model) if getattr(each, "lookup_table", None)]
     module.serve = serve
     try:
         tf.saved_model.save(module, request.out, signatures=serve)
-    except (ValueError, TypeError, tf.errors.OpError) as error:
+    except (AssertionError, ValueError, TypeError, tf.errors.OpError) as error:
         raise ModelFault(f"the Keras model cannot be exported: {one_line(error)}", _EXPORT) from error
+    _rename_inputs(request.out, inputs)
     return Nothing()
 
 
+def _layers(model):
+    for each in model.layers:
+        yield each
+        if hasattr(each, "layers"):  # a model in a model
+            yield from _layers(each)
+
+
+def _rename_inputs(folder: str, names: list) -> None:
+    model = saved_model.read(folder)
+    for graph in model.meta_graphs:
+        infos = graph.signature_def["serving_default"].inputs
+        # A function without values of an input has no such argument.
+        kept = {name: infos[f"input_{i}"].SerializeToString() for i, name in enumerate(names) if f"input_{i}" in infos}
+        infos.clear()
+        for name, info in kept.items():
+            infos[name].ParseFromString(info)
+    with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
+        file.write(model.SerializeToString())
+
+
 def _loaded(path: str):
+    kind = _kind(path)
     # Before Keras sees the file: its own check comes after it has imported what the file names.
-    _require_known_code(_config(path, _kind(path)))
+    _require_known_code(_config(path, kind))
     sys.modules.pop("keras", None)  # the worker program keeps TensorFlow from importing it (__main__.py)
     import keras
 
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # a file is a program of layers: anything may be wrong with it
-        raise ModelFault(f"Keras {keras.__version__} cannot load {path}: {one_line(error)}", _EXPORT) from error
+        raise ModelFault(
+            f"Keras {keras.__version__} cannot load {path}: {one_line(error)}",
+            _advice(_version(path, kind), keras.__version__),
+        ) from error
     # A model whose inputs are known by its layers only, as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise ModelFault(f"the Keras model in {path} does not say what its inputs are", _EXPORT)
     return model
+
+
+def _advice(written_by: str, ours: str) -> str:
+    """What to do with a file that does not load: another Keras, if the one that wrote it is newer than `ours`."""
+    numbers = [[int(part) for part in re.findall(r"\d+", text)[:2]] for text in (written_by, ours)]
+    if numbers[0] > numbers[1]:
+        return (
+            f"Keras {written_by} wrote it: choose a toolchain with a newer Keras (compilation.tensorflow), or {_EXPORT}"
+        )
+    return _EXPORT
+
+
+def _version(path: str, kind: str) -> str:
+    """The version of Keras that wrote the file; "" if the file does not say it."""
+    import h5py
+
+    try:
+        if kind == ".keras":
+            with zipfile.ZipFile(path) as archive:
+                return str(json.loads(archive.read("metadata.json"))["keras_version"])[:20]
+        with h5py.File(path, "r") as file:
+            return str(file.attrs["keras_version"])[:20]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile):
+        return ""
 
 
 def _kind(path: str) -> str:
@@ -103,7 +153,7 @@ def _require_known_code(config) -> None:
                 f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
             )
         own = module is not None and str(module).split(".")[0] not in ("keras", "tf_keras", "builtins")
-        if own or str(each.get("registered_name") or "").startswith("Custom>"):
+        if own or ">" in f"{kind} {each.get('registered_name')}":  # PACKAGE>NAME, as a program registered it
             raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
 
 
