@@ -12,8 +12,23 @@ from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
 from tfaot_pkg.loader import load
+from tfaot_pkg.process import run
 
 HERE = Path(__file__).resolve().parent
+_PROGRAM = """
+#include <cstdio>
+#include <tfaot-model-counted/model.h>
+#include <tfaot/model.h>
+
+int main() {
+  float x[24];
+  if (std::fread(x, sizeof(float), 24, stdin) != 24) return 1;
+  tfaot::Model<tfaot_model::counted> model;
+  const auto out = model.run(1, {x});
+  for (const float each : out.rows_rows()) std::printf("%.9g ", static_cast<double>(each));
+  return out.places_rows().size() % 2;
+}
+"""
 
 
 @pytest.mark.sweep("2.17.1")
@@ -46,6 +61,14 @@ def test_the_rows_that_are_meant_are_tensorflows(
                 np.testing.assert_allclose(given[name][:count], expected, rtol=1e-5, atol=1e-6, err_msg=name)
                 assert len(given[name]) > count and not given[name][count:].any(), name
     np.testing.assert_array_equal(given["index"], answers["kinds/outputs/index"])
+
+    x, expected = answers["masked/inputs/x"], answers["masked/outputs/rows"]
+    (tmp_path / "main.cpp").write_text(_PROGRAM)
+    library, include = tmp_path / "masked/lib/libtfaot-model-counted.a", tmp_path / "masked/include"
+    strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+    run(["c++", *strict, "-I", include, tmp_path / "main.cpp", library, "-o", tmp_path / "main"])
+    said = run([tmp_path / "main"], stdin=x.tobytes()).stdout
+    np.testing.assert_allclose(np.array(said.split(), np.float32), expected.ravel(), rtol=1e-5, atol=1e-6)
 
     tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])
     tfaot.fails("check", spec("kinds", "index"), code=12, says=["'index'"])

@@ -357,6 +357,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "system_libraries": contents.system_libraries,
         "symbols": _symbols(contents.signature.symbols),
         **_border(contents.signature),
+        "counted": _counted(spec, contents.signature),
         "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
         **_state(contents.signature),
         "parts": [{"name": part.name, **_border(contents.signature.of(part))} for part in contents.signature.parts],
@@ -384,6 +385,28 @@ def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:
 
 def _border(signature: Signature) -> dict[str, list[dict[str, object]]]:
     return {"inputs": tensor_members(signature.inputs), "outputs": tensor_members(signature.outputs)}
+
+
+def _counted(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:
+    """Outputs with as many rows as values say: where their numbers of rows are, and how long a row is."""
+    renamed = dict(zip(spec.model.output_keys, spec.model.outputs, strict=False))
+    counts = {renamed.get(name, name): renamed.get(count, count) for name, count in spec.model.counts.items()}
+    tensors = {tensor.name: tensor for tensor in signature.outputs}
+    members = {str(each["name"]): each for each in tensor_members(signature.outputs)}
+    # The length of a row is no number if a call brings it.
+    known = [name for name in sorted(counts) if not any(tensors[name].axes[1:])]
+    taken = {str(each["identifier"]) for each in members.values()}
+    wanted = {name: f"{members[name]['identifier']}_rows" for name in known}
+    methods = cpp_identifiers(wanted.values(), taken=(*_TYPE_NAMES, *taken))
+    return [
+        {
+            **members[name],
+            "count": members[counts[name]]["identifier"],
+            "width": math.prod(size or 1 for size in tensors[name].shape[1:]),
+            "method": methods[wanted[name]],
+        }
+        for name in known
+    ]
 
 
 def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:

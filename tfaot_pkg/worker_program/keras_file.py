@@ -6,6 +6,7 @@ import re
 import sys
 import zipfile
 
+import saved_model
 from messages.conversions import ConvertKeras
 from messages.requests import ModelFault, Nothing, one_line
 from wiring import distinct
