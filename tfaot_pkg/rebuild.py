@@ -149,7 +149,7 @@ def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
     path = f"share/{entry.name}/{FILES[PROVENANCE]}"
     if path not in tree.files:
         raise TrustError(
-            f"{entry} carries no provenance", hint="it was published by an older version of tfaot-pkg: publish anew"
+            f"{entry} has no provenance", hint="it was published by an older version of tfaot-pkg: publish anew"
         )
     recorded = read_statement((root / path).read_bytes(), str(entry))
     # The statement lists all files except itself (decision 014).

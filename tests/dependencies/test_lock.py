@@ -190,7 +190,7 @@ def test_the_lock_of_a_signed_registry_holds_its_root_and_a_copy_that_lost_its_s
     later = replace(lock, registry=replace(lock.registry, root_version=2))
     later.write(tmp_path / "project" / "tfaot.lock")
     assert (
-        "is at version 1 of its root, and version 2 was locked"
+        "has version 1 of its root, but the lock file has version 2"
         in tool("install", "--locked", "--prefix", "q", code=18).stderr
     )
 

@@ -56,7 +56,7 @@ def test_targets_that_fuse_share_hashes_and_others_have_their_own() -> None:
     ]
     v2, v3 = found.of("x86-64-v2"), found.of("x86-64-v3")
     assert v2 and v3 and v2.batches != v3.batches and found.of("x86-64-v4") is v3
-    assert str(found) == "hashes of answers: batch sizes 1, 3, run for x86-64-v3, x86-64-v2"
+    assert str(found) == "hashes of answers: batch sizes 1, 3; targets x86-64-v3, x86-64-v2"
 
 
 def test_targets_that_promise_the_same_bits_and_give_others_are_a_fault() -> None:

@@ -105,7 +105,7 @@ class Engine:
             return f"engine: XLA, because {self.reason}"
         bits = f"no, because {self.difference}" if self.difference else "cpus"
         if self.unfused and not self.difference:
-            bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
+            bits += f", except {' and '.join(self.unfused)}, which lacks fused multiply-add"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
         operations = counted(self.operations, "operation")

@@ -145,13 +145,13 @@ def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:
     version = reader.root_version
     if version is None:
         raise TrustError(
-            f"{reader.location} is unsigned, and what is locked came from a signed registry",
+            f"{reader.location} is unsigned, but the lock file was made with a signed registry",
             hint="name a signed registry with --registry, or lock anew with tfaot-pkg resolve",
         )
     # An old copy of a signed registry verifies as well; the version of its root shows its age.
     if version < locked.root_version:
         raise TrustError(
-            f"{reader.location} is at version {version} of its root, and version {locked.root_version} was locked",
+            f"{reader.location} has version {version} of its root, but the lock file has version {locked.root_version}",
             hint="this is an old copy of the registry: use another mirror",
         )
 

@@ -89,7 +89,7 @@ def inside(path: Path, folder: Path) -> str:
     """`path` relative to `folder`. Raises SpecError if it is outside: a CI job sees no other folder."""
     if not path.is_relative_to(folder):
         raise SpecError(
-            f"{path} is outside of {folder}, which is all that a CI job sees",
+            f"{path} is outside {folder}, the only folder that a CI job has",
             hint="run this in the repository's top folder, and keep registry and state in it (--state)",
         )
     return path.relative_to(folder).as_posix()

@@ -121,7 +121,7 @@ def cmssw_area(cmssw_base: str, output: Path | None) -> CmsswArea:
         place = prefix.resolve().relative_to(root.resolve())
     except ValueError:
         raise PrefixError(
-            f"{prefix} is not inside of the CMSSW area {root}, so that no tool file can name it by $CMSSW_BASE",
+            f"{prefix} is outside the CMSSW area {root}: a tool file could not name it by $CMSSW_BASE",
             hint=f"choose a folder below it, such as -o {root / DEFAULT_FOLDER}",
         ) from None
     if not _PLAIN.fullmatch(place.as_posix()):

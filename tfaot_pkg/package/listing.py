@@ -154,7 +154,7 @@ def foreign_path(package: str, path: str) -> str:
     for stem in spellings(package):
         if path in [f"share/{stem}/{name}" for name in _WRITTEN_BY_INSTALLER]:
             return "is written by the installer only"
-    return f"is not a place for files of {package}"
+    return f"is not a path that {package} may have"
 
 
 def foreign_paths(package: str, paths: Iterable[str]) -> tuple[str, ...]:

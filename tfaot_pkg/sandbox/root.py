@@ -124,7 +124,7 @@ def _homes() -> set[Path]:
 def require_narrow(path: Path) -> None:
     if not is_narrow(path):
         raise SandboxError(
-            f"{path} holds the home folder: a model that can read it can read all that you keep there",
+            f"{path} contains the home folder: a model could read all files in it",
             hint="put the model into a folder of its own",
         )
 

@@ -77,42 +77,42 @@ class ModelForm(Form):
     )
     keras: FilePath | None = Field(
         None,
-        description="File of a Keras model (.keras or .h5), in the place of saved_model; without signatures and tags.",
+        description="File of a Keras model (.keras or .h5), instead of saved_model; without signatures and tags.",
         examples=["./tagger.keras"],
     )
     onnx: FilePath | None = Field(
         None,
-        description="File of an ONNX model (.onnx), or a folder that holds it and its external data, in the place of "
+        description="File of an ONNX model (.onnx), or a folder that holds it and its external data, instead of "
         "saved_model; answers are compared with ONNX Runtime's.",
         examples=["./tagger.onnx"],
     )
     torch: FilePath | None = Field(
         None,
-        description="File that `python -m tfaot_pkg.export` wrote (.pt2 or .onnx), in the place of saved_model; "
+        description="File that `python -m tfaot_pkg.export` wrote (.pt2 or .onnx), instead of saved_model; "
         "answers are compared with ONNX Runtime's, and with those of PyTorch in the file.",
         examples=["./tagger.pt2"],
     )
     jax: FilePath | None = Field(
         None,
-        description="Artifact of jax.export (.jax), in the place of saved_model; answers are compared with JAX's.",
+        description="Artifact of jax.export (.jax), instead of saved_model; answers are compared with JAX's.",
         examples=["./tagger.jax"],
     )
     mlir: FilePath | None = Field(
         None,
-        description="MLIR module, in the place of saved_model: StableHLO as text or bytecode, compared with "
+        description="MLIR module, instead of saved_model: StableHLO as text or bytecode, compared with "
         "the answers of JAX's XLA, or functions of the TensorFlow dialect as text.",
         examples=["./tagger.mlir"],
     )
     trees: FilePath | None = Field(
         None,
-        description="File of decision trees, in the place of saved_model: XGBoost's (JSON, UBJSON), LightGBM's (text), "
+        description="File of decision trees, instead of saved_model: XGBoost's (JSON, UBJSON), LightGBM's (text), "
         "scikit-learn's (skops) or TMVA's (.weights.xml); answers are compared with the library's.",
         examples=["./model.json"],
     )
     graph: FilePath | None = Field(
         None,
-        description="File of a graph (GraphDef .pb or .pbtxt, or .meta), in the place of saved_model; inputs and "
-        "outputs then choose its tensors (by default: placeholders, and what nothing uses).",
+        description="File of a graph (GraphDef .pb or .pbtxt, or .meta), instead of saved_model; inputs and "
+        "outputs then choose its tensors (by default: placeholders, and tensors that no node uses).",
         examples=["./frozen.pb"],
     )
     config: FilePath | None = Field(
@@ -123,7 +123,7 @@ class ModelForm(Form):
     )
     checkpoint: FilePath | None = Field(
         None,
-        description="With graph: checkpoint of its variables, as what the names of its files begin with.",
+        description="With graph: checkpoint of its variables, by the common prefix of its files.",
         examples=["./model.ckpt-1000"],
     )
     serving_key: FilledLine | None = Field(
@@ -131,9 +131,9 @@ class ModelForm(Form):
     )
     signatures: dict[SignatureName, SignatureForm] | None = Field(
         None,
-        description="Several signatures in one package, by the names that they get: each has the class "
-        "tfaot_model::NAME_SIGNATURE, and their weights are there once. Names of inputs and outputs begin with the "
-        "signature's in shapes, constants and validation.inputs: encode/x.",
+        description="Several signatures in one package, by their names in it: each has the class "
+        "tfaot_model::NAME_SIGNATURE, and they share weights. In shapes, constants and validation.inputs, names of "
+        "inputs and outputs begin with the signature's: encode/x.",
         examples=[{"encode": {}, "decode": {"serving_key": "decode_image", "outputs": {"output_0": "image"}}}],
     )
     tags: Annotated[list[FilledLine], list_of("strings"), FILLED] | None = Field(
@@ -158,9 +158,9 @@ class ModelForm(Form):
     )
     shapes: dict[str, Shape] | None = Field(
         None,
-        description="Full shapes by input name, null or `batch` for the batch axis: fixes unknown axes. An axis of "
-        "`n <= 128`, or of `8 <= n <= 128`, has any size in this range, which each call brings; further axes of the "
-        "same size are `n`.",
+        description="Full shapes by input name, null or `batch` for the batch axis: fixes unknown axes. An axis "
+        "`n <= 128` or `8 <= n <= 128` has any size in this range, chosen by each call; write `n` for other axes of "
+        "the same size.",
         examples=[{"sequence": [None, 20, 4]}, {"particles": ["batch", "n <= 128", 4]}],
     )
     inputs: TensorNames | None = Field(
@@ -185,15 +185,14 @@ class ModelForm(Form):
     )
     seed: FilledLine | None = Field(
         None,
-        description="Name of an input (int64[2]) that the model gets: its random numbers are functions of it, instead "
-        "of a state. Operations with seeds of their own give the numbers of their first call.",
+        description="Name of a new input (int64[2]): the seed of the model's random numbers, instead of a state. "
+        "Operations with seeds of their own give the numbers of their first call.",
         examples=["seed"],
     )
     counts: dict[FilledLine, FilledLine] | None = Field(
         None,
-        description="Outputs with as many rows as values say (tf.where, tf.boolean_mask, tf.unique), and names of "
-        "further outputs: the package gives all rows that there may be, zeros behind those that are meant, and their "
-        "number.",
+        description="Outputs whose number of rows depends on values (tf.where, tf.boolean_mask, tf.unique), each with "
+        "the name of a new output for the number of valid rows. All other rows are zero.",
         examples=[{"hits": "hits_count"}],
     )
 
@@ -245,8 +244,8 @@ class CompilationForm(Form):
     """How the model is compiled."""
 
     batch_sizes: Annotated[list[BatchSize], list_of("integers"), FILLED, AfterValidator(few)] = Field(
-        description="Batch sizes to compile; others are put together from these. If the model is a program, which "
-        "takes any size: those to validate and measure.",
+        description="Batch sizes to compile; others are composed of these. If the model is a program, which takes "
+        "any size: those to validate and measure.",
         examples=[[1, 2, 4]],
         json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
     )
@@ -269,7 +268,7 @@ class CompilationForm(Form):
             one_architecture("build one package for each"),
         ]
         | None
-    ) = Field(None, description="Kinds of CPU that the library carries code for; the best is chosen at load time.")
+    ) = Field(None, description="Kinds of CPU to compile for; the library uses the best one that the machine supports.")
     weights: Annotated[str, checked(rules.weights_fault), as_choice("shared", "embedded")] | None = Field(
         None,
         description="shared: one copy of the weights in the library; embedded: one in each object.",
@@ -283,20 +282,20 @@ class CompilationForm(Form):
         None,
         description="program: our own compiler makes one function for any number of rows of the whole model, and the "
         "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program if the model "
-        "can become one and the spec has nothing to say to XLA.",
+        "can become one and the spec has no settings for XLA.",
     )
     max_iterations: (
         Annotated[
             int,
             BeforeValidator(evaluated),
-            between(0, MAX_ITERATIONS, " (values of all turns are kept in memory)"),
+            between(0, MAX_ITERATIONS, " (values of all iterations are kept in memory)"),
             as_scalar("integer", minimum=0, maximum=MAX_ITERATIONS),
         ]
         | None
     ) = Field(
         None,
-        description="The most turns of each loop, which ends then; 0 for no limit. Gradients through loops that end "
-        "when values say so need it.",
+        description="Maximum number of iterations of each loop; 0 for no limit. Gradients through loops whose number "
+        "of iterations depends on values need it.",
         examples=[100],
     )
     variables: VariablesForm | None = Field(

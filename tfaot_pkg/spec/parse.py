@@ -362,7 +362,7 @@ def _check_symbols(document: Document, form: SpecForm) -> None:
             document.report(path, f"{name} has another range elsewhere: give it once, and `{name}` in its other places")
     for path, (name, _, _) in places:
         if name not in given:
-            document.report(path, f"{name} needs a maximum, such as `{name} <= 128`, in one of its places")
+            document.report(path, f"{name} needs a maximum, such as `{name} <= 128`, in one of the shapes")
     if places and form.compilation is not None and form.compilation.engine == "xla":
         name = places[0][1][0]
         document.report(("compilation", "engine"), f"XLA compiles for fixed sizes: give the axis {name} a number")

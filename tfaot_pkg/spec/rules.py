@@ -69,7 +69,7 @@ def glibc_fault(version: str) -> str:
 
 def symbol_fault(text: str) -> str:
     if not re.fullmatch(SYMBOL_PATTERN, text):
-        return f"must be a size, null, or a symbol such as `n <= 128` (`n` where it stands again), got {shown(text)}"
+        return f"must be a size, null, or a symbol such as `n <= 128` (`n` for its other axes), got {shown(text)}"
     name, minimum, maximum = symbol_of(text)
     if name == BATCH_AXIS:
         return f"{BATCH_AXIS} is the batch axis, which is the first one: give this symbol another name"

@@ -177,9 +177,9 @@ def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
     defaults = Compilation(batch_sizes=batch_sizes)
     return [
         "compilation:",
-        "  # Sizes that are compiled; any other batch is put together from these.",
+        "  # Sizes that are compiled; any other batch is composed of these.",
         f"  batch_sizes: {json.dumps(list(batch_sizes))}",
-        "  # Kinds of CPU to carry code for; the best one that the machine has is chosen at load time.",
+        "  # Kinds of CPU to compile for; the library uses the best one that the machine supports.",
         f"  targets: [{', '.join(defaults.targets)}]",
         f"  # namespace: {defaults.namespace}",
         f"  # tensorflow: {defaults.tensorflow}",

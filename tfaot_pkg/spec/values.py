@@ -89,7 +89,7 @@ def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
     if None in shape[1:]:
         raise problem("only the first axis can be null (the batch axis): give the other axes their sizes")
     if shape and not isinstance(shape[0], int | None):
-        raise problem("only axes behind the first one, which is the batch axis, can have symbols")
+        raise problem("the first axis is the batch axis: only other axes can have symbols")
     return shape
 
 
@@ -131,7 +131,7 @@ Subdir = Annotated[str, checked(rules.subdir_fault), as_pattern(r"(?![/~]|(.*/)?
 BatchSize = Annotated[
     int,
     BeforeValidator(evaluated),
-    between(1, rules.MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
+    between(1, rules.MAX_BATCH_SIZE, " (larger batches are composed of smaller ones)"),
     as_scalar("integer", minimum=1, maximum=rules.MAX_BATCH_SIZE),
 ]
 _FLAG_ITEM = as_pattern(rules.FLAG_PATTERN)

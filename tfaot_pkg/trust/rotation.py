@@ -142,7 +142,8 @@ class Succession:
         # The root in the file is for display only. The one that the registry has now decides (decision 018).
         if self.steps[0].signed.version != root.signed.version + 1:
             raise TrustError(
-                f"this change follows root version {self.base.signed.version}, and version {root.signed.version} holds",
+                f"this change was made for root version {self.base.signed.version}, "
+                f"but the registry has version {root.signed.version}",
                 hint="make the change anew: another one came first",
             )
         return replace(self, base=root)

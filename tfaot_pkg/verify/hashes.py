@@ -79,7 +79,7 @@ class Hashes:
             return f"hashes of answers: none ({self.reason})"
         run = ", ".join(name for group in self.groups for name in group.run)
         sizes = ", ".join(map(str, self.groups[0].sizes))
-        return f"hashes of answers: batch sizes {sizes}, run for {run}"
+        return f"hashes of answers: batch sizes {sizes}; targets {run}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

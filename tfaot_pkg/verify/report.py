@@ -250,7 +250,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
                 elements[one.kind, one.agrees_with] = elements.get((one.kind, one.agrees_with), 0) + one.elements
         for (kind, agrees_with), count in elements.items():
             agreeing = f", as {agrees_with} gives" if agrees_with else ""
-            yield f"differs by nature on {each.name} inputs: {counted(count, 'element')} ({kind}{agreeing})"
+            yield f"accepted differences on {each.name} inputs: {counted(count, 'element')} ({kind}{agreeing})"
 
 
 def disagreement(model: str, report: ValidationReport) -> ValidationError:

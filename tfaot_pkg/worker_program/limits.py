@@ -35,7 +35,7 @@ def fault_of(graph_def, text: str) -> tuple | None:
     ]
     named = f"the loop {loops[0]!r}" if loops else "a loop"
     return (
-        f"values decide how many turns {named} takes, and a gradient needs those of all turns: XLA needs the most",
+        f"the number of iterations of {named} depends on values, and a gradient needs all of them: set the maximum",
         "give it in the spec, as in `compilation: {max_iterations: 100}`, or to tf.while_loop(maximum_iterations=...)",
     )
 
