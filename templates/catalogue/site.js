@@ -365,7 +365,7 @@ function setUpAddress(snippets) {
   const address = new URL(snippets.dataset.registry, location.href);
   const http = address.protocol === "http:" && !/^(localhost|127[.][0-9.]+|[[]::1[]])$/.test(address.hostname);
   for (const code of snippets.querySelectorAll("code")) {
-    code.textContent = code.textContent.replace(new RegExp(`${snippets.dataset.unknown}(.*)`), (_, rest) => address.href + rest + (http ? " --allow-http" : ""));
+    code.textContent = code.textContent.replace(new RegExp(`${snippets.dataset.unknown}(.*)`), (_, rest) => address.href + (http ? " --allow-http" : "") + rest);
   }
 }
 

@@ -100,7 +100,7 @@ def test_a_page_says_if_any_batch_size_runs(tmp_path: Path, any_size: bool) -> N
 
 def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     registry = FolderRegistry.create(tmp_path / "registry")
-    card = f"# Use\n\nFor *jets*: [paper](https://example.org/a), [no](javascript:alert(1)), ![x](https://example.org/x.png)\n\n{HOSTILE}\n\n| a |\n|---|\n| 1 |\n"
+    card = f"## Use\n\n#### Deep\n\nFor *jets*: [paper](https://example.org/a), [no](javascript:alert(1)), ![x](https://example.org/x.png)\n\n{HOSTILE}\n\n| a |\n|---|\n| 1 |\n"
     info = {"author": "A. Nonymous", "homepage": "https://example.org/", "training_data": "run 3", "limits": "no pile-up",
             "card": card, "reproducible": "cpus", "other_bits": ["x86-64-v2"],
             "custom_operations": ["ConeWeights"]}  # fmt: skip
@@ -110,7 +110,7 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     )
     render(registry, tmp_path / "site")
     text = page(tmp_path / "site", "tagger")
-    for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<em>jets</em>",
+    for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<h4>Deep</h4>", "<em>jets</em>",
                    'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent", "same bits on every CPU",
                    "operations of its own", "computes ConeWeights", "inert binary", "glibc 2.14+", "not signed"):  # fmt: skip
         assert wanted in text, wanted

@@ -53,7 +53,7 @@ def test_every_block_of_a_page_works_when_it_is_pasted(
     script = "return [...document.querySelectorAll('.snippet code')].map((e) => [e.id.slice(5), e.textContent])"
     blocks = dict(browser.driver.execute_script(script))
     assert list(blocks) == ["install", "cpp", "cmake", "require", "conan", "pkgconfig", "scram", "python", "c"]
-    assert f"registry add models {pages} --fingerprint " in blocks["install"]
+    assert f"registry add models {pages} \\\n  --fingerprint " in blocks["install"]
     (tmp_path / "home").mkdir()
     (tmp_path / "here").mkdir()
     environment = {

@@ -16,6 +16,7 @@ from tfaot_pkg.spec.rules import homepage_fault
 
 _LONGEST_CARD = 40_000
 _LINE = 300
+_HIGHEST = 3  # the card's own heading is an h2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
 def html_of(markdown: str) -> str:
     """Safe HTML of CommonMark with tables: HTML in it becomes text, links are http and https, images become links.
 
-    Headings are two levels lower, below those of the page.
+    Headings begin below that of the card, and leave out no level.
     """
     return str(_renderer().render(markdown)) if markdown.strip() else ""
 
@@ -110,9 +111,13 @@ def _renderer() -> MarkdownIt:
 
 
 def _fit_into_page(state: Any) -> None:
+    levels = [int(token.tag[1]) for token in state.tokens if token.type == "heading_open"]
+    shift, last = _HIGHEST - min(levels, default=1), _HIGHEST - 1
     for token in state.tokens:
+        if token.type == "heading_open":
+            last = min(6, last + 1, int(token.tag[1]) + shift)
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+            token.tag = f"h{last}"
         for each in token.children or ():
             _without_referrer(each)
 

@@ -371,7 +371,7 @@ def _short(text: str, length: int = _CHARS) -> str:
 
 
 WIDTH, HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 100, 16, 48
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 120, 16, 48
 _LABEL = 16  # height of a line's name
 _OTHER = 4  # the style of a line of another engine
 _STEPS = (1, 2, 5)  # ticks of a decade
@@ -453,7 +453,9 @@ def latency_plot(rows: Sequence[tuple[str, int, float]], other: Sequence[tuple[s
     )
     if other:
         marks = tuple(_point(row, across, up) for row in sorted(other))
-        series = (*series, Series(name=other[0][0], style=_OTHER, points=marks))
+        # Without the variant in brackets: there is little room at the end of a line.
+        name = other[0][0].partition(" (")[0]
+        series = (*series, Series(name=name, style=_OTHER, points=marks))
     return Plot(
         width=WIDTH,
         height=HEIGHT,

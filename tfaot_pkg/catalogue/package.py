@@ -224,6 +224,8 @@ def page_context(
             shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
         ),
         "card": card_of(shown, info),
+        "framework": _FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow") if info else "",
+        "keywords": _keywords(info),
         "badges": badges_of(shown, info, is_signed=bool(registry.fingerprint)),
         "registry": registry,
         "unknown": UNKNOWN_ADDRESS,

@@ -95,10 +95,11 @@ class Home:
     words: dict[str, int] = field(default_factory=dict)
 
     def take(self, records: Iterable[Record]) -> None:
-        """Add `records` to the newest; each replaces an older record of its package."""
+        """Add `records` to the newest; each replaces an older one of its package. Deprecated ones are hidden."""
         latest = {one.model: one for one in (*self.newest, *records)}
+        offered = [one for one in latest.values() if not one.deprecated and not one.yanked]
         # The name decides between equal times: the same packages must give the same page.
-        self.newest = heapq.nlargest(_NEWEST, latest.values(), key=lambda one: (one.published, one.model))
+        self.newest = heapq.nlargest(_NEWEST, offered, key=lambda one: (one.published, one.model))
 
     def count(self, record: Record, step: int = 1) -> None:
         """Count `record` in the filters; -1 removes an older state of a package."""

@@ -29,8 +29,8 @@ UNKNOWN_ADDRESS = "REGISTRY-ADDRESS"
 _CLASS = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*", re.ASCII)
 _MOST_NUMBERS = 256  # of one row; more do not make a program that people read
-_SHOWN = 8  # answers per output
-_WIDTH = 100
+_SHOWN, _OUTPUTS = 8, 6  # answers per output, and outputs with answers
+_WIDTH = 88
 _LONGEST_NAME = 80  # of a signature
 _LARGEST_FLOAT = 3e38  # what rounds to infinity in 32 bits cannot be packed
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
@@ -50,11 +50,11 @@ class Registry:
 
     @property
     def arguments(self) -> str:
-        """Of `registry add NAME`."""
+        """Of `registry add NAME`, in two lines."""
         trust = f"--fingerprint {self.fingerprint}" if self.fingerprint else "--unsigned"
         parts = urlsplit(self.url)
         plain = parts.scheme == "http" and not is_loopback(parts.hostname or "")
-        return f"{self.url or UNKNOWN_ADDRESS} {trust}{' --allow-http' if plain else ''}"
+        return f"{self.url or UNKNOWN_ADDRESS}{' --allow-http' if plain else ''} \\\n  {trust}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +154,11 @@ def _program(
     names = cpp_identifiers((tensor.name for tensor in signature.inputs), taken=_TAKEN)
     inputs = [_tensor(tensor, names[tensor.name], given.get(prefix + tensor.name), rows) for tensor in signature.inputs]
     is_validated = bool(example) and all(each["values"] for each in inputs)
+    members = zip(signature.outputs, tensor_members(signature.outputs), strict=True)
+    outputs = [
+        _output(tensor, str(member["identifier"]), expected.get(prefix + tensor.name) if is_validated else None, rows)
+        for tensor, member in members
+    ]
     return {
         "rows": rows,
         "has_state": bool(entry.signature.state),
@@ -161,12 +166,9 @@ def _program(
         "is_validated": is_validated,
         "reference": reference,
         "inputs": inputs,
-        "outputs": [
-            _output(
-                tensor, str(member["identifier"]), expected.get(prefix + tensor.name) if is_validated else None, rows
-            )
-            for tensor, member in zip(signature.outputs, tensor_members(signature.outputs), strict=True)
-        ],
+        "outputs": outputs,
+        "printed": outputs[:_OUTPUTS],
+        "more": max(0, len(outputs) - _OUTPUTS),
     }
 
 
