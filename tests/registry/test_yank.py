@@ -13,6 +13,8 @@ from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import Deprecation, parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.index import PackageSummary
+from tfaot_pkg.registry.reader import SearchResult
 
 MakePackage = Callable[..., Any]
 INDEX = "index/di/gi/tfaot-model-digits"
@@ -39,6 +41,13 @@ def test_where_a_search_finds_nothing_else_it_names_what_was_yanked(filled: Fold
     assert "all yanked" in heading and name == "tfaot-model-digits"
     assert "yanked" not in found_text(filled.search("")) and filled.search("").yanked == ("tfaot-model-digits",)
     assert found_text(filled.search("zebra")) == "nothing found"
+
+
+def test_descriptions_are_one_line_and_cut_on_a_terminal() -> None:
+    entry = PackageSummary(name="tfaot-model-a", version="1.0.0", description="many\nwords " * 9)
+    found = SearchResult.of([entry], [])
+    assert found_text(found) == f"tfaot-model-a@1.0.0  {'many words ' * 9}".rstrip()
+    assert found_text(found, 50) == "tfaot-model-a@1.0.0  many words many words many w…"
 
 
 def test_a_yank_changes_its_line_only_and_keeps_what_it_does_not_know(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,17 +43,23 @@ def search(
     Example: tfaot-pkg search tagger
     """
     result = session.open_registry().search(text)
-    return Result(document=result, text=found_text(result))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    return Result(document=result, text=found_text(result, columns))
 
 
-def found_text(result: SearchResult) -> str:
-    """The results of a search, one package per line."""
-    width = max((len(str(entry)) for entry in result.found), default=0)
-    lines = [
-        f"{entry!s:<{width}}  {entry.description}".rstrip()
-        + f" [deprecated: {entry.deprecated}]" * bool(entry.deprecated)
-        for entry in result.found
-    ]
+_NAMES, _LEAST = 48, 20
+"""Widths: of the column of names at most, of a description on a terminal at least."""
+
+
+def found_text(result: SearchResult, columns: int = 0) -> str:
+    """The results of a search, one package per line; descriptions are cut to lines of so many `columns`, if not 0."""
+    width = min(_NAMES, max((len(str(entry)) for entry in result.found), default=0))
+    lines = []
+    for entry in result.found:
+        name, note = f"{entry!s:<{width}}", f" [deprecated: {entry.deprecated}]" * bool(entry.deprecated)
+        text, room = " ".join(entry.description.split()), max(_LEAST, columns - len(name) - len(note) - 2)
+        cut = text if not columns or len(text) <= room else f"{text[: room - 1]}…"
+        lines.append(f"{name}  {cut}".rstrip() + note)
     if result.yanked and not lines:
         lines = ["only packages whose versions are all yanked (tfaot-pkg show NAME says why):", *result.yanked]
     lines += [f"damaged: {message}" for message in result.damaged]
