@@ -139,10 +139,7 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
     rows = Shape("f32", source.shape.sizes[:-1]).elements
     emitter.touch(pointer)
     largest = "true" if operation.attributes["largest"] else "false"
-    with emitter.braces(f"for (std::size_t i = 0; i < {cpp(rows)}; ++i)"):
-        emitter.line(
-            f"topK<{largest}>({cpp(size)}, {k}, {pointer} + i * {cpp(size)}, {values} + i * {k}, {indices} + i * {k});"
-        )
+    emitter.line(f"topK<{largest}>({cpp(rows)}, {cpp(size)}, {k}, {pointer}, {values}, {indices});")
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
     ]

@@ -399,43 +399,73 @@ TFAOT_INLINE Integers later(Integers before, Integers x) {
   return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
 }
 
-/// The same without a branch: the sorted ones stay in registers. Gives false if there were fewer than `k` that stand
-/// before the last one of all in order, a NaN.
-template <bool kLargest, int kCount>
-inline bool topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
-  Integers ranks[kCount], places[kCount];
+/// The same for `kRows` rows without a branch: the sorted ones stay in registers, and a row's steps, which wait for one
+/// another, overlap with those of the others. A row goes one by one if fewer than `k` of it stand before the last one of
+/// all in order, a NaN.
+template <bool kLargest, int kCount, int kRows>
+TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  Integers ranks[kRows][kCount], places[kRows][kCount];
   TFAOT_UNROLL
-  for (int v = 0; v < kCount; ++v) {
-    ranks[v] = filled(std::numeric_limits<std::int32_t>::min());
-    places[v] = filled(std::int32_t{-1});
-  }
-  for (std::size_t i = 0; i < size; ++i) {
-    const Integers rank = filled(rankOf<kLargest>(in[i])), place = filled(static_cast<std::int32_t>(i));
+  for (int r = 0; r < kRows; ++r) {
     TFAOT_UNROLL
-    for (int v = kCount - 1; v >= 0; --v) {
-      const Integers above = later(v > 0 ? ranks[v - 1] : rank, ranks[v]);
-      const Integers from = later(v > 0 ? places[v - 1] : place, places[v]);
-      const Mask stays = ranks[v] >= rank, here = above >= rank;
-      ranks[v] = chosen(stays, ranks[v], chosen(here, rank, above));
-      places[v] = chosen(stays, places[v], chosen(here, place, from));
+    for (int v = 0; v < kCount; ++v) {
+      ranks[r][v] = filled(std::numeric_limits<std::int32_t>::min());
+      places[r][v] = filled(std::int32_t{-1});
     }
   }
-  std::int32_t all[kCount * kLanes];
-  std::memcpy(all, places, sizeof all);
-  if (all[k - 1] < 0) return false;
-  for (std::size_t i = 0; i < k; ++i) {
-    indices[i] = all[i];
-    values[i] = in[all[i]];
+  for (std::size_t i = 0; i < size; ++i) {
+    const Integers place = filled(static_cast<std::int32_t>(i));
+    TFAOT_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Integers rank = filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i]));
+      TFAOT_UNROLL
+      for (int v = kCount - 1; v >= 0; --v) {
+        const Integers above = later(v > 0 ? ranks[r][v - 1] : rank, ranks[r][v]);
+        const Integers from = later(v > 0 ? places[r][v - 1] : place, places[r][v]);
+        const Mask stays = ranks[r][v] >= rank, here = above >= rank;
+        ranks[r][v] = chosen(stays, ranks[r][v], chosen(here, rank, above));
+        places[r][v] = chosen(stays, places[r][v], chosen(here, place, from));
+      }
+    }
   }
-  return true;
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r, in += size, values += k, indices += k) {
+    std::int32_t all[kCount * kLanes];
+    std::memcpy(all, places[r], sizeof all);
+    if (all[k - 1] < 0) {
+      topKOneByOne<kLargest>(size, k, in, values, indices);
+      continue;
+    }
+    for (std::size_t i = 0; i < k; ++i) {
+      indices[i] = all[i];
+      values[i] = in[all[i]];
+    }
+  }
 }
 
-/// The `k` first of `size` floats in falling (kLargest) or rising order, and where they lie; of equal ones the first.
+template <bool kLargest, int kCount>
+TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
+                          std::int32_t* indices) {
+  constexpr std::size_t kTogether = kCount == 1 ? 4 : 2;
+  std::size_t row = 0;
+  for (; row + kTogether <= rows; row += kTogether) {
+    topKInRegisters<kLargest, kCount, kTogether>(size, k, in + row * size, values + row * k, indices + row * k);
+  }
+  for (; row < rows; ++row) {
+    topKInRegisters<kLargest, kCount, 1>(size, k, in + row * size, values + row * k, indices + row * k);
+  }
+}
+
+/// The `k` first of each of `rows` rows of `size` floats in falling (kLargest) or rising order, and where they lie; of
+/// equal ones the first.
 template <bool kLargest>
-inline void topK(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
-  if (k <= kLanes && topKInRegisters<kLargest, 1>(size, k, in, values, indices)) return;
-  if (k > kLanes && k <= 2 * kLanes && topKInRegisters<kLargest, 2>(size, k, in, values, indices)) return;
-  topKOneByOne<kLargest>(size, k, in, values, indices);
+inline void topK(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
+                 std::int32_t* indices) {
+  if (k <= kLanes) return topKOfSeveral<kLargest, 1>(rows, size, k, in, values, indices);
+  if (k <= 2 * kLanes) return topKOfSeveral<kLargest, 2>(rows, size, k, in, values, indices);
+  for (std::size_t row = 0; row < rows; ++row) {
+    topKOneByOne<kLargest>(size, k, in + row * size, values + row * k, indices + row * k);
+  }
 }
 
 }  // namespace TFAOT_KERNELS_TARGET
