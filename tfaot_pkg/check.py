@@ -11,7 +11,7 @@ from typing import Any
 
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
-from tfaot_pkg.frozen.model import chosen, signature_of
+from tfaot_pkg.frozen.model import chosen, parts_of, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
 from tfaot_pkg.pipeline import Pipeline
@@ -63,8 +63,13 @@ class CheckResult:
 
     @property
     def interface(self) -> tuple[str, ...]:
-        inputs = [f"input {tensor}" for tensor in self.signature.inputs]
-        return (*inputs, *[f"output {tensor}" for tensor in self.signature.outputs])
+        if not self.signature.parts:
+            return tuple(_interface(self.signature))
+        return tuple(
+            line
+            for part in self.signature.parts
+            for line in (f"signature {part.name}", *(f"  {each}" for each in _interface(self.signature.of(part))))
+        )
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -81,6 +86,11 @@ class CheckResult:
                 {"table": {name: list(dtypes) for name, dtypes in self.table.items()}} if self.table is not None else {}
             ),
         }
+
+
+def _interface(signature: Signature) -> Iterator[str]:
+    yield from (f"input {tensor}" for tensor in signature.inputs)
+    yield from (f"output {tensor}" for tensor in signature.outputs)
 
 
 def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
@@ -129,6 +139,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
     with from_worker():
         signature = signature_of(answer)
+        signature = replace(signature, parts=parts_of(spec, signature))
         rows = None if answer.hlo is None else rows_of(answer.hlo, signature)
         return CheckResult(
             toolchain=f"tensorflow {environment.toolchain.version}",

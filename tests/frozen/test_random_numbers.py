@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,9 @@ def test_numbers_are_tensorflows_or_follow_a_seed(
 
     with verified("random numbers: a seed of the caller", version=version, engine="program"):
         tfaot.works("build", spec("free"), "-o", tmp_path / "free")
+        (report,) = (tmp_path / "free").glob("share/*/validation.json")
+        classes = {each["name"]: each for each in json.loads(report.read_text())["classes"]}
+        assert (classes["draws"]["rows"], classes["draws"]["differences"]) == (4000, [])
         model, count = load(tmp_path / "free"), len(drawn["free/normal"])
         draws = [model(x=x, seed=[seed, 1]) for seed in range(count)]
         for name in draws[0]:

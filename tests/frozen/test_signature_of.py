@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tfaot_pkg.check import CheckResult
+from tfaot_pkg.cli.packages import border_rows
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.frozen.model import signature_of, weight_size
 from tfaot_pkg.frozen.source_model import proposed_shapes, with_names_of_axes
-from tfaot_pkg.signature import DType, Signature
+from tfaot_pkg.signature import DType, Part, Signature
 from tfaot_pkg.worker_program.messages.graph import Interface, Tensor, Weight
 
 
@@ -47,6 +51,27 @@ def test_a_model_without_inputs_has_a_signature() -> None:
 def test_a_signature_survives_its_dictionary() -> None:
     signature = signature_of(Interface(inputs=(_tensor("x", "uint16", (None,)),), outputs=(_tensor("y", "int64", ()),)))
     assert convert(Signature, plain(signature)) == signature
+
+
+def test_several_signatures_are_shown_one_by_one() -> None:
+    names = {"encode": ("encode/x", "encode/z"), "decode": ("decode/z", "decode/x")}
+    whole = signature_of(
+        Interface(
+            inputs=tuple(_tensor(given, "float32", (None, 2)) for given, _ in names.values()),
+            outputs=tuple(_tensor(made, "float32", (None, 2)) for _, made in names.values()),
+        )
+    )
+    parts = tuple(Part(name=name, inputs=(given,), outputs=(made,)) for name, (given, made) in names.items())
+    found = CheckResult(
+        toolchain="", signature=replace(whole, parts=parts), rows=None, operations=(), warnings=(), table=None
+    )
+    assert found.interface == (
+        "signature encode", "  input x: float32[N, 2]", "  output z: float32[N, 2]",
+        "signature decode", "  input z: float32[N, 2]", "  output x: float32[N, 2]",
+    )  # fmt: skip
+    assert border_rows(found.signature) == {
+        "signatures": "encode: x: float32[N, 2] -> z: float32[N, 2]\ndecode: z: float32[N, 2] -> x: float32[N, 2]"
+    }
 
 
 @pytest.mark.parametrize(

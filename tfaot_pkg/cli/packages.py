@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
+    from tfaot_pkg.signature import Signature, Tensor
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -141,6 +142,19 @@ def _hashes(report: Mapping[str, Any]) -> Hashes | None:
         return None
 
 
+def border_rows(signature: Signature) -> dict[str, str]:
+    """Inputs and outputs; of several signatures, a line for each."""
+    if not signature.parts:
+        return {"inputs": "\n".join(map(str, signature.inputs)), "outputs": "\n".join(map(str, signature.outputs))}
+    own = {part.name: signature.of(part) for part in signature.parts}
+    lines = [f"{name}: {_listed(each.inputs)} -> {_listed(each.outputs)}" for name, each in own.items()]
+    return {"signatures": "\n".join(lines)}
+
+
+def _listed(tensors: Iterable[Tensor]) -> str:
+    return ", ".join(map(str, tensors))
+
+
 def _show_text(
     entry: RegistryEntry,
     others: Sequence[RegistryEntry],
@@ -152,8 +166,7 @@ def _show_text(
         "package": str(entry),
         "description": entry.description,
         "licence": entry.license,
-        "inputs": "\n".join(map(str, entry.signature.inputs)),
-        "outputs": "\n".join(map(str, entry.signature.outputs)),
+        **border_rows(entry.signature),
         "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
         **verified_rows(validated),

@@ -257,7 +257,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             apart=apart,
             origin=origin,
             state=kept,
-            parts=_parts(spec, signature_of(frozen.model)),
+            parts=parts_of(spec, signature_of(frozen.model)),
         )
         for name, (source, reference) in operations.items():
             shutil.copyfile(source, folder / f"{name}.cpp")
@@ -304,7 +304,7 @@ class _Stored:
     parts: tuple[Part, ...]
 
 
-def _parts(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
+def parts_of(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
     """The signatures that were joined to `whole`."""
 
     def names(prefix: str, chosen: Sequence[str], tensors: Sequence[Tensor]) -> tuple[str, ...]:

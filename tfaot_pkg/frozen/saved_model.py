@@ -55,6 +55,7 @@ class SavedModel:
         self._made: Path | None = None
         self._source: SourceModel | None = None
         self._parts: Path | None = None
+        self._drawing: Path | None = None
         self._lifted: tuple[tuple[StateTensor, ...], Path | None] = ((), None)
 
     @property
@@ -68,6 +69,12 @@ class SavedModel:
                 self._lifted = self._lift(folder)
             self._made = folder
         return self._made
+
+    @property
+    def drawing(self) -> Path | None:
+        """The SavedModel whose random numbers have a state, with its own names; None without `model.seed`."""
+        _ = self.folder
+        return self._drawing
 
     @property
     def original(self) -> Original:
@@ -211,19 +218,11 @@ class SavedModel:
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
             self._replace(pin, made, folder)
+        if model.seed:
+            self._drawing = self._pool.given_folder("drawing")
+            self._expose(folder, self._drawing, keeps_state=True)
         if model.feeds or model.seed or model.counts:
-            made = self._pool.new_folder("exposed")
-            out = str(made / _GRAPH)
-            expose = Expose(
-                folder=str(folder),
-                tags=tags,
-                signature=signature,
-                feeds=model.feeds,
-                seed=model.seed,
-                counts=model.counts,
-                out=out,
-            )
-            self._replace(expose, made, folder)
+            self._expose(folder, folder)
         if model.input_keys or model.output_keys:
             made = self._pool.new_folder("renamed")
             rename = Rename(
@@ -235,6 +234,14 @@ class SavedModel:
                 out=str(made / _GRAPH),
             )
             self._replace(rename, made, folder)
+
+    def _expose(self, folder: Path, target: Path, *, keeps_state: bool = False) -> None:
+        model, made = self._model, self._pool.new_folder("exposed")
+        expose = Expose(
+            folder=str(folder), tags=model.tags, signature=model.serving_key, feeds=model.feeds, seed=model.seed,
+            counts=model.counts, out=str(made / _GRAPH), keeps_state=keeps_state,
+        )  # fmt: skip
+        self._replace(expose, made, target)
 
     def _replace(self, request: Join | Pin | Expose | Rename, made: Path, folder: Path) -> None:
         """Put the graph file that `request` writes into `made` in the place of that in `folder`."""

@@ -22,7 +22,8 @@ Mask = npt.NDArray[np.bool_]
 
 Kind = Literal[
     "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
-    "out-of-range index", "subnormal numbers", "does not end", "other bits", "real",
+    "out-of-range index", "subnormal numbers", "does not end", "other bits", "distribution",
+    "real",
 ]  # fmt: skip
 
 CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
@@ -293,6 +294,8 @@ HINTS: dict[Kind, str] = {
     "does not end": "a loop goes on where {framework}'s ends, as one does that waits for subnormal numbers to be "
     "flushed to zero: bound its steps in the model (maximum_iterations)",
     "other bits": "a row has other bits in a batch of another size: set compilation.engine: xla, and report it",
+    "distribution": "random numbers have another distribution than in {framework}: pass them in as an input, and "
+    "report it",
     "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
     "report it",
 }

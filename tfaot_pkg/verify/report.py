@@ -21,6 +21,8 @@ from tfaot_pkg.wording import counted
 Array = npt.NDArray[Any]
 Verdict = Literal["passed", "failed", "not run"]
 
+DRAWS = "draws"
+"""The class of inputs of draws.py."""
 NATIVE = "native"
 NOT_RUN = "not run"
 
@@ -239,6 +241,9 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
     compared = [each.name for each in classes if not each.not_run]
     if len(compared) > 1:
         yield f"inputs tried: {', '.join(compared)}"
+    for each in classes:
+        if each.name == DRAWS and not each.differences:
+            yield f"random numbers: {each.rows} draws have the distributions of the framework's own"
     # One line per reason: often one reason holds for all classes.
     for reason in dict.fromkeys(each.not_run for each in classes if each.not_run):
         names = ", ".join(each.name for each in classes if each.not_run == reason)

@@ -33,6 +33,7 @@ from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import compared, not_compared
+from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
 from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
 from tfaot_pkg.verify.operations import OperationTests
@@ -189,6 +190,7 @@ class _Validation:
                 reports += self._rows_reports(oracle, inputs, ours)
                 reports += [self._sizes_report(oracle, each, ours) for each in other]
                 reports += self._steps_reports()
+                reports += self._draws_reports(inputs)
             report = self._report(oracle, ours, theirs, reports, branches)
             example = example_of(
                 signature, sizes, independent=self._frozen.rows.independent, inputs=inputs, answers=theirs
@@ -288,6 +290,21 @@ class _Validation:
             pool=self._pool,
         )
         return [steps.report([name for name in self._targets if self._ways[name] == NATIVE])]
+
+    def _draws_reports(self, inputs: Mapping[str, Array]) -> list[ClassReport]:
+        """The report of distributions, if a seed is an input and code runs on this CPU."""
+        native = [name for name in self._targets if self._ways[name] == NATIVE]
+        names = {tensor.name for tensor in self._frozen.signature.inputs}
+        if self._saved.drawing is None or self._spec.model.seed not in names or not native:
+            return []
+        draws = Draws(
+            spec=self._spec,
+            signature=self._frozen.signature,
+            library=self._library,
+            model=self._saved.drawing,
+            pool=self._pool,
+        )
+        return [draws.report(inputs, native[-1])]
 
     def _in_other_sizes(self, oracle: Oracle, inputs: Mapping[str, Array]) -> list[Tried]:
         """The rows of the main class in batches of other sizes, if the model is a program."""

@@ -31,6 +31,7 @@ _FUNCTIONS = {
     "expose": ("exposed", "expose"),
     "lift": ("lifting", "lift"),
     "steps": ("stepping", "run_steps"),
+    "draws": ("draws", "draw"),
     "inspect": ("saved_model", "inspect"),
     "operations": ("operations", "supported"),
     "flags": ("operations", "read_flags"),

@@ -17,6 +17,8 @@ _OTHERS = ("Multinomial", "ParameterizedTruncatedNormal", "RandomShuffle", "Trun
 _PHILOX = 1
 _MIXED = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
+_ANY = 0x51F0AD
+"""The seed of operations that have none, where a verdict must not depend on luck."""
 
 
 def seeded(graph_def, name: str) -> bool:
@@ -39,6 +41,22 @@ def seeded(graph_def, name: str) -> bool:
             key, counter = _of_caller(graph_def, node, source, place)
         _replace(graph_def, node, key, counter)
     return source is not None
+
+
+def numbered(graph_def) -> None:
+    """As `seeded`, except that operations without seeds stay, and draw always the same sequence from call to call."""
+    place = 0
+    for node in [node for node in graph_def.node if node.op in _STATELESS]:
+        seeds = [node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK]
+        if any(seeds):
+            key, counter = (
+                _constant(graph_def, node, "key", [seeds[0]]),
+                _constant(graph_def, node, "counter", [0, seeds[1]]),
+            )
+            _replace(graph_def, node, key, counter)
+        else:
+            place += 1
+            node.attr["seed"].i, node.attr["seed2"].i = _ANY, place
 
 
 def _require_known(graph_def) -> None:

@@ -39,7 +39,9 @@ def expose(request: Expose, report) -> Nothing:
     if request.seed:
         if request.seed in made.inputs:
             raise ModelFault(f"model.seed names {request.seed!r}, which is an input already", "choose another name")
-        if drawing.seeded(meta_graph.graph_def, request.seed):
+        if request.keeps_state:
+            drawing.numbered(meta_graph.graph_def)
+        elif drawing.seeded(meta_graph.graph_def, request.seed):
             info = meta_graph_pb2.TensorInfo(name=f"{request.seed}:0", dtype=types_pb2.DT_INT64)
             info.tensor_shape.dim.add(size=2)
             made.inputs[request.seed].CopyFrom(info)

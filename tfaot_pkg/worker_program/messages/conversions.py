@@ -135,7 +135,10 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expose:
-    """Write to the file `out` the `saved_model.pb` of `folder` whose constants or variables `feeds` are inputs, too."""
+    """Write to the file `out` the `saved_model.pb` of `folder` whose constants or variables `feeds` are inputs, too.
+
+    If it `keeps_state`, random numbers that would follow from the input `seed` are drawn as they were.
+    """
 
     folder: str
     tags: tuple[str, ...]
@@ -144,6 +147,7 @@ class Expose:
     seed: str
     counts: Mapping[str, str]
     out: str
+    keeps_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

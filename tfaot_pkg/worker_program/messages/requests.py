@@ -240,6 +240,18 @@ class RunSteps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrawNumbers:
+    """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs` (draws.py)."""
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    inputs: str
+    out: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOperation:
     """Run the function `operation` of the Python file `file` on the arrays in `inputs` (.npz), named by their places.
 
@@ -347,6 +359,7 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "expose": (Expose, Nothing),
     "lift": (Lift, Lifted),
     "steps": (RunSteps, Nothing),
+    "draws": (DrawNumbers, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),
     "flags": (ReadFlags, Nothing),
