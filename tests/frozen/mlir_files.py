@@ -56,6 +56,7 @@ def cases():
     """Name -> (function, positional arguments, keywords, platforms)."""
     (b,) = export.symbolic_shape("b")
     rows = struct((b, 16))
+    ranged = export.symbolic_shape("b, n", constraints=["n >= 2", "n <= 40"])
     return {
         "mlp": (mlp, (rows,), {}, ["cpu"]),
         "platforms": (mlp, (rows,), {}, ["cuda", "cpu"]),
@@ -65,6 +66,7 @@ def cases():
             looked_up, (struct((b,), np.int32), struct((b,), np.bool_), struct((b, 3))), {}, ["cpu"],
         ),
         "fixed": (mlp, (struct((3, 16)),), {}, ["cpu"]),
+        "ranged": (lambda x: x.sum(1), (struct(ranged),), {}, ["cpu"]),
     }  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def lstm_stack():
 
 @network
 def recurrent_variants():
-    """Lengths of sequences, states to begin with, other activations, clipping, coupled gates, reset before the product."""
+    """Lengths, states to begin with, other activations, clipping, coupled gates, reset before the product, peepholes."""
     graph = Graph(("rows", FLOAT, ["N", 7, 4]), ("lengths", TensorProto.INT32, ["N"]), opset=14)
     x = graph.add("Transpose", "rows", perm=[1, 0, 2])
     start = graph.constant(_RANDOM.normal(size=(1, 1, 6)).astype(np.float32))
@@ -155,9 +155,37 @@ def recurrent_variants():
         recurrent(graph, x, "GRU", 4, 6, activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3],
                   activation_beta=[0.4])[0],
         recurrent(graph, x, "RNN", 4, 6, activations=["Relu"], more=("lengths",))[0],
+        recurrent(graph, x, "LSTM", 4, 6, more=("lengths", state, state, graph.weight(1, 18)))[0],
     ]  # fmt: skip
     rows_first = [graph.add("Transpose", each, perm=[2, 0, 1, 3]) for each in results]
-    return graph.model(y=(graph.add("Concat", *rows_first, axis=3), FLOAT, ["N", 7, 1, 30]))
+    return graph.model(y=(graph.add("Concat", *rows_first, axis=3), FLOAT, ["N", 7, 1, 36]))
+
+
+@network
+def graph_of_any_size():
+    """Nodes in rows and edges in columns, as PyTorch Geometric has them: no axis is a batch."""
+    graph = Graph(("x", FLOAT, ["nodes", 4]), ("edges", INT64, [2, "count"]), opset=16)
+    ends = [graph.add("Gather", "edges", graph.constant(np.int64(place)), axis=0) for place in (0, 1)]
+    pairs = graph.add("Concat", *(graph.add("Gather", "x", each, axis=0) for each in ends), axis=1)
+    messages = graph.add("Relu", graph.add("MatMul", pairs, graph.weight(8, 5)))
+    places = graph.add("Unsqueeze", ends[1], graph.constant(np.int64([1])))
+    places = graph.add("Expand", places, graph.add("Shape", messages))
+    start = graph.add("MatMul", "x", graph.weight(4, 5))
+    total = graph.add("ScatterElements", start, places, messages, axis=0, reduction="add")
+    return graph.model(y=(graph.add("Sigmoid", graph.add("MatMul", total, graph.weight(5, 1))), FLOAT, ["nodes", 1]))
+
+
+@network
+def normalized_by_element():
+    """Batch normalization of opset 7 and 8 with statistics of their own for each element."""
+    graph = Graph(("x", FLOAT, ["N", 3, 4]), opset=8)
+    statistics = [
+        graph.weight(3, 4),
+        graph.weight(3, 4),
+        graph.weight(3, 4),
+        graph.constant(np.full((3, 4), 0.5, "f4")),
+    ]
+    return graph.model(y=(graph.add("BatchNormalization", "x", *statistics, spatial=0), FLOAT, ["N", 3, 4]))
 
 
 @network

@@ -36,6 +36,7 @@ _NAMES = {
     "recurrent": (["frames", "start"], ["output_0", "steps"]),
     "looked_up": (["codes", "flags", "unused"], ["output_0", "output_1"]),
     "fixed": _MLP,
+    "ranged": (["x"], ["output_0"]),
 }
 _MODULES = ["mlp.mlir", "mlp.mlirbc", "shared.mlir", "recurrent.mlirbc", "fixed.mlirbc"]
 
@@ -92,6 +93,7 @@ def test_models_have_the_names_of_their_author_and_the_answers_of_jax(name: str,
     if case == "recurrent" and source.origin == "StableHLO":
         inputs = ["inputs_frames", "start"]  # only an artifact knows that `inputs` is a dictionary
     assert ([each.name for each in source.inputs], [each.name for each in source.outputs]) == (inputs, outputs)
+    assert source.symbols == ({"n": (2, 40)} if case == "ranged" else {})
     given = _arrays(files.folder / f"{case}.inputs.npz")
     feeds = {each: given[str(place)] for place, each in enumerate(inputs)}
     right = _arrays(files.folder / f"{case}.answers.npz")

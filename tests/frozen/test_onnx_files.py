@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.commands import run_command
 from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
@@ -14,6 +18,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.tree import source_tree
@@ -33,6 +38,7 @@ _CONSTANTS = {
     "settings_as_inputs": {"axes": Values(shape=(1,), values=(1,)), "scale_in": Values(shape=(), values=(2.5,))},
 }
 """Inputs of files that a spec gives values: `model.constants`."""
+_GRAPH = "graph_of_any_size.onnx"
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +60,27 @@ def files(shared_home_folder: Path) -> Path:
     "pool", [pytest.param(each, marks=pytest.mark.sweep("2.17.1")) for each in VERSIONS], indirect=True
 )
 def test_networks_give_onnx_runtimes_answers(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
-    found = {path.stem: _difference(path, pool, tmp_path) for path in sorted(files.glob("*.onnx"))}
+    paths = [path for path in sorted(files.glob("*.onnx")) if path.name != _GRAPH]
+    found = {path.stem: _difference(path, pool, tmp_path) for path in paths}
     assert len(found) >= 3
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+@pytest.mark.nightly
+def test_nodes_and_edges_are_no_batch(files: Path, shared_home_folder: Path, tmp_path: Path) -> None:
+    shutil.copy(files / _GRAPH, tmp_path)
+    variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
+    assert run_command(["init", _GRAPH], cwd=tmp_path, env=variables).returncode == 0
+    spec = (tmp_path / "spec.yaml").read_text()
+    assert 'x: ["nodes <= 128", 4]' in spec and 'edges: [2, "count <= 128"]' in spec
+    fewer = ["--target", "x86-64-v3", "--batch-size", "1"]
+    built = run_command(["build", "spec.yaml", "-o", "prefix", *fewer, "--json"], cwd=tmp_path, env=variables)
+    assert built.returncode == 0, built.stderr
+    assert json.loads(built.stdout)["engine"]["name"] == "program"
+    model = load(tmp_path / "prefix")
+    for nodes, edges in ((5, 9), (128, 1)):
+        x = np.ones((nodes, 4), np.float32)
+        assert model(x=x, edges=np.zeros((2, edges), np.int64))["y"].shape == (nodes, 1)
 
 
 def _difference(path: Path, pool: WorkerPool, folder: Path) -> float:

@@ -200,7 +200,9 @@ def proposed_shapes(source: SourceModel) -> ProposedShapes:
     names: dict[str, str] = {}
     for tensor in source.inputs:
         found = tuple(
-            _symbol(size, names, f"{tensor.name} {place}") if place and not isinstance(size, int) else ""
+            _symbol(size, names, f"{tensor.name} {place}")
+            if not isinstance(size, int) and (place or size is not None)
+            else ""
             for place, size in enumerate(tensor.shape or ())
         )
         if any(found):
@@ -211,7 +213,7 @@ def proposed_shapes(source: SourceModel) -> ProposedShapes:
             )
     limits = {names[key]: found for key, found in source.symbols.items() if key in names}
     symbols = tuple(
-        Symbol(name=name, minimum=least, maximum=most)
+        Symbol(name=name, minimum=least, maximum=most or max(_MOST, 2 * least))
         for name in sorted(set(names.values()))
         for least, most in [limits.get(name, (1, _MOST))]
     )

@@ -88,8 +88,6 @@ def _null_for_batch(shape: object) -> object:
 def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
     if None in shape[1:]:
         raise problem("only the first axis can be null (the batch axis): give the other axes their sizes")
-    if shape and not isinstance(shape[0], int | None):
-        raise problem("the first axis is the batch axis: only other axes can have symbols")
     return shape
 
 

@@ -75,6 +75,22 @@ class Tried:
         return None if self.name in (MAIN, ARRANGED) else MOST
 
 
+def with_answers(framework: str, tried: Tried) -> Tried:
+    """`tried`, with a fault if `framework` gave no answer to any of its values.
+
+    Raises ModelError if it did not even for usual values of these sizes.
+    """
+    ran = [values for name, values in tried.eager.items() if name.endswith("/ran")]
+    if tried.fault or not ran or any(values.any() for values in ran):
+        return tried
+    if "=" not in tried.kind:  # of a class: usual values of these sizes are tried before
+        return replace(tried, fault=f"{framework} rejects these values")
+    raise ModelError(
+        f"{framework} does not compute the model for {tried.name}",
+        hint="allow only sizes in model.shapes that it does, such as `8 <= n <= 64`",
+    )
+
+
 class Oracle:
     """The framework of `saved`, and TensorFlow, in workers without the spec's flags: they are validated, too.
 

@@ -37,7 +37,7 @@ from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
 from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
 from tfaot_pkg.verify.operations import OperationTests
-from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
+from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
 from tfaot_pkg.verify.pinned import Pinned
 from tfaot_pkg.verify.report import (
     NATIVE,
@@ -216,7 +216,7 @@ class _Validation:
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
         sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
         tried += [
-            self._answered(oracle, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
+            with_answers(oracle.framework, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
             for name, arrays in sized.items()
         ]
         if (answered := oracle.answered()) is not None:
@@ -225,16 +225,6 @@ class _Validation:
             return tried, ()
         found, not_taken = oracle.branches(rows)
         return [*tried, *([] if found is None else [found])], not_taken
-
-    def _answered(self, oracle: Oracle, tried: Tried) -> Tried:
-        """`tried`; raises ModelError if the framework rejects inputs of these sizes."""
-        ran = [values for name, values in tried.eager.items() if name.endswith("/ran")]
-        if not tried.fault and ran and not any(values.any() for values in ran):
-            raise ModelError(
-                f"{oracle.framework} does not compute the model for {tried.name}",
-                hint="allow only sizes in model.shapes that it does, such as `8 <= n <= 64`",
-            )
-        return tried
 
     def _run_on(self, target: str, tried: Sequence[Tried]) -> list[Tried]:
         """What the code of `target` is run on: under an emulator, symbols have their maxima."""

@@ -6,6 +6,7 @@ arguments: so they are weights of the model, and not a part of its code.
 
 import math
 import os
+import re
 
 import numpy as np
 from from_mlir import dialect, loading, modules
@@ -21,6 +22,7 @@ _OLDEST_MINOR = 1
 """StableHLO 1.1 is that of TensorFlow 2.17.1, the oldest toolchain."""
 _MOST_INLINED = 20_000
 """Calls: a function that calls another one twice, which calls a third one twice and so on, never ends otherwise."""
+_CONSTRAINT = re.compile(r"symbolic shape constraint (\w+) ([<>]=) (\d{1,9})\.")
 
 
 def read(request: ReadMlir, report) -> SourceModel:
@@ -29,9 +31,33 @@ def read(request: ReadMlir, report) -> SourceModel:
     if text is not None and dialect.is_dialect(text):
         return dialect.read(request.path, text, request.out)
     model = loading.loaded(request.path)
+    with model.context:
+        symbols = _limits(model.module)
     if request.out:
         _take_apart(model, request.out)
-    return SourceModel(file=request.path, origin=model.origin, inputs=model.inputs, outputs=model.outputs, by_row=False)
+    return SourceModel(
+        file=request.path,
+        origin=model.origin,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        by_row=False,
+        symbols=symbols,
+    )
+
+
+def _limits(module) -> dict:
+    """The limits of symbols, from the assertions that JAX writes of its constraints: artifacts keep no others."""
+    from jax._src.lib.mlir import ir
+
+    found: dict = {}
+    for each in loading.operations_in(module.operation):
+        if each.name == "stablehlo.custom_call" and "error_message" in each.attributes:
+            said = _CONSTRAINT.search(ir.StringAttr(each.attributes["error_message"]).value)
+            if said:
+                name, sign, number = said.groups()
+                least, most = found.get(name, (1, 0))
+                found[name] = (max(least, int(number)), most) if sign == ">=" else (least, int(number))
+    return {name: limits for name, limits in found.items() if not limits[1] or limits[0] <= limits[1]}
 
 
 def _take_apart(model, out: str) -> None:

@@ -84,12 +84,13 @@ def _as_numbers(file: str):
 
 
 def _operations(file: str) -> list:
+    """The kinds of nodes, also as `ai.onnx.NAME`: TensorFlow has operations of the same names."""
     import onnx
 
     model = onnx.load(file, load_external_data=False)
     found, waiting = set(), [model.graph.node, *(function.node for function in model.functions)]
     while waiting:
         for node in waiting.pop():
-            found.add(node.op_type)
+            found |= {node.op_type, f"ai.onnx.{node.op_type}"}
             waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
     return sorted(found)

@@ -49,12 +49,13 @@ def about(model) -> tuple[str, dict]:
     try:
         found = json.loads(text)
         version = re.sub(r"[^\w.+]", "", str(found["version"]))[:40]
-        symbols = {str(name): (int(least), int(most)) for name, (least, most) in found["symbols"].items() if most}
+        symbols = {str(name): (int(least), int(most or 0)) for name, (least, most) in found["symbols"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelFault(f"the metadata {_ABOUT} in the file is damaged", "export the model again") from error
     if found["framework"] != "PyTorch" or not version:
         raise ModelFault(f"the metadata {_ABOUT} names no framework that is known", "export the model again")
-    return f"PyTorch {version}", {name: limits for name, limits in symbols.items() if 1 <= limits[0] <= limits[1]}
+    sound = {name: (max(least, 1), most) for name, (least, most) in symbols.items() if not most or 1 <= least <= most}
+    return f"PyTorch {version}", sound
 
 
 def write_answers(model, keys: list, folder: str) -> bool:

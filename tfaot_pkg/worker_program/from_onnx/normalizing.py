@@ -36,6 +36,8 @@ def _batch_normalization(node, x, scale, offset, mean, variance):
     dtype = x.dtype
     factor = scale / tf.sqrt(variance + tf.constant(epsilon, variance.dtype))
     term = tf.cast(offset, dtype) - tf.cast(mean * factor, dtype)
+    if not node.get("spatial", 1):  # of opset 7 and 8: one for each element of a row
+        return x * tf.cast(factor, dtype) + term
     return x * by_channel(tf.cast(factor, dtype), count) + by_channel(term, count)
 
 

@@ -37,6 +37,7 @@ def read(request: ReadOnnx, report) -> SourceModel:
     # Files of IR version 3 list their initializers as inputs.
     inputs = [value for value in model.graph.input if value.name not in initialized]
     keys = keys_of(inputs, "input"), keys_of(model.graph.output, "output")
+    names_first = not request.shapes and _are_no_rows(inputs)
     by_row = _give_shapes(inputs, keys[0], request.shapes)
     framework, symbols = exported.about(model)
     names = [f"in/{each.name}" for each in inputs] + [f"out/{each.name}" for each in model.graph.output]
@@ -44,8 +45,8 @@ def read(request: ReadOnnx, report) -> SourceModel:
     found = SourceModel(
         file=file,
         origin=f"{framework}, ONNX opset {opset}" if framework else _origin(model, opset, labels),
-        inputs=tuple(_tensor(name, value) for name, value in keys[0].items()),
-        outputs=tuple(_tensor(name, value) for name, value in keys[1].items()),
+        inputs=tuple(_tensor(name, value, names_first) for name, value in keys[0].items()),
+        outputs=tuple(_tensor(name, value, names_first) for name, value in keys[1].items()),
         by_row=by_row,
         symbols=symbols,
         answered_by=framework if answered else "",
@@ -199,7 +200,21 @@ def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
     return by_row
 
 
-def _tensor(name: str, value) -> SourceTensor:
+def _are_no_rows(inputs: list) -> bool:
+    """Whether first axes without a size are no batch: as of graphs, with nodes in rows and edges in columns ([2, n]).
+
+    Then an input without a batch has an axis of any size, or a first axis is another one's later axis.
+    """
+    axes = [list(value.type.tensor_type.shape.dim) for value in inputs]
+    opens = [[not axis.HasField("dim_value") or axis.dim_value <= 0 for axis in each] for each in axes]
+    if not any(each[:1] == [True] for each in opens):
+        return False
+    firsts = {each[0].dim_param for each in axes if each} - {""}
+    later = {axis.dim_param for each in axes for axis in each[1:]}
+    return bool(firsts & later) or any(each[:1] == [False] and any(each[1:]) for each in opens)
+
+
+def _tensor(name: str, value, names_first: bool) -> SourceTensor:
     import onnx
 
     kind = value.type.WhichOneof("value")
@@ -216,16 +231,20 @@ def _tensor(name: str, value) -> SourceTensor:
             "cast it in the model to float32",
         )
     shape = (
-        tuple(_size(axis, place) for place, axis in enumerate(tensor.shape.dim)) if tensor.HasField("shape") else None
+        tuple(_size(axis, place, names_first) for place, axis in enumerate(tensor.shape.dim))
+        if tensor.HasField("shape")
+        else None
     )
     return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape)
 
 
-def _size(axis, place: int):
-    if axis.HasField("dim_value"):
-        return axis.dim_value if axis.dim_value > 0 else None
+def _size(axis, place: int, names_first: bool):
+    if axis.HasField("dim_value") and axis.dim_value > 0:
+        return axis.dim_value
     # The first axis, if it has no size, is the batch.
-    return None if place == 0 else axis.dim_param or None
+    if place == 0:
+        return (axis.dim_param or "n") if names_first else None
+    return axis.dim_param or None
 
 
 def _write(model, found: SourceModel, folder: str) -> None:

@@ -42,12 +42,11 @@ def _gru(node, x, w, r, bias=None, lengths=None, start=None):
 @operator("LSTM")
 def _lstm(node, x, w, r, bias=None, lengths=None, start=None, start_cell=None, peepholes=None):
     known = static(peepholes)
-    if peepholes is not None and (known is None or known.any()):
-        raise node.fault("it has peepholes, which are not read", "train the layer without peepholes")
-    return _layer(node, x, w, r, bias, lengths, [start, start_cell])
+    seen = peepholes if known is None or known.any() else None
+    return _layer(node, x, w, r, bias, lengths, [start, start_cell], seen)
 
 
-def _layer(node, x, w, r, bias, lengths, starts: list) -> tuple:
+def _layer(node, x, w, r, bias, lengths, starts: list, peepholes=None) -> tuple:
     """All outputs: [steps, directions, batch, units] and the last states, or with the batch first (`layout` 1)."""
     batch_first = node.get("layout", 0)
     x = transposed(x, [1, 0, 2]) if batch_first else x
@@ -59,7 +58,8 @@ def _layer(node, x, w, r, bias, lengths, starts: list) -> tuple:
     for place, backward in enumerate(directions):
         part = _part(place)
         states = [None if each is None else each[place] for each in starts]
-        cell = _Cell(node, part(w), part(r), None if bias is None else part(bias), place)
+        bias_of, seen = (None if each is None else part(each) for each in (bias, peepholes))
+        cell = _Cell(node, part(w), part(r), bias_of, place, seen)
         sequence, last = _direction(node, cell, x, lengths, states, backward)
         sequences.append(sequence)
         lasts.append(last)
@@ -76,7 +76,7 @@ def _part(place: int):
 class _Cell:
     """One direction of a layer: its weights, as TensorFlow multiplies with them, and its activations."""
 
-    def __init__(self, node, w, r, bias, place: int) -> None:
+    def __init__(self, node, w, r, bias, place: int, peepholes) -> None:
         self.kind, self._linear_before_reset = node.op, bool(node.get("linear_before_reset", 0))
         self._gates, names = _GATES[node.op]
         self._units = r.shape[-1]
@@ -85,6 +85,8 @@ class _Cell:
         bias = tf.zeros([2 * both], w.dtype) if bias is None else bias
         self._bias_w = constant_or(lambda each: each[:both], bias)
         self._bias_r = constant_or(lambda each: each[both:], bias)
+        # By which gates see the cell: input, output, forget.
+        self._seen = None if peepholes is None else tf.split(peepholes, 3)
         self._activations = _activations_of(node, names, place)
         self._clip, self._couples = node.get("clip"), bool(node.get("input_forget", 0))
 
@@ -128,10 +130,14 @@ class _Cell:
         gates = given + tf.matmul(state, self._r)
         # ONNX's order: input, output, forget, cell.
         enter, leave, forget, new = (gates[:, place * units : (place + 1) * units] for place in range(4))
-        enter, leave = self._active(0, enter), self._active(0, leave)
+        if self._seen is not None:
+            enter, forget = enter + self._seen[0] * cell, forget + self._seen[2] * cell
+        enter = self._active(0, enter)
         forget = 1 - enter if self._couples else self._active(0, forget)
         cell = forget * cell + enter * self._active(1, new)
-        return [leave * self._active(2, cell), cell]
+        if self._seen is not None:
+            leave = leave + self._seen[1] * cell
+        return [self._active(0, leave) * self._active(2, cell), cell]
 
     def _active(self, place: int, x):
         # Before the activation, as the standard says.

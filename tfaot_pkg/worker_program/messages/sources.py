@@ -30,7 +30,8 @@ class SourceModel:
 
     `file` is the model's own file, which may stand in a folder. If it is `by_row`, the batch is an axis of size 1 in
     the file: its framework computes one row at a time. If it has no answers of its own (`has_answers`), the SavedModel
-    that is made of it gives them. `symbols` are the least and the largest size of named axes, as far as the file says.
+    that is made of it gives them. `symbols` are the least and the largest size of named axes, as far as the file says;
+    the largest is 0 if it does not.
     If its author's framework has left answers in it, `answered_by` is this framework with its version, and reading
     left them in its folder (from_onnx/exported.py). `library` is the framework's name, if the front-end reads files
     of several.
