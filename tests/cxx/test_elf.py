@@ -1,4 +1,4 @@
-"""What objects and libraries define, need and export, told from small ones."""
+"""What objects define and need, told from small ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.cxx.elf import (
-    defined_symbols,
-    exported_symbols,
-    imported_symbols,
-    needed_libraries,
-    undefined_symbols,
-)
+from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.process import run
 
 SOURCE = """
@@ -27,29 +21,21 @@ int (*table[])(int) = {local, elsewhere};
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """An object and a shared library of the same source."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An object of the source."""
     folder = tmp_path_factory.mktemp("elf")
     (folder / "a.c").write_text(SOURCE)
     run(["gcc", "-O1", "-fPIC", "-fno-builtin", "-c", folder / "a.c", "-o", folder / "a.o"])
-    run(["gcc", "-shared", folder / "a.o", "-o", folder / "a.so"])
-    return folder / "a.o", folder / "a.so"
+    return folder / "a.o"
 
 
-def test_an_object_defines_its_global_hidden_and_weak_symbols_but_not_its_local_ones(files: tuple[Path, Path]) -> None:
-    assert defined_symbols(files[0]) == {"shown", "hidden", "weak", "table"}
+def test_an_object_defines_its_global_hidden_and_weak_symbols_but_not_its_local_ones(made: Path) -> None:
+    assert defined_symbols(made) == {"shown", "hidden", "weak", "table"}
 
 
-def test_an_object_needs_what_it_only_declares(files: tuple[Path, Path]) -> None:
-    assert {"elsewhere", "strtol", "abs"} <= undefined_symbols(files[0])
-    assert not undefined_symbols(files[0]) & defined_symbols(files[0])
-
-
-def test_a_library_exports_what_is_visible_and_imports_the_rest(files: tuple[Path, Path]) -> None:
-    exported = exported_symbols(files[1])
-    assert {"shown", "weak", "table"} <= exported and "hidden" not in exported and "local" not in exported
-    assert {"elsewhere", "strtol"} <= imported_symbols(files[1])
-    assert needed_libraries(files[1]) == ("libc.so.6",)
+def test_an_object_needs_what_it_only_declares(made: Path) -> None:
+    assert {"elsewhere", "strtol", "abs"} <= undefined_symbols(made)
+    assert not undefined_symbols(made) & defined_symbols(made)
 
 
 def test_unique_symbols_of_cpp_count_as_global(tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ def cell_of(
     to run, and a model that takes less cannot be told from one that takes nothing (no ratio, no logarithmic axis).
     """
     if overhead:
+        # From each chunk and not from the median: minimum and 95 % follow.
         rounds = [[max(time - overhead, overhead / _MEASURABLE) for time in times] for times in rounds]
     every = sorted(time for times in rounds for time in times)
     return Cell(
@@ -207,6 +208,7 @@ def description(core: int, compiler: str) -> dict[str, object]:
         "caches": _caches(core),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release().partition("-")[0],
+        # Times in virtual machines vary with their neighbours: readers should know.
         "hypervisor": "hypervisor" in _cpu_flags(),
         "compiler": compiler,
         "core": core,

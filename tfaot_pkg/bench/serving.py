@@ -121,6 +121,7 @@ class Serving:
             raise self._ended() from None
 
     def _line(self) -> bytes:
+        # For a whole line: an engine that sends a byte now and then must not extend its time.
         end = time.monotonic() + _TIMEOUT
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))

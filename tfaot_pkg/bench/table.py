@@ -112,6 +112,7 @@ def _log_ratio(new: Cell, old: Cell) -> float:
 def _change(row: Row, new: Cell, old: Cell, shift: float, spread: float) -> Change:
     found = _log_ratio(new, old) - shift
     low, high = (each - shift for each in _interval(new.rounds, old.rounds))
+    # The machine's own uncertainty widens both ends: on a restless day little is called a change.
     low, high = low - 1.96 * spread, high + 1.96 * spread
     limit = math.log1p(TOLERANCE)
     verdict: Verdict = "same"

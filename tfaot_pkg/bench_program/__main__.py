@@ -22,6 +22,7 @@ BEGAN = time.monotonic_ns()
 
 
 def main() -> int:
+    # Not standard output: engines print there.
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
     import served
 

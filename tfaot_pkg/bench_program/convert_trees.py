@@ -120,6 +120,7 @@ def to_c(request: messages.TreeConversion) -> dict:
     sizes = dict(line.split()[1:] for line in (folder / "header.h").read_text().splitlines() if "#define N_T" in line
                  or "#define MAX_N" in line)  # fmt: skip
     number = _NUMBERS[model.output_type]
+    # In C, so that the loop over rows costs what it costs a user in C, and not what Python takes.
     (folder / "rows.c").write_text(_ROWS.format(function=messages.ROWS, number=number))
     return {"dtype": model.output_type, "columns": int(sizes["N_TARGET"]) * int(sizes["MAX_N_CLASS"])}
 

@@ -34,6 +34,7 @@ class Model:
         vm, self._device, self._results = context.vm_context, config.device, None
 
         def call() -> None:
+            # A new list for each call, because results are added to it.
             self._results = results = runtime.VmVariantList(1)
             vm.invoke(function, arguments, results)
 

@@ -16,6 +16,7 @@ class Engine:
 
 class Model:
     def __init__(self, path: str, inputs: list, outputs: list) -> None:
+        # One thread, as all engines: a core is compared with a core.
         self._interpreter = interpreter.Interpreter(model_path=path, num_threads=1)
         self._interpreter.allocate_tensors()
         # The model lists its tensors in another order than the signature does.

@@ -150,7 +150,6 @@ MACHINES = {"x86_64": 62, "aarch64": 183}
 
 _EXECUTABLE, _WRITABLE = 1, 2
 _INDIRECT_FUNCTION = 10  # STT_GNU_IFUNC: a function that the loader calls to find another one
-_UNIQUE = 10  # STB_GNU_UNIQUE: one for all libraries of a process
 _MAX_RUNTIME_INITIALIZERS = 4  # _init, frame_dummy, the C++ runtime's pool for exceptions, AArch64's look for atomics
 
 # Dynamic entries that a library may have, by number: tables, sizes, flags; everything else is rejected.

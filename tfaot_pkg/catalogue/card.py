@@ -12,9 +12,8 @@ from markdown_it.token import Token
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.spec.rules import homepage_fault
+from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
 
-_LONGEST_CARD = 40_000
 _LINE = 300
 _HIGHEST = 3  # the card's own heading is an h2
 
@@ -49,7 +48,7 @@ def card_of(entry: RegistryEntry, info: Mapping[str, Any]) -> Card:
 
     homepage = text("homepage")
     return Card(
-        html=html_of(text("card", _LONGEST_CARD)),
+        html=html_of(text("card", LONGEST_CARD)),
         author=text("author"),
         homepage="" if homepage_fault(homepage) else homepage,
         training_data=text("training_data", 2000),

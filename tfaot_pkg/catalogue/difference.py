@@ -102,6 +102,7 @@ def _latency(before: Document, after: Document) -> list[Change]:
     for target, size in new:
         if target == targets[-1] and (target, size) in old:
             was, now = old[target, size], new[target, size]
+            # Two builds of the same source may differ by 3 % (bench/table.py), and machines by more.
             note_of = note or (f"{now / was - 1:+.0%}" if abs(now / was - 1) >= 0.05 else "about the same")
             what = f"Latency, batch {size}, {target}"
             found.append(Change(what=what[:_LINE], before=duration(was), after=duration(now), note=note_of))

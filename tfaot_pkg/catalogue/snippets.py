@@ -84,6 +84,7 @@ def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ..
     listed, found = info.get("signatures"), []
     for place, each in enumerate(listed if isinstance(listed, list) else []):
         name, cpp_class = str(_dict(each).get("name")), str(_dict(each).get("class"))
+        # Names become C++ and shell: what is no identifier makes no program.
         if not _CLASS.fullmatch(cpp_class) or not _CLASS.fullmatch(name) or len(name) > _LONGEST_NAME:
             return ()
         try:
@@ -225,6 +226,7 @@ def _literal(value: float, dtype: DType) -> str:
     if isinstance(value, int):
         return f"{value}u" if value >= 2**63 else str(max(value, 1 - 2**63))
     if dtype is DType.FLOAT32 and abs(value) < _LARGEST_FLOAT:
+        # The fewest digits that give the same 32 bits: programs are read by people.
         bits = struct.pack("f", value)
         return next(text for n in range(1, 10) if struct.pack("f", float(text := f"{value:.{n}g}")) == bits)
     return f"{value:.17g}" if float(f"{value:.9g}") != value else f"{value:.9g}"

@@ -81,6 +81,7 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
 
 def wrapper_text(name: str, calls: Sequence[OperationCall], source: bytes) -> str:
     """The C++ that defines `calls` of the operation `name`, whose file is `source`."""
+    # The headers come first, outside of the namespace in which the author's file is included.
     headers = dict.fromkeys(_INCLUDE.findall(source.decode("utf-8", "replace")))
     calling = [_context(each) for each in calls]
     return render(
@@ -121,6 +122,8 @@ def _context(call: OperationCall) -> Mapping[str, object]:
         "inputs": arrays[: len(call.inputs)],
         "outputs": arrays[len(call.inputs) :],
         "attributes": [
-            {"name": key, "numbers": [number.hex() for number in numbers]} for key, numbers in call.attributes.items()
+            # Hexadecimal floats are exact in C++ as well.
+            {"name": key, "numbers": [number.hex() for number in numbers]}
+            for key, numbers in call.attributes.items()
         ],
     }

@@ -156,41 +156,34 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     Raises ModelError if the spec demands one and it cannot be had.
     """
     engine, emitted = engine_of(spec, frozen, toolchain)
-    if frozen.signature.symbols and not engine.is_program:
-        symbol = frozen.signature.symbols[0]
-        raise ModelError(
-            f"the model cannot be made into one program, and XLA compiles for fixed sizes: {engine.reason}",
-            hint=f"give the axis {symbol.name} a number in model.shapes, or remove what the reason names",
-        )
-    if frozen.own_calls and not engine.is_program:
-        raise ModelError(
-            f"XLA cannot compute the model's {_OWN[frozen.own_calls[0]]}, and it cannot be made into a program: "
-            f"{engine.reason}",
-            hint="leave compilation.engine at auto, without flags for XLA, or remove what the reason names",
-        )
-    if spec.model.operations and not engine.is_program:
-        raise ModelError(
-            f"the model cannot be made into one program, and nothing else calls operations of its author's: "
-            f"{engine.reason}",
-            hint="change in the model or the spec what the reason names",
-        )
-    if frozen.signature.parts and not engine.is_program:
-        raise ModelError(
-            "the model cannot be made into one program, and XLA's code would compute all signatures in each call: "
-            f"{engine.reason}",
-            hint="make a package of each signature (model.serving_key), or remove what the reason names",
-        )
-    if spec.compilation.engine == "program" and not engine.is_program:
-        raise ModelError(
-            f"the model cannot be made into one program: {engine.reason}",
-            hint="set compilation.engine to auto, so that XLA compiles what the compiler does not know",
-        )
+    if not engine.is_program and (need := _need_of_program(spec, frozen)):
+        raise ModelError(f"the model cannot be made into one program{need[0]}: {engine.reason}", hint=need[1])
     require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
         write_operations(emitted.called, spec, frozen, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
+
+
+def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | None:
+    """Why XLA cannot compute the model instead, and what to do; None if it can."""
+    signature = frozen.signature
+    if signature.symbols:
+        hint = f"give the axis {signature.symbols[0].name} a number in model.shapes, or remove what the reason names"
+        return ", and XLA compiles for fixed sizes", hint
+    if frozen.own_calls:
+        hint = "leave compilation.engine at auto, without flags for XLA, or remove what the reason names"
+        return f", and XLA cannot compute its {_OWN[frozen.own_calls[0]]}", hint
+    if spec.model.operations:
+        hint = "change in the model or the spec what the reason names"
+        return ", and nothing else calls operations of its author's", hint
+    if signature.parts:
+        hint = "make a package of each signature (model.serving_key), or remove what the reason names"
+        return ", and XLA's code would compute all signatures in each call", hint
+    if spec.compilation.engine == "program":
+        return "", "set compilation.engine to auto, so that XLA compiles what the compiler does not know"
+    return None
 
 
 def require_sources(spec: ModelSpec, engine: Engine) -> None:

@@ -92,6 +92,3 @@ class Patience:
         silence = number_from("TFAOT_HTTP_TIMEOUT", default.silence, 0.1, 86_400, error=NetworkError, unit="seconds")
         retries = number_from("TFAOT_HTTP_RETRIES", default.retries, 0, 100, error=NetworkError)
         return cls(connect=min(default.connect, silence), silence=silence, retries=int(retries))
-
-
-PATIENCE = Patience()

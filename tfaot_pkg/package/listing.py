@@ -133,7 +133,6 @@ def _link_fault(path: str, links: dict[str, str], paths: set[str]) -> str:
     return f"link {path!r} leads to itself"
 
 
-SHARED_HEADERS = "include/tfaot/"
 OBJECTS = "-objects"
 """What the SCRAM tool that links a package's object files is called after the package's name."""
 

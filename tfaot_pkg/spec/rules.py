@@ -37,7 +37,7 @@ def line_fault(text: str) -> str:
     return f"must have at most 1000 characters, got {len(text)}" if len(text) > 1000 else ""
 
 
-_LONGEST_CARD = 40_000
+LONGEST_CARD = 40_000
 
 
 def text_fault(text: str) -> str:
@@ -46,8 +46,8 @@ def text_fault(text: str) -> str:
 
 
 def card_fault(text: str) -> str:
-    if len(text) > _LONGEST_CARD:
-        return f"must have at most {_LONGEST_CARD:,} characters, got {len(text):,}"
+    if len(text) > LONGEST_CARD:
+        return f"must have at most {LONGEST_CARD:,} characters, got {len(text):,}"
     return text_fault(text)
 
 

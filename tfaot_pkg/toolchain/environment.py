@@ -54,11 +54,6 @@ class ToolchainEnvironment(PythonEnvironment):
         return self.tensorflow_folder / "include"
 
     @property
-    def runtime_sources(self) -> Path:
-        """The sources of XLA's CPU runtime in TensorFlow's wheel."""
-        return self.tensorflow_folder / "xla_aot_runtime_src"
-
-    @property
     def notices(self) -> tuple[Path, ...]:
         """Files with the licences of TensorFlow and of what it bundles, such as Eigen and Abseil."""
         return tuple(path for path in (self.tensorflow_folder / name for name in _NOTICES) if path.is_file())

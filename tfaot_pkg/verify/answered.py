@@ -37,6 +37,7 @@ def in_batches(
     rows = min(counts, default=1)
     if counts and not frozen.rows.independent and tuple(sizes) != (rows,):
         return _NONE
+    # A whole batch of the largest size, from few rows: they are repeated.
     order = np.arange(max(rows, *sizes)) % rows
     repeated = {each.name: inputs[each.name][order] if each.has_batch_axis else inputs[each.name]
                 for each in signature.inputs}  # fmt: skip

@@ -31,6 +31,7 @@ class Guarded:
 
     def __init__(self, nbytes: int, *, at_end: bool) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
+        # From libc: Python's mmap has no way to forbid pages.
         self._libc.mmap.restype = ctypes.c_void_p
         self._nbytes, self._bytes = nbytes, max(1, -(-nbytes // mmap.PAGESIZE)) * mmap.PAGESIZE
         whole = ctypes.c_size_t(self._bytes + 2 * mmap.PAGESIZE)
@@ -87,6 +88,7 @@ def _rows(library: ctypes.CDLL, call: dict[str, Any], inputs: list[Array], *, at
     given = [Guarded(size, at_end=at_end) for size in sizes]
     pointers = [(ctypes.c_void_p * len(border))(*(each.address for each in border)) for border in (read, given)]
     found: dict[int, list[bytes]] = {}
+    # Another order, so that a result that depends on the row before is seen.
     for row in range(count) if at_end else range(count - 1, -1, -1):
         for memory, values, has_rows in zip(read, inputs, batched, strict=True):
             memory.write(np.ascontiguousarray(values[row] if has_rows else values).tobytes())

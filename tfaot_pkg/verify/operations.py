@@ -43,6 +43,7 @@ class OperationTests:
         """Raise ValidationError if C++ and reference differ, ModelError if one of them breaks its rules."""
         targets = runnable_targets(self._spec)
         try:
+            # One target is enough: the author's C++ is the same for all, and validation runs the whole model on each.
             for code in operations if targets else ():
                 self._require(code, max(targets, key=lambda name: TARGETS[name].level))
         finally:
@@ -76,6 +77,7 @@ class OperationTests:
         try:
             expected = self._reference(call, file)
         except ModelError:
+            # Usual numbers must be accepted: a reference that rejects all would let any C++ pass.
             if name == _CLASSES[0]:
                 raise
             return  # the reference rejects such numbers, so nothing says what is right
@@ -158,6 +160,8 @@ class OperationTests:
         try:
             box.own_python("tfaot_pkg.verify.operation_runner", [job]).run()
         except CommandFailed as error:
+            # What the author's code does wrong ends in a signal or in the time limit, never in an exception of
+            # Python.
             if error.reason == "exit code 1":  # an exception in the runner: a fault of ours
                 raise ToolchainError(f"{where}: {error.tail}", hint="report this") from error
             raise ValidationError(

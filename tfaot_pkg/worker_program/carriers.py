@@ -36,6 +36,7 @@ def _feed(graph_def, nodes: dict, feed, unique):
         parts.attr["T"].type = type_number(carrier)
         parts.attr["num"].i = 2
         parts.attr["axis"].i = -1
+        # The old placeholder becomes this operation, so that all that read it need no change.
         node.op = "Complex"
         node.input[:] = [f"{parts.name}:0", f"{parts.name}:1"]
         node.attr["T"].type, node.attr["Tout"].type = type_number(carrier), type_number(feed.dtype)

@@ -48,6 +48,7 @@ def _mlir(frozen, signature) -> bytes:
     import tensorflow as tf
 
     text = tf.mlir.experimental.convert_function(frozen, pass_pipeline=_PIPELINE)
+    # TensorFlow's importer reads names of inputs and outputs from this attribute.
     names = {"inputs": ",".join(signature.inputs), "outputs": ",".join(signature.outputs)}
     entry = ", ".join(f"{key} = {json.dumps(value)}" for key, value in names.items())
     # The first function is the model; TensorFlow names its outputs after nodes.

@@ -146,6 +146,7 @@ class _Graph:
     def _shape(self, node, index: int):
         from tensorflow.core.framework import tensor_shape_pb2
 
+        # Producers leave _output_shapes out of files; constants and placeholders say their shape themselves.
         if node.op == "Const":
             return node.attr["value"].tensor.tensor_shape
         if node.op in operations.VARIABLES or node.op in {*_FED, "PlaceholderWithDefault"}:

@@ -24,6 +24,7 @@ class Known:
         node = self._nodes.get(name)
         if node is None:
             return self._values.get(name)
+        # A tensor that is fed has another value than the graph computes.
         if depth > _DEEPEST or tensor_name(text) in self._fed:
             return None
         if name not in self._values:

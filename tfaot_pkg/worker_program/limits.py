@@ -45,6 +45,7 @@ def _end(condition, most: int) -> None:
     from tensorflow.python.framework import dtypes, tensor_util
 
     arguments = condition.signature.input_arg
+    # Loops of other makers have no counter in front: they end by themselves, or XLA rejects them.
     if not arguments or "loop_counter" not in arguments[0].name:
         return
     (result,) = condition.ret

@@ -113,6 +113,7 @@ def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
         except model.rejections:  # the model's own checks reject the moved inputs
             continue
         for name, array in answers.items():
+            # Two ways of being off: by the moved inputs, and by digits that special functions lose.
             off = np.maximum(distance(array, theirs[name]), distance(theirs[name], right[name]))
             np.maximum(spreads[f"{name}/spread"], off, out=spreads[f"{name}/spread"])
     return spreads

@@ -55,6 +55,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
     """The signature of which `found` (reached.Reached) is known to be allowed."""
     import tensorflow as tf
 
+    # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
     variables = {name: _variable(name, node, values.pop(name)) for name, node in sorted(found.variables.items())}

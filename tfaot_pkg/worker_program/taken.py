@@ -50,6 +50,7 @@ class _Calls:
 
     def _follow(self, name: str, values: list, depth: int) -> None:
         function = self._library.get(name)
+        # Called twice, a function would need a copy for each set of constants.
         if function is None or self._uses[name] != 1 or len(values) != len(function.signature.input_arg):
             return
         arguments = [argument.name for argument in function.signature.input_arg]

@@ -32,6 +32,7 @@ def trace(request: Trace, report) -> Nothing:
     tf.profiler.experimental.start(request.scratch, options=options)
     for call in range(request.calls):
         with tf.profiler.experimental.Trace("call", step_num=call):
+            # A call has ended only when its results can be read.
             for tensor in function(**feeds).values():
                 tensor.numpy()
     tf.profiler.experimental.stop()

@@ -52,6 +52,7 @@ def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:
         ):
             continue
         values = tensor_util.MakeNdarray(node.attr["value"].tensor)
+        # A small constant in code costs less than the address and the load of a shared one (decision 003).
         if values.nbytes < threshold:
             continue
         weights.append(blob.append(node.name, values))
