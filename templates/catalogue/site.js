@@ -422,6 +422,12 @@ function setUpZoom(buttons) {
   addEventListener("pointerup", () => { last = null; });
   frame.classList.add("drag");
   buttons.hidden = false;
+  // A wide drawing begins as a whole, as long as its texts can be read.
+  const room = frame.clientWidth - parseFloat(getComputedStyle(frame).paddingLeft) * 2;
+  if (room < width) {
+    zoom(Math.max(0.6, room / width));
+    frame.scrollTo((width * scale - room) / 2, 0);
+  }
 }
 
 document.querySelectorAll("[data-zoom]").forEach(setUpZoom);

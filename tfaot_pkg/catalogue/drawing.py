@@ -22,8 +22,8 @@ from tfaot_pkg.wording import counted
 MOST_NODES = 120
 # Sugiyama's sweeps change little after a few: 8 are instant at 120 nodes.
 _TENSORS, _SWEEPS = 12, 8
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 176, 46, 20, 34, 12, 12
-_CHARS = 22
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 196, 46, 20, 34, 12, 12
+_CHARS = 23
 _PARTS, _PART = 40, 60
 # What TensorFlow adds to names: the call of a signature's function, and revisions of operations.
 _CALL, _REVISION = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+"), re.compile(r"(?<=[a-z])V[2-9]$")
@@ -81,7 +81,7 @@ class Box:
 
     @property
     def detail(self) -> str:
-        return _short(self.node.detail, _CHARS + 4)
+        return _short(self.node.detail, _CHARS + 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
