@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfaot_pkg.verify.judgement import Answers, differences
+from tfaot_pkg.verify.judgement import Answers, differences, telling
 
 NAN, INF = np.nan, np.inf
 
@@ -166,3 +166,24 @@ def test_integers_that_a_rounding_decides_are_ties_only_where_the_model_sorts() 
     assert judged([0], [7], class_name="main", spread=inf, dtype="int64") == [("rounding", 1, True)]
     ties = judged([0], [7], class_name="main", spread=inf, dtype="int64", operations=("ArgMax",))
     assert ties == [("ties in sort order", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "tells", "weakness"),
+    [
+        pytest.param([[[1.0, 2.0]], [[3.0, 2.0], [1.0, 2.0]]], True, "", id="good"),
+        pytest.param([[[NAN, NAN]], [[NAN, INF], [NAN, NAN]]], False, "", id="no-number"),
+        pytest.param([[[1.0, NAN]], [[3.0, NAN], [1.0, 2.0]]], True, "33 % of its elements are NaN", id="some-numbers"),
+        pytest.param([[[-INF, 1.0]], [[-INF, 2.0], [-INF, 1.0]]], True, "", id="masked"),
+        pytest.param([[[1.0, 2.0]], [[1.0, 2.0], [1.0, 2.0]]], True, "all rows have the same answer", id="one-answer"),
+        pytest.param([[[1.0, 2.0]]], True, "", id="one-row"),
+        pytest.param([np.zeros((2, 0))], True, "", id="no-element"),
+        pytest.param([np.zeros((2, 1), np.int64)], True, "", id="integers"),
+    ],
+)
+def test_answers_that_no_fault_could_show_in_are_told(answers: list[Any], tells: bool, weakness: str) -> None:
+    assert telling([np.asarray(each) for each in answers], rows=True) == (tells, weakness)
+
+
+def test_what_does_not_follow_rows_may_be_constant() -> None:
+    assert telling([np.ones((4, 2))], rows=False) == (True, "")

@@ -6,7 +6,7 @@ subnormal numbers to zero; a program that uses a library does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -86,6 +86,25 @@ class Answers:
     flushed: Array | None = None
     jit: Array | None = None
     jit_ran: Mask | None = None
+
+
+def telling(answers: Sequence[Array], *, rows: bool) -> tuple[bool, str]:
+    """Whether the framework's `answers` for one output can show a fault, and what makes them weak, "" for nothing.
+
+    `answers`: of the main class, one array for each batch size. Answers without a single finite number agree with
+    those of any library whose answers are NaN, too. `rows`: whether their first axis is the batch, and follows inputs.
+    """
+    numbers = [each for each in answers if each.dtype.kind in "fc" and each.size]
+    if not numbers:
+        return True, ""
+    if not any(np.isfinite(each).any() for each in numbers):
+        return False, ""
+    missing = sum(int(np.count_nonzero(np.isnan(each))) for each in numbers) / sum(each.size for each in numbers)
+    if missing:
+        return True, f"{100 * missing:.2g} % of its elements are NaN"
+    if rows and sum(map(len, numbers)) > 1 and all((each == numbers[0][0]).all() for each in numbers):
+        return True, "all rows have the same answer"
+    return True, ""
 
 
 def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float) -> Mask:

@@ -35,7 +35,7 @@ from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import compared, not_compared
 from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
-from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
+from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of, telling
 from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
 from tfaot_pkg.verify.pinned import Pinned
@@ -59,6 +59,7 @@ STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
 _PATIENCE = 5.0
 """Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
+_TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array for each input"
 _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
@@ -177,6 +178,7 @@ class _Validation:
                 scratch=self._scratch, given=self._pool.given_folder(STAGE),
             )  # fmt: skip
             theirs = oracle.main(inputs)
+            weak = self._weak(oracle, theirs)
             tried, branches = self._tried(oracle, inputs)
             other = self._in_other_sizes(oracle, inputs)
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
@@ -191,7 +193,7 @@ class _Validation:
                 reports += [self._sizes_report(oracle, each, ours) for each in other]
                 reports += self._steps_reports()
                 reports += self._draws_reports(inputs)
-            report = self._report(oracle, ours, theirs, reports, branches)
+            report = self._report(oracle, ours, theirs, reports, branches, weak)
             example = example_of(
                 signature, sizes, independent=self._frozen.rows.independent, inputs=inputs, answers=theirs
             )
@@ -206,6 +208,23 @@ class _Validation:
             )  # fmt: skip
             (folder / REFERENCE_FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(plain(report), indent=1))
+
+    def _weak(self, oracle: Oracle, theirs: Mapping[str, Array]) -> tuple[str, ...]:
+        """What makes the comparison with `theirs` weak. Raises ValidationError if it could not fail."""
+        signature, found = self._frozen.signature, []
+        follows = any(tensor.has_batch_axis for tensor in signature.inputs)
+        for tensor in signature.outputs:
+            answers = [theirs[f"{size}/{tensor.name}"] for size in self._spec.compilation.batch_sizes]
+            tells, weakness = telling(answers, rows=follows and tensor.has_batch_axis)
+            if not tells:
+                raise ValidationError(
+                    f"with the inputs of the validation, {oracle.framework} gives not one finite number for the output "
+                    f"{tensor.name!r}: no fault could show",
+                    hint=_TYPICAL,
+                )
+            if weakness:
+                found.append(f"output {tensor.name!r}: {weakness}; {_TYPICAL}")
+        return tuple(found)
 
     def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
@@ -428,6 +447,7 @@ class _Validation:
         theirs: Mapping[str, Array],
         classes: list[ClassReport],
         branches: tuple[Branch, ...],
+        weak: tuple[str, ...],
     ) -> ValidationReport:
         return ValidationReport(
             reference=_reference(oracle, self._pool.environment.toolchain),
@@ -444,7 +464,7 @@ class _Validation:
             classes=tuple(classes),
             branches_not_taken=branches,
             targets=self._ways,
-            warnings=self._frozen.warnings,
+            warnings=(*self._frozen.warnings, *weak),
             confinement=required().level.value,
             rows=self._frozen.rows,
         )
