@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -40,6 +41,29 @@ os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
 
 # Several tests run at a time: each disturbs what another one measures.
 os.environ["TFAOT_ACCEPT_NOISE"] = "1"
+
+
+# Tests, builds and digests read these folders whole: what one test leaves in them, another one would find.
+_READ_WHOLE = ("examples", "recipes", "templates")
+_FILES_BEFORE = pytest.StashKey[frozenset[Path]]()
+
+
+def _files() -> frozenset[Path]:
+    return frozenset(path for folder in _READ_WHOLE for path in (REPOSITORY / folder).rglob("*"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[_FILES_BEFORE] = _files()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run fails if a test has written into the source."""
+    before = session.config.stash.get(_FILES_BEFORE, None)
+    if before is not None and (new := _files() - before):
+        told = "\n".join(f"  {path.relative_to(REPOSITORY)}" for path in sorted(new))
+        sys.stderr.write(f"\nERROR: files in the source that the tests have left:\n{told}\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)

@@ -75,6 +75,7 @@ def test_the_answers_of_an_installed_program_are_checked_against_those_of_its_bu
     """A weight that changed is found also if the list of installed files vouches for it."""
     network = networks("2.17.1", "lstm")
     document = built(shared_home_folder, spec_of(tmp_path, network.model))
+    assert (document["engine"]["name"], document["kernels"]) == ("program", None)  # auto takes it
     hashes = document["validation"]["hashes"]
     assert [group["run"] for group in hashes["groups"]] == [["x86-64-v3"], ["x86-64-v2"]]
     assert hashes["groups"][0]["batches"] != hashes["groups"][1]["batches"]
@@ -99,12 +100,6 @@ def spoil_a_weight(prefix: Path, program: Program) -> None:
     document = json.loads(manifest.read_text())
     document["files"]["lib/libtfaot-model-net.so"] = sha256_file(library)
     manifest.write_text(json.dumps(document))
-
-
-def test_auto_takes_a_program(networks: Networks, shared_home_folder: Path, tmp_path: Path) -> None:
-    document = built(shared_home_folder, spec_of(tmp_path, networks("2.17.1", "lstm").model))
-    assert document["engine"]["name"] == "program"
-    assert document["kernels"] is None
 
 
 def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
