@@ -15,6 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, mapped_arrays
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.program.rows import rows_of
@@ -278,10 +279,18 @@ def _require_weights(model: FrozenGraph, folder: Path) -> None:
 
 
 def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path) -> None:
-    """Raise ValueError if `state` does not fit the model's inputs and outputs, or the file of its `values`."""
+    """Raise ModelError if a variable changes its shape.
+
+    ValueError if `state` does not fit the model's inputs and outputs, or the file of its `values`.
+    """
     signature = signature_of(model)
     inputs, outputs = ({tensor.name: tensor for tensor in border} for border in (signature.inputs, signature.outputs))
     for each in state:
+        if each.output and outputs[each.output].shape != inputs[each.input].shape:
+            raise ModelError(
+                f"the variable {each.name!r} changes its shape, from {inputs[each.input]} to {outputs[each.output]}",
+                hint="state has fixed shapes: give the variable its largest one, and count the rows that are used",
+            )
         for tensor in (inputs[each.input], *([outputs[each.output]] if each.output else [])):
             if (tensor.dtype.value, tensor.shape) != (each.dtype, each.shape):
                 raise ValueError(f"the variable {each.name!r} is {each.dtype}{each.shape}, {tensor.name!r} is not")

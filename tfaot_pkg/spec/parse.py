@@ -308,6 +308,14 @@ def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
         )
 
 
+_INSTEAD = {
+    "counts": "let the model give all rows, and a mask",
+    "feeds": "make it an input of the model (in ONNX: move the initializer to the graph's inputs)",
+    "seed": "make the random numbers, or the seed of a stateless function, an input of the model",
+}
+"""What to do for fields of `model` that only TensorFlow's models have."""
+
+
 def _check_values(document: Document, model: Mapping[str, Any]) -> None:
     """Check constants and feeds together, which need a model that TensorFlow reads."""
     for field in [field for field in FILE_FORMATS if field in model and not FILE_FORMATS[field].is_tensorflows]:
@@ -317,7 +325,8 @@ def _check_values(document: Document, model: Mapping[str, Any]) -> None:
             else ("constants", "feeds", "seed", "counts")
         ):
             if key in model:
-                document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: change the model itself")
+                instead = _INSTEAD.get(key, "change the model itself")
+                document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: {instead}")
     constants, feeds = model.get("constants"), model.get("feeds")
     fixed = constants if isinstance(constants, dict) else {}
     for name in feeds if isinstance(feeds, list) else ():
