@@ -116,12 +116,8 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        loops = [each for each in program.entry.everything() if each.opcode == "while"]
-        multiplies = any(
-            each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything()
-        )
         # After all statements are written: only now it is known which buffers live at once.
-        block = block or self.chosen_block(multiplies_in_loops=multiplies)
+        block = block or self.chosen_block(multiplies_in_loops=self._multiplies_in_loops())
         scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
             raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
@@ -144,6 +140,10 @@ class Emitter(Writer):
             "statements": statements,
         }
         return render("native/program.cc.j2", context), scratch, block
+
+    def _multiplies_in_loops(self) -> bool:
+        loops = [each for each in self._program.entry.everything() if each.opcode == "while"]
+        return any(each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything())
 
     def _count_reads(self) -> None:
         """What only moves elements reads its operand as often as it is read itself."""

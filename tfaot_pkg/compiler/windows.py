@@ -57,16 +57,18 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
                 loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
                 if over[0] == ONE and out[1] == ONE:
                     loaded, old = "at.load(weights_at)", "at.load(sums)"
-                total = f"{old} + {fill} * {loaded}"
-                if dtype == "f32":
-                    total = f"multiplyAdd({fill}, {loaded}, {old})"
-                elif dtype[0] != "f":
-                    total = f"sumOf({old}, productOf({fill}, {loaded}))"
                 stride = "" if out[1] == ONE else f", {cpp(out[1])}"
-                emitter.line(f"at.store(sums, {total}{stride});")
+                emitter.line(f"at.store(sums, {_added(dtype, fill, loaded, old)}{stride});")
     for pointer in (source, filters, target):
         emitter.touch(pointer)
     return target
+
+
+def _added(dtype: str, one: str, other: str, total: str) -> str:
+    """The C++ of `total` and the product of two numbers: rounded once if they are float32; integers wrap."""
+    if dtype == "f32":
+        return f"multiplyAdd({one}, {other}, {total})"
+    return f"{total} + {one} * {other}" if dtype[0] == "f" else f"sumOf({total}, productOf({one}, {other}))"
 
 
 def _divided(size: Size, by: int) -> Size:
