@@ -22,7 +22,7 @@ for source in "$@"; do
     here=$name-$compiler
     rm -rf "$root/built/$here" "$root/installed/$here"
     if chroot "$root" cmake -S "/sources/$name" -B "/built/$here" -DCMAKE_CXX_COMPILER="$compiler" \
-      -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$root/built/log" 2>&1 &&
+      -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Werror" >"$root/built/log" 2>&1 &&
       chroot "$root" cmake --build "/built/$here" -j "$(nproc)" >"$root/built/log" 2>&1 &&
       chroot "$root" cmake --install "/built/$here" --prefix "/installed/$here" >"$root/built/log" 2>&1; then
       echo "$here: built"

@@ -253,7 +253,7 @@ struct CompleteTrees {
     TFAOT_UNROLL for (int level = 0; level < kDepth; ++level) {
       TFAOT_UNROLL for (std::size_t t = 0; t < kCount; ++t) {
         const Split<Column> node = from[t * kNodes + at[t]];
-        at[t] = 2 * at[t] + 1 + (keys[node.column * kStride + r] > node.key);
+        at[t] = 2 * at[t] + 1 + (keys[node.column * kStride + r] > node.key ? 1U : 0U);
       }
     }
     TFAOT_UNROLL for (std::size_t t = 0; t < kCount; ++t) leaves[t][r] = at[t] - kNodes;
