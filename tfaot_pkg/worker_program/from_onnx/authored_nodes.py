@@ -3,7 +3,6 @@
 ONNX Runtime has no code for them, so it runs what lies between them: a model is cut at these nodes.
 """
 
-import re
 
 import authored
 import own_calls
@@ -22,8 +21,6 @@ def is_authored(domain: str, operator: str, operations) -> bool:
 
 def tensors(node, inputs: list, file: str) -> tuple:
     """What stands in the graph for the node (table.Node), of the shapes that its reference in `file` gives."""
-    import tensorflow as tf
-
     if any(each is None for each in inputs):
         raise node.fault("an operation of the author's has no inputs that are left out")
     attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
@@ -33,8 +30,7 @@ def tensors(node, inputs: list, file: str) -> tuple:
     if len(small) != len(node.outputs) or len(large) != len(small):
         raise node.fault(f"its reference gives {len(small)} arrays, and the node has {len(node.outputs)} outputs")
     results = [(one.dtype.name, _shape(node, one.shape, two.shape)) for one, two in zip(small, large, strict=True)]
-    with tf.name_scope(re.sub(r"[^A-Za-z0-9_./]", "_", f"{node.name}")):  # errors show it
-        return tuple(own_calls.own_call(OPERATION, inputs, authored.config(node.op, attributes), results))
+    return tuple(own_calls.own_call(OPERATION, inputs, authored.config(node.op, attributes), results))
 
 
 def _ones(node, inputs: list, rows: int) -> list:
