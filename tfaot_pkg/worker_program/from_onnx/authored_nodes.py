@@ -3,7 +3,6 @@
 ONNX Runtime has no code for them, so it runs what lies between them: a model is cut at these nodes.
 """
 
-
 import authored
 import own_calls
 import specialize
