@@ -253,10 +253,10 @@ struct CompleteTrees {
     TFAOT_UNROLL for (int level = 0; level < kDepth; ++level) {
       TFAOT_UNROLL for (std::size_t t = 0; t < kCount; ++t) {
         const Split<Column> node = from[t * kNodes + at[t]];
-        at[t] = 2 * at[t] + 1 + (keys[node.column * kStride + r] > node.key ? 1U : 0U);
+        at[t] = 2 * at[t] + 1 + (keys[node.column * kStride + r] > node.key);
       }
     }
-    TFAOT_UNROLL for (std::size_t t = 0; t < kCount; ++t) leaves[t][r] = at[t] - kNodes;
+    TFAOT_UNROLL for (std::size_t t = 0; t < kCount; ++t) leaves[t][r] = static_cast<std::uint32_t>(at[t] - kNodes);
   }
 
   /// The leaf, within the tree below node `i`, of each row of a vector.
