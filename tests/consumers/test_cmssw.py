@@ -72,7 +72,7 @@ def assert_the_steps_compile(area: Path, scram: dict[str, Any], folder: Path) ->
     ("base", "words", "code", "message"),
     [
         ("", ["--dev"], 22, "CMSSW_BASE is not set"),
-        ("area", ["--dev", "-o", "elsewhere"], 22, "is not inside of the CMSSW area"),
+        ("area", ["--dev", "-o", "elsewhere"], 22, "is outside the CMSSW area"),
         ("area", [], 2, "give a prefix to install into: -o PREFIX"),
     ],
 )
