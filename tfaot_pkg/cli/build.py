@@ -27,6 +27,30 @@ if TYPE_CHECKING:
     from tfaot_pkg.spec.types import ModelSpec
 
 
+_ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="For a graph: the file of its tf2xla Config. (default: none)", metavar="FILE", show_default=False
+    ),
+]
+_Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="For a graph: the common prefix of its checkpoint's files. (default: none)",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+_Unverified = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unverified-target",
+        metavar="TARGET",
+        help="Publish this target although neither this machine nor an emulator can run its code. Repeatable.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     for each in (init, check, convert, build, publish):
         app.command()(each)
@@ -47,20 +71,8 @@ def init(
     name: Annotated[str | None, typer.Option(help="The model's name. (default: from the name of MODEL)")] = None,
     version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a graph: the file of its tf2xla Config. (default: none)", metavar="FILE", show_default=False
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a graph: the common prefix of its checkpoint's files. (default: none)",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
+    config: _ConfigFile = None,
+    checkpoint: _Checkpoint = None,
     tensorflow: Annotated[
         str | None, typer.Option(help="The toolchain that reads the model. (default: the default toolchain)")
     ] = None,
@@ -277,14 +289,7 @@ def publish(
             metavar="NAME", help="Also upload the Conan package to this remote (conan-remote add). (default: none)"
         ),
     ] = None,
-    unverified_target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--unverified-target",
-            metavar="TARGET",
-            help="Publish this target although neither this machine nor an emulator can run its code. Repeatable.",
-        ),
-    ] = None,
+    unverified_target: _Unverified = None,
     bench: Annotated[
         Path | None,
         typer.Option(
