@@ -189,6 +189,23 @@ def test_powers_and_angles_of_zeros_infinities_and_other_numbers_are_as_c_has_th
         np.testing.assert_array_equal(np.signbit(given[isnt_nan]), np.signbit(wanted[isnt_nan]))
 
 
+def test_powers_that_people_write_are_products_quotients_and_roots(compiled: Compile) -> None:
+    exponents = (-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0)
+    writer = Writer()
+    x = writer.input(5)
+    program = simplify(writer.program(*(writer.add("power", (N, 5), x, writer.spread(y, 5)) for y in exponents)))
+    assert "power" not in {operation.opcode for operation in program.entry.operations}
+    numbers = [*_SPECIAL, 1.0, -1.0, 2.0, -2.0, 1.5, -7.25, 0.1, 16777215.0, -16777217.0, 1e-30, -1e-30, 1e12, 3e38]
+    values = np.resize(np.array(numbers, np.float32), (len(numbers), 5))
+    for given, exponent in zip(compiled(program, 8)(values), exponents, strict=True):
+        with np.errstate(all="ignore"):
+            # An array of exponents: NumPy has other functions for a single one.
+            wanted = np.power(values.astype(np.float64), np.full(values.shape, exponent)).astype(np.float32)
+        np.testing.assert_allclose(given, wanted, rtol=2.4e-7, atol=1e-38, err_msg=str(exponent))
+        isnt_nan = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(given[isnt_nan]), np.signbit(wanted[isnt_nan]))
+
+
 @pytest.mark.parametrize("dtype", ["s32", "s64", "f64", "u8"])
 def test_other_types_are_computed_one_by_one(compiled: Compile, dtype: str) -> None:
     writer = Writer()

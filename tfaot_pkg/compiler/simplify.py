@@ -1,6 +1,7 @@
 """Simplify a program: fold constants, drop copies, inline calls, take what a loop does not change out of its state.
 
-Values stay the same to the bit, except those of folded functions such as `exponential`, which NumPy computes.
+Values stay the same to the bit, except those of folded functions such as `exponential`, which NumPy computes, and of
+powers, whose last bit may change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ import numpy as np
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
 from tfaot_pkg.compiler.normalization import batch_norm_inference
-from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, reducer, used
+from tfaot_pkg.compiler.program import (
+    NUMPY_TYPES,
+    ONE,
+    ZERO,
+    Literal,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Unsupported,
+    reducer,
+    used,
+)
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
@@ -330,6 +343,36 @@ def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
     return rule
 
 
+def _power(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """Products, quotients and roots for the exponents that people write: `x ** 2` costs one instruction, not forty."""
+    exponent = next((each for each in _EXPONENTS if _is_filled(rewrite.made, operation.operands[1], each)), None)
+    if exponent is None or operation.shape.dtype not in ("f32", "f64"):
+        return operation
+
+    def made(opcode: str, *operands: int, dtype: str = operation.shape.dtype, **attributes: str) -> int:
+        shape = replace(operation.shape, dtype=dtype)
+        return rewrite.add(replace(operation, opcode=opcode, type=shape, operands=operands, attributes=attributes))
+
+    def filled(number: float) -> int:
+        scalar = Shape(operation.shape.dtype, ())
+        value = rewrite.add(constant(np.asarray(number, NUMPY_TYPES[scalar.dtype]), scalar, operation.node))
+        return rewrite.add(replace(operation, opcode="broadcast", operands=(value,), attributes={"dimensions": ()}))
+
+    x = operand.id
+    if abs(exponent) == 0.5:
+        # A power is no root of -0.0, which stays -0.0, and of minus infinity, which has none.
+        root = made("add", made("sqrt", x), filled(0.0))
+        infinite = made("compare", x, filled(-np.inf), dtype="pred", direction="EQ", type="FLOAT")
+        x = made("select", infinite, filled(np.inf), root)
+    elif exponent > 1:
+        square = made("multiply", x, x)
+        x = square if exponent == 2 else made("multiply", square, x if exponent == 3 else square)
+    return made("divide", filled(1.0), x) if exponent < 0 else x
+
+
+_EXPONENTS = (-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0)
+
+
 def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool:
     """Whether all elements are `wanted`, with its sign."""
     operation = made[value]
@@ -371,6 +414,7 @@ _RULES: Mapping[str, Any] = {
     "copy": lambda _rewrite, _operation, operand: operand.id,
     "divide": _with_neutral(1.0, both_sides=False),
     "multiply": _with_neutral(1.0, both_sides=True),
+    "power": _power,
     "reduce": _reduce,
     "reshape": _reshape,
     "set-dimension-size": _set_dimension_size,
