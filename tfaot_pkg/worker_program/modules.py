@@ -64,7 +64,8 @@ def _printed(node) -> str:
     except Exception as error:
         raise ModelFault(
             f"the StableHLO of node {node.name} ({_OPERATION}) cannot be read by this toolchain: {one_line(error)}",
-            "export the model for an older version of StableHLO, or choose another toolchain (compilation.tensorflow)",
+            "choose a newer toolchain (compilation.tensorflow; `tfaot-pkg toolchain list` lists them), or export the "
+            "model for an older version of StableHLO",
         ) from error
 
 
