@@ -81,7 +81,8 @@ def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> N
             return texts[int(tensor.op.name.split("_")[1])]
         if function is not None:
             return prefix + _in_function(tensor)
-        return f"{prefix}{tensor.op.name}:{tensor.value_index}"
+        # As TensorFlow writes it: a first output has no number.
+        return prefix + tensor.name.removesuffix(":0")
 
     for op in graph.get_operations():
         if op.type != "Placeholder":
