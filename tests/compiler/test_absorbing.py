@@ -203,3 +203,17 @@ def test_what_scales_the_input_of_a_layer_becomes_part_of_it(
     values = np.random.default_rng(7).normal(size=(13, *sizes)).astype(np.float32)
     wanted = interpret.run(program, 13, [values])[0]
     np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-5, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_weights_stay_within_the_range_of_floats(compiled: Compile, before: bool) -> None:
+    """Infinite weights would give NaN for inputs of 0."""
+    writer = Writer()
+    x = writer.input(3)
+    large, weights = writer.spread(1e30, 3), writer.constant(np.full((3, 3), 1e10, np.float32))
+    if before:
+        x = writer.add("multiply", (N, 3), x, large)
+    y = writer.add("dot", (N, 3), x, weights, contracting=((1,), (0,)), batch=((), ()))
+    program = writer.program(y if before else writer.add("multiply", (N, 3), y, large))
+    made = recognize(simplify(program))
+    np.testing.assert_array_equal(compiled(made, 4)(np.zeros((5, 3), np.float32))[0], np.zeros((5, 3), np.float32))

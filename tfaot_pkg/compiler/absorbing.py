@@ -62,17 +62,24 @@ def preceded(look: Look, operation: Operation) -> Operation | None:
     scale, offset = (np.resize(each, channels.constant) for each in (found[1], offset))
     if np.any(offset) and (not _sees_no_padding(operation) or np.abs(offset).max() > _LARGEST_OFFSET):
         return None
-    made = _with_scale(operation, weights.astype(np.float64), scale)
-    if not np.all(np.isfinite(made)) or not np.all(np.isfinite(offset)):
+    made = _rounded(_with_scale(operation, weights.astype(np.float64), scale))
+    if made is None or not np.all(np.isfinite(offset)):
         return None
     value = found[0]
     if moved is not None:
         value = look.add(replace(moved, id=look.fresh(), operands=(value,))).id
-    operands = [value, look.add_constant(made.astype(np.float32), operation), *operation.operands[2:]]
+    operands = [value, look.add_constant(made, operation), *operation.operands[2:]]
     if np.any(offset):
         bias = _bias(look, operation) + _sum_of(_with_scale(operation, weights.astype(np.float64), offset), operation)
         operands[2:] = [look.add_constant(bias.astype(np.float32), operation)]
     return replace(operation, operands=tuple(operands))
+
+
+def _rounded(weights: Any) -> Array | None:
+    """In float32; None if a weight is beyond its range: 0 times infinity would be NaN where the answer is 0."""
+    with np.errstate(all="ignore"):
+        made: Array = weights.astype(np.float32)
+    return made if np.all(np.isfinite(made)) else None
 
 
 def _by_last_axis(look: Look, operation: Operation) -> tuple[int, Array] | None:
@@ -176,11 +183,14 @@ def _scaled(look: Look, operation: Operation) -> Operation | None:
             # In float64: the quotient is rounded with the product, once.
             scale = factor if operation.opcode == "multiply" else 1.0 / factor
         weights = look.constant(layer.operands[1])
-        if weights is None or not np.all(np.isfinite(scale)):
+        if weights is None:
             continue
         # The output channel is the last axis, or the first one of a transposed matrix.
         by = scale[:, None] if layer.attributes.get("weights_axis") == 1 else scale
-        operands = [layer.operands[0], look.add_constant((weights * by).astype(np.float32), layer)]
+        made = _rounded(weights.astype(np.float64) * by)
+        if made is None:
+            continue
+        operands = [layer.operands[0], look.add_constant(made, layer)]
         if len(layer.operands) > 2:
             operands.append(look.add_constant((_bias(look, layer) * scale).astype(np.float32), layer))
         return replace(layer, id=operation.id, operands=tuple(operands))
