@@ -60,6 +60,8 @@ of {rounds} rounds in which all engines take turns; smaller is better.
 ![latency per item over batch size](engines-latency.svg)
 """
 _MACHINE = """\
+Measured on {date} with tfaot-pkg {version}.
+
 Machine: {cpu}, {cores} cores ({kind}), {caches}, {memory_gib} GiB, highest target {target}; Linux {kernel};
 {compiler}. Load at the end: {load}."""
 _NOTE = """\
@@ -120,7 +122,7 @@ def measured(names: Sequence[str], request: Request, *, networks: Path, work: Pa
 
 
 def markdown(benches: list[Bench]) -> str:
-    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *summary(benches)]
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *summary(benches)]
     for each in benches:
         lines += ["", f"## {each.model}", "", f"{each.description}; {each.weights / 1024:.0f} KB of weights.", ""]
         lines += [table.latencies(each).markdown(), "", table.resources(each).markdown()]
@@ -130,12 +132,13 @@ def markdown(benches: list[Bench]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def on(machine: Mapping[str, Any]) -> str:
-    """What was measured on."""
+def on(bench: Bench) -> str:
+    """When, with which version and on which machine it was measured."""
+    machine: Mapping[str, Any] = bench.machine
+    version = next(row.version for row in bench.engines if row.is_ours)
     kind = "a virtual machine" if machine["hypervisor"] else "no virtual machine"
     caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
-    words = {**machine, "kind": kind, "caches": caches}
-    return _MACHINE.format(**{name: value for name, value in words.items() if name != "hypervisor"})
+    return _MACHINE.format(**{**machine, "kind": kind, "caches": caches, "version": version})
 
 
 def summary(benches: list[Bench]) -> list[str]:

@@ -130,7 +130,7 @@ def ratio_of_minima(each: Bench, size: int) -> float:
 def markdown(benches: list[Bench]) -> str:
     head = ("network", "batch", "roofline", "ours", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO")
     rows = tuple(line for each in benches for line in cells(each))
-    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *standing(benches)]
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *standing(benches)]
     minima = table.geometric_mean([ratio_of_minima(each, size) for each in benches for size in each.batch_sizes])
     lines += ["", f"Of minima the geometric mean is {minima:.2f}.", "", _COLUMNS]
     lines += [table.Table(head=(*head, "ratio", "of minima"), rows=rows).markdown(), "", "## The networks", ""]

@@ -72,7 +72,7 @@ def cells(each: Bench) -> list[tuple[str, ...]]:
 def markdown(benches: list[Bench]) -> str:
     head = ("model", "batch", "ours", "XGBoost", "tl2cgen", "ONNX Runtime", "ratio", "of minima")
     rows = tuple(line for each in benches for line in cells(each))
-    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *standing(benches), "", _COLUMNS]
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *standing(benches), "", _COLUMNS]
     lines += [table.Table(head=head, rows=rows).markdown(), "", "## The models", ""]
     for each in benches:
         lines.append(f"- {each.model}: {each.description}.")

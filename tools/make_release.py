@@ -5,8 +5,8 @@
 
 The sources are those of HEAD, whose changelog has a dated section for the version; the wheel is built from the source
 distribution. Files are the same bytes whoever builds them: times in them are that of the commit. Each Python from 3.10
-to 3.13 that this machine has installs the wheel with the versions of requirements/run.txt, and starts it in an empty
-home.
+to 3.13 that this machine has (on the PATH, or installed by pyenv or uv) installs the wheel with the versions of
+requirements/run.txt, and starts it in an empty home.
 """
 
 from __future__ import annotations
@@ -64,12 +64,29 @@ def build(repository: str, name: str) -> list[Path]:
     return sorted(DIST.iterdir())
 
 
+def interpreter(python: str) -> Path | None:
+    """The interpreter `pythonX.Y` of this machine, which can make environments; None if there is none."""
+    name, home, data = f"python{python}", Path.home(), os.environ.get("XDG_DATA_HOME")
+    managed = (
+        Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions",
+        Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or Path(data or home / ".local" / "share") / "uv" / "python"),
+    )
+    on_path = [Path(folder) / name for folder in os.get_exec_path()]
+    installed = [file for folder in managed for file in sorted(folder.glob(f"*/bin/{name}"))]
+    # It must run: version managers put names on the PATH that do not.
+    question = f"import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != {tuple(map(int, python.split('.')))})"
+    for file in (*on_path, *installed):
+        if file.is_file() and not subprocess.run([file, "-c", question], capture_output=True, check=False).returncode:
+            return file
+    return None
+
+
 def check(wheel: Path, found: str) -> list[str]:
     """The Pythons that install and start the wheel in an empty home."""
     checked = []
     for each in PYTHONS:
-        python = shutil.which(f"python{each}")
-        if python is None or subprocess.run([python, "-c", "import venv"], capture_output=True, check=False).returncode:
+        python = interpreter(each)
+        if python is None:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             home = Path(scratch)

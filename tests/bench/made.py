@@ -31,7 +31,7 @@ def bench(*rows: Row, roof: Mapping[int, float] | None = None, cpu: str = "a CPU
         rounds=max(len(cell.rounds) for each in rows for cell in each.cells),
         machine={
             "cpu": cpu, "cores": 2, "target": "x86-64-v3", "caches": {"L1": "48K"}, "memory_gib": 16.0, "kernel": "6.1",
-            "hypervisor": False, "compiler": "g++ 12", "core": 1, "load": 0.1,
+            "hypervisor": False, "compiler": "g++ 12", "core": 1, "load": 0.1, "date": "2026-11-01",
         },
         roofline=(Roof.of(limits, roof or {1: 1000.0, 4: 3000.0}),),
         engines=rows,

@@ -47,6 +47,14 @@ def test_a_model_without_a_graph_is_one_box_between_what_goes_in_and_out() -> No
     assert drawing.boxes[0].detail == "float32 [N, 0]"
 
 
+def test_each_of_many_towers_has_its_name_and_a_colour_of_its_own() -> None:
+    inputs = [GraphNode(label=f"x{n}", detail="", kind="input", title="x", sources=()) for n in range(8)]
+    towers = [node(n) for n in range(8)] + [node(8 + n) for n in range(8)]
+    drawing = draw([*inputs, *towers, node(*range(16, 24)), node(24, kind="output")])
+    assert [(one.name, one.operations) for one in drawing.towers] == [(f"x{n}", 2) for n in range(8)]
+    assert [box.tower for box in drawing.boxes] == [None] * 8 + 2 * list(range(8)) + [None] * 2
+
+
 @pytest.mark.parametrize("nodes", [[], [{}], [{"name": "a", "op": "b", "kind": "operation", "inputs": [5]}],
                                    [{"name": "a", "op": "b", "kind": "<g>", "inputs": []}], 7, [graph_document()] * 2])  # fmt: skip
 def test_a_document_that_is_no_graph_is_a_value_error(nodes: object) -> None:

@@ -27,7 +27,7 @@ _CHARS = 23
 _PARTS, _PART = 40, 60
 # What TensorFlow adds to names: the call of a signature's function, and revisions of operations.
 _CALL, _REVISION = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+"), re.compile(r"(?<=[a-z])V[2-9]$")
-_MOST_TOWERS = 4  # site.css has as many colours
+_MOST_TOWERS = 12  # site.css has as many colours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
 
 
 def _towers(nodes: Sequence[GraphNode]) -> list[tuple[int, list[int]]]:
-    """(input, the operations that depend on it alone) for two to four inputs with at least two such operations each."""
+    """(input, the operations that depend on it alone), for two to twelve inputs with at least two of them."""
     after: dict[int, list[int]] = {}
     for number, node in enumerate(nodes):
         for source in node.sources:

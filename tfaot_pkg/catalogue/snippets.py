@@ -28,7 +28,8 @@ UNKNOWN_ADDRESS = "REGISTRY-ADDRESS"
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*", re.ASCII)
-_MOST_NUMBERS = 256  # of one row; more do not make a program that people read
+_MOST_NUMBERS = 2048  # of an input, as many as validations store (package/example.py)
+_MOST_WITHIN = 32  # numbers of an input within a program; more are in a file beside it
 _SHOWN, _OUTPUTS = 8, 6  # answers per output, and outputs with answers
 _WIDTH = 88
 _LONGEST_NAME = 80  # of a signature
@@ -59,14 +60,17 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """Commands for a shell; `id` is that of the HTML element. `note` is for readers, `program` whether it needs the
-    program of the block before.
-    """
+    """Commands for a shell; `id` is that of the HTML element, `note` is for readers."""
 
     id: str
     title: str
     text: str
     note: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the page shows it at once: a first way from nothing to numbers."""
+        return self.id in _SHOWN_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +99,10 @@ def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ..
     return tuple(found)
 
 
+_SHOWN_AT_ONCE = ("install", "cpp", "cmake")
 _BLOCKS = (
     ("install", "Install", "Verifies the package and unpacks it into external/."),
+    ("inputs", "Inputs", "The numbers that the programs read, in a file for each long input."),
     ("cpp", "C++", "A program that runs the model on one row."),
     ("cmake", "CMake", ""),
     ("require", "CMake, fetched by tfaot_require", "CMake fetches and verifies the package itself."),
@@ -115,14 +121,17 @@ def snippets(
     `reference` (empty mappings for packages without these). The programs call the first of several signatures.
     """
     first = next(iter(called_of(entry, info)), None)
-    context = {**_names(entry, info), "registry": registry.arguments, **_program(entry, first, example, reference)}
+    program = _program(entry, first, example, reference)
+    context = {**_names(entry, info), "registry": registry.arguments, **program}
     if first:
         context["cpp_class"] = first.cpp_class
+    without = {"inputs"} if not any(each["file"] for each in program["inputs"]) else set()
+    # A program in C keeps track of state and sizes itself: the header says how.
+    without |= {"c"} if entry.signature.state or entry.signature.symbols else set()
     return tuple(
         Snippet(id=name, title=title, note=note, text=render(f"catalogue/use/{name}.j2", context).strip())
         for name, title, note in _BLOCKS
-        # A program in C keeps track of state and sizes itself: the header says how.
-        if name != "c" or not (entry.signature.state or entry.signature.symbols)
+        if name not in without
     )
 
 
@@ -142,9 +151,7 @@ def _names(entry: RegistryEntry, info: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _program(
-    entry: RegistryEntry, first: Called | None, example: Mapping[str, Any], reference: str
-) -> dict[str, object]:
+def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, Any], reference: str) -> dict[str, Any]:
     """What the programs compute: their inputs, and the answers that they should print."""
     signature = first.signature if first else entry.signature.without_state()
     prefix = f"{first.name}/" if first else ""
@@ -184,6 +191,8 @@ def _tensor(tensor: Tensor, variable: str, values: object, rows: int) -> dict[st
         "dtype": tensor.dtype.value,
         "count": count,
         "shape": tensor.shape_at(rows),
+        # NumPy reads no suffixes of C++.
+        "file": f"{variable}.inc" if text and count > _MOST_WITHIN and "u" not in text else "",
         "values": "\n".join(textwrap.wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")),
     }
 

@@ -373,7 +373,7 @@ def _published_text(done: Publication, registry: str | None) -> str:
     if done.conan is not None:
         lines.append(f"Conan: {done.conan['reference']}")
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
-    lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where} --prefix DIR")
+    lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where}")
     return "\n".join(lines)
 
 

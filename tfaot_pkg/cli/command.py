@@ -82,6 +82,8 @@ PackageArgument = Annotated[
     str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
 ]
 PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="The prefix of the installation.")]
+DEFAULT_PREFIX = Path("external")
+"""Of one project, in the folder where its commands are run."""
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
 FlagName = Literal[

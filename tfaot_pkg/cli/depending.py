@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import DEFAULT_PREFIX, PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
@@ -56,7 +56,7 @@ def install(
         ),
     ] = None,
     *,
-    prefix: PrefixOption,
+    prefix: PrefixOption = DEFAULT_PREFIX,
     locked: Annotated[
         bool, typer.Option("--locked", help="Install exactly the versions in the lock file, or fail.")
     ] = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfaot_pkg.cli.command import PackageArgument, PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.wording import counted
 
@@ -240,7 +240,7 @@ def uninstall(
     session: Session,
     package: PackageArgument,
     *,
-    prefix: PrefixOption,
+    prefix: PrefixOption = DEFAULT_PREFIX,
 ) -> Result:
     """Remove a package from a prefix. Files that were changed since the installation are kept.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import DEFAULT_PREFIX, PrefixOption, Result, Session, command
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def new_app(
         Path | None, typer.Argument(metavar="DIR", help="The folder to write. (default: NAME-app)", show_default=False)
     ] = None,
     *,
-    prefix: PrefixOption,
+    prefix: PrefixOption = DEFAULT_PREFIX,
 ) -> Result:
     """Write a first C++ program for an installed package: main.cpp and CMakeLists.txt in a new folder.
 
