@@ -34,4 +34,4 @@ def tfaot_compile(
     words += [f"--additional-flags={flags}"] if flags else []
     code = run_commands(compile_app, words, program="cms_tfaot_compile")
     if code != 0:
-        raise RuntimeError(f"cms_tfaot_compile failed: exit code {code}; its message stands above")
+        raise RuntimeError(f"cms_tfaot_compile failed: exit code {code}; its message is above")

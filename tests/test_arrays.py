@@ -11,6 +11,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.arrays import mapped_arrays, read_arrays
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 
 
 def _header(text: str) -> bytes:
@@ -30,10 +31,15 @@ def _zip(path: Path, member: bytes, packing: int = zipfile.ZIP_STORED) -> Path:
     return path
 
 
-def test_what_savez_writes_is_read(tmp_path: Path) -> None:
+def test_arrays_of_any_names_are_written_and_read(tmp_path: Path) -> None:
     arrays = {"1/y": np.arange(6, dtype=np.float32).reshape(2, 3), "4/z": np.array(True), "n": np.empty((0, 2))}
-    np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
+    # Parameters of numpy.savez: the inputs of a model may be called so.
+    arrays |= {"file": np.arange(2), "args": np.arange(3), "allow_pickle": np.arange(4)}
+    write_arrays(tmp_path / "x.npz", arrays)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
     found = read_arrays(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as file:
+        assert sorted(file.files) == sorted(arrays)
     assert set(found) == set(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)

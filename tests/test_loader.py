@@ -405,7 +405,7 @@ def test_integers_of_any_width_are_taken_where_their_values_fit(dtype: DType) ->
     ],
 )
 def test_an_integer_that_does_not_fit_is_refused_with_its_value(dtype: DType, given: str, value: int) -> None:
-    with pytest.raises(RunError, match=rf"is {dtype.value}, which cannot hold {value}$"):
+    with pytest.raises(RunError, match=rf"is {dtype.value}, which cannot represent {value}$"):
         _fitting("m", _input(dtype), np.array([1, value], given))
 
 

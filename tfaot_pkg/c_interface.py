@@ -187,7 +187,7 @@ class SharedCode:
     def _aligned(self, batch_size: int, scratch: Array) -> tuple[int, int]:
         flags = scratch.flags
         if scratch.dtype != np.uint8 or not (flags.c_contiguous and flags.writeable):
-            raise RunError(f"model {self._name}: scratch memory is a contiguous array of uint8 that can be written")
+            raise RunError(f"model {self._name}: scratch memory must be a contiguous, writable array of uint8")
         needed = self.scratch_bytes(batch_size)
         if scratch.nbytes < needed:
             raise RunError(

@@ -166,7 +166,7 @@ def _check_number(kind: type, value: object) -> None:
             number = value.get(field.name)  # type: ignore[attr-defined]
             # Not isinstance: True is an int in Python.
             if type(number) is not int:
-                raise ValueError(f"it has no number of its {field.name}")
+                raise ValueError(f"it has no {field.name} number")
             if number != field.default:
                 raise _OtherFormat(f"{field.name} {number} is unknown; this version reads {field.name} {field.default}")
 

@@ -254,8 +254,7 @@ def _unpickled(path: Path, uid: str, target: str | None, part: str = "") -> Mode
     model = Model(_library_at(path), target)
     if model.uid != uid:
         raise RunError(
-            f"{path} holds {model.name} {model.version} (uid {model.uid}) now, "
-            f"not the model that was pickled (uid {uid})",
+            f"{path} is {model.name} {model.version} (uid {model.uid}) now, not the model that was pickled (uid {uid})",
             hint="install the version of the pickled model, or load the new one and pickle it again",
         )
     return model.signatures[part] if part else model
@@ -310,7 +309,7 @@ def _library_at(path: Path) -> Path:
     if len(found) == 1:
         return found[0].absolute()
     listing = ", ".join(file.name for file in found) or "none"
-    raise RunError(f"{path} must hold exactly one model library below lib/, found: {listing}", hint="name the file")
+    raise RunError(f"{path} must have exactly one model library below lib/, found: {listing}", hint="name the file")
 
 
 def _libraries(prefix: Path) -> list[Path]:
@@ -418,7 +417,8 @@ def _converted(model: str, tensor: Tensor, array: Array) -> Array:
         return converted
     if np.any(wrong):
         raise RunError(
-            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
+            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, "
+            f"which cannot represent {array[wrong].flat[0]}"
         )
     return converted
 
@@ -436,7 +436,8 @@ def _bits(model: str, tensor: Tensor, array: Array) -> Array:
     wrong = np.isinf(numbers(made, tensor.dtype.value)) & ~np.isinf(array)
     if np.any(wrong):
         raise RunError(
-            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
+            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, "
+            f"which cannot represent {array[wrong].flat[0]}"
         )
     return made
 

@@ -138,7 +138,7 @@ def fetch_published(reader: RegistryReader, entry: RegistryEntry, into: Path) ->
         tree = unpack(archive, into, what=str(entry))
     if tree.digest != entry.tree:
         raise TrustError(
-            f"the archive of {entry} does not hold what the index says",
+            f"the archive of {entry} does not contain what the index says",
             hint="tell the registry's maintainer, such an archive is not made by this tool",
         )
     return tree
@@ -149,7 +149,7 @@ def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
     path = f"share/{entry.name}/{FILES[PROVENANCE]}"
     if path not in tree.files:
         raise TrustError(
-            f"{entry} has no provenance", hint="it was published by an older version of tfaot-pkg: publish anew"
+            f"{entry} has no provenance", hint="it was published by an older version of tfaot-pkg: publish it again"
         )
     recorded = read_statement((root / path).read_bytes(), str(entry))
     # The statement lists all files except itself (decision 014).
@@ -158,7 +158,7 @@ def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
     if wrong or recorded.key != entry.key:
         raise TrustError(
             f"the provenance of {entry} is not that of these files"
-            + (f": it tells of another {wrong[0]}" if wrong else ": it names another key than the index"),
+            + (f": it describes another {wrong[0]}" if wrong else ": it names another key than the index"),
             hint="do not use this package; ask who published it",
         )
     return recorded

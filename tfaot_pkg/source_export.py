@@ -45,7 +45,7 @@ def export_published(reader: RegistryReader, requirement: Requirement | str, fol
             tree = unpack_sound(archive, scratch, entry, durable=False)
         if tree.digest != entry.tree:
             raise TrustError(
-                f"the archive of {entry} does not hold what the index says",
+                f"the archive of {entry} does not contain what the index says",
                 hint="nothing was written; tell the registry's maintainer",
             )
         paths = _sources(tree.files, entry.name)

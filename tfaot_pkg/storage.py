@@ -211,7 +211,7 @@ def locked(path: Path, *, what: str, timeout: float = 600) -> Iterator[None]:
     except filelock.Timeout as error:
         holder = owner.read_text() if owner.exists() else "an unknown process"
         raise StorageError(
-            f"{what} is in use by {holder} for more than {timeout:g} s",
+            f"{what} has been in use by {holder} for more than {timeout:g} s",
             hint=f"wait for it to end; if it hangs, stop that process (lock file: {path})",
         ) from error
     try:

@@ -23,6 +23,8 @@ from tfaot_pkg import errors  # noqa: E402
 from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.bench import SLOWER  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
+from tfaot_pkg.forms.fields import all_fields  # noqa: E402
+from tfaot_pkg.nightly.form import REFERENCE as REGISTRY_FILE  # noqa: E402
 from tfaot_pkg.nightly.report.report import UNFINISHED  # noqa: E402
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
@@ -36,7 +38,13 @@ _PROGRAM = "tfaot-pkg"
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    made = {"cli.md": _cli(), "spec.md": _spec(), "errors.md": _errors(), "toolchains.md": _toolchains()}
+    made = {
+        "cli.md": _cli(),
+        "spec.md": _spec(),
+        "registry-yaml.md": _registry(),
+        "errors.md": _errors(),
+        "toolchains.md": _toolchains(),
+    }
     return {name: _NOTE + text.rstrip() + "\n" for name, text in made.items()}
 
 
@@ -137,7 +145,7 @@ def _spec() -> str:
     for name, value in schema["properties"].items():
         form = schema["$defs"][_form_of(value)]
         required = " Required." if name in schema.get("required", ()) else ""
-        parts += [f"\n## {name}\n", f"{form['description']}{required}\n", _fields(name, form)]
+        parts += [f"\n## {name}\n", f"{form['description']}{required}\n", _fields(schema, name, form)]
     return "\n".join(parts)
 
 
@@ -146,16 +154,28 @@ def _form_of(value: Mapping[str, Any]) -> str:
     return str(next(each["$ref"] for each in choices if "$ref" in each)).rpartition("/")[2]
 
 
-def _fields(section: str, form: Mapping[str, Any]) -> str:
-    rows = [
-        (
-            f'<a id="{section}.{name}"></a>`{name}`',
-            _shown(field.get("default"), required=name in form.get("required", ())),
-            field["description"],
-        )
-        for name, field in form["properties"].items()
-    ]
+def _fields(schema: Mapping[str, Any], section: str, form: Mapping[str, Any]) -> str:
+    rows = []
+    for name, meaning in all_fields(schema):
+        inside, _, key = name.partition(".")
+        if inside == section and key:
+            field = form["properties"].get(key, {})
+            default = _shown(field.get("default"), required=key in form.get("required", ()))
+            rows.append((f'<a id="{name}"></a>`{key}`', default, meaning))
     return _table(("key", "default", "meaning"), rows)
+
+
+def _registry() -> str:
+    rows = [(f'<a id="{name}"></a>`{name}`', meaning) for name, meaning in all_fields(REGISTRY_FILE.schema())]
+    return "\n".join([
+        "# The file registry.yaml\n",
+        "The models that `tfaot-pkg nightly` builds, and how ([how to write it](../how-to/nightly.md)). Unknown keys",
+        "are errors. Relative paths are relative to the file.\n",
+        "The same as a JSON Schema for editors: `tfaot-pkg schema --registry`, or",
+        "[registry.schema.json](../registry.schema.json). `tfaot-pkg schema --registry policy.timeout` describes one",
+        "field.\n",
+        _table(("field", "meaning"), rows),
+    ])  # fmt: skip
 
 
 def _shown(default: object, *, required: bool) -> str:

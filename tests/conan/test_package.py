@@ -143,7 +143,7 @@ def test_a_library_for_another_architecture_is_packaged_without_being_run(
 def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: ConanHome) -> None:
     with reported(ConanError, varies=r"(?<=method, line )\d+") as caught:
         create(affine.recipe, "1.2.0", home=home, prefix=Path("/nowhere"), shared=[False], progress=Silent())
-    assert caught.value.log is not None and "no built package lies in" in caught.value.log.read_text()
+    assert caught.value.log is not None and "there is no built package in" in caught.value.log.read_text()
 
 
 @pytest.mark.nightly

@@ -310,7 +310,7 @@ def test_a_published_model_is_used_elsewhere_from_the_server(
     words = ("publish", spec, "--registry", published.registry, "--remote", "ours")
     with pytest.raises(CommandFailed) as caught:
         tfaot(published.home, *words, env=wrong)
-    assert caught.value.reason == "exit code 19" and "refuses the user publisher" in caught.value.output
+    assert caught.value.reason == "exit code 19" and "rejected the login of publisher" in caught.value.output
     printed = tfaot(published.home, *words, env={"CONAN_PASSWORD_OURS": PASSWORD})
     assert "tfaot-model-digits/1.0.0: uploaded in the Conan remote ours" in printed
     again = json.loads(tfaot(published.home, *words, "--json", env={"CONAN_PASSWORD_OURS": PASSWORD}))

@@ -8,11 +8,11 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.fields import Schema, described_field, fields_hint, find_field
+from tfaot_pkg.forms.fields import Reference, Schema, all_fields, described_field, find_field
 from tfaot_pkg.nightly import form as of_registries
 from tfaot_pkg.spec import form as of_specs
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "spec.md"
+ROOT = Path(__file__).resolve().parents[2]
 SPEC = of_specs.json_schema()
 REGISTRY = of_registries.json_schema()
 
@@ -33,9 +33,11 @@ def test_each_field_is_described(schema: Schema) -> None:
         assert text.startswith(f"{name}\n    ") and text.splitlines()[1].strip(), text
 
 
-def test_each_field_of_a_spec_has_its_place_in_the_reference() -> None:
-    anchors = re.findall(r'<a id="([^"]+)"></a>', REFERENCE.read_text())
-    assert anchors == [f"{section}.{key}" for section, key in fields(SPEC)]
+@pytest.mark.parametrize("reference", [of_specs.REFERENCE, of_registries.REFERENCE], ids=["spec", "registry"])
+def test_each_field_that_a_hint_names_has_an_anchor_on_its_page(reference: Reference) -> None:
+    page = (ROOT / reference.page).read_text()
+    anchors = re.findall(r'<a id="([^"]+)"></a>', page) + re.findall(r"^## (\w+)$", page, re.MULTILINE)
+    assert sorted(anchors) == sorted(name for name, _ in all_fields(reference.schema()))
 
 
 @pytest.mark.parametrize(
@@ -52,15 +54,19 @@ def test_a_fault_belongs_to_the_nearest_field_around_it(path: tuple[str | int, .
     assert find_field(SPEC, path)[0] == field
 
 
-def test_items_of_a_list_have_fields_too() -> None:
+def test_items_of_lists_and_mappings_have_fields_too() -> None:
     assert find_field(REGISTRY, ("models", 3, "toolchains", 0))[0] == "models.toolchains"
+    assert find_field(REGISTRY, ("models", 3, "known_broken", "2.17.1", "since"))[0] == "models.known_broken.since"
+    assert find_field(REGISTRY, ("models", 3, "spec", "path"))[0] == "models.spec.path"
 
 
 def test_a_hint_names_each_field_once_and_at_most_three() -> None:
     paths: list[tuple[str | int, ...]] = [("model", "name"), ("model", "tags", 1), ("model", "tags", 2), ("source",)]
-    assert "`x model.name model.tags source`" in fields_hint(SPEC, paths, "x")
-    assert "`x model.name model.tags source`" in fields_hint(SPEC, [*paths, ("package",)], "x")
-    assert "`x`" in fields_hint(SPEC, [("unknown",)], "x")
+    reference = Reference(schema=lambda: SPEC, page="page.md", command="x")
+    for given in (paths, [*paths, ("package",)]):
+        assert "page.md#model.name, #model.tags, #source" in reference.hint(given)
+        assert "`x model.name model.tags source`" in reference.hint(given)
+    assert reference.hint([("unknown",)]) == "see page.md, or run `x model source compilation validation package`"
 
 
 def test_a_field_that_there_is_not_is_refused_with_those_beside_it() -> None:

@@ -76,7 +76,7 @@ def test_a_malformed_location_ends_a_command_with_the_code_of_the_network(
     known.faults[".*"] = always(302, Location=MALFORMED[kind].decode("latin-1"))
     done = cli("show", "digits", "--registry", "r")
     assert done.code == 17, done.err
-    assert "refused, because" in done.error and "maintainer" in done.hint
+    assert "not followed, because" in done.error and "maintainer" in done.hint
 
 
 def test_a_blob_folder_that_is_no_address_is_an_error() -> None:

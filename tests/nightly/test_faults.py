@@ -63,7 +63,7 @@ def test_a_file_beyond_the_limit_is_the_models_fault_and_a_full_disk_is_not(numb
 
 
 _UNSUPPORTED = (
-    "the model holds operations that cannot be compiled:\n  StringJoin (node a/b): no kernel\n  {more} (node c): no"
+    "the model has operations that cannot be compiled:\n  StringJoin (node a/b): no kernel\n  {more} (node c): no"
 )
 
 

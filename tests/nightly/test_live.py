@@ -21,7 +21,7 @@ from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Outcome, Policy, Reason
 
 WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
-ERROR = "the model holds operations that cannot be compiled:\n  StringJoin (node join)\n  another"
+ERROR = "the model has operations that cannot be compiled:\n  StringJoin (node join)\n  another"
 
 
 def attempt(kind: str = "verified", error: str = "") -> Attempt:
@@ -121,7 +121,7 @@ def test_lines_count_what_is_built_now_and_tell_of_each_outcome_once(capsys: pyt
         f"{third.task.id}: infrastructure failed ({third.release}): the toolchain 2.17.1 cannot be made: no network",
         "1 task built before: their results are used",
         f"building 2: {WHERE}",
-        f"[1/2] {first.task.id}: build failed (41 s): the model holds operations that cannot be compiled: StringJoin (node join)",
+        f"[1/2] {first.task.id}: build failed (41 s): the model has operations that cannot be compiled: StringJoin (node join)",
         f"[2/2] {second.task.id}: verified (41 s)",
     ]
 

@@ -126,10 +126,10 @@ CASES = {
         path=CONFIG, wrong=always(302, Location="/config.json"), code=17, said="in circles", hint="maintainer"
     ),
     "a redirect to another scheme": Case(
-        path=CONFIG, wrong=always(302, Location="file:///etc/passwd"), code=17, said="refused", hint="maintainer"
+        path=CONFIG, wrong=always(302, Location="file:///etc/passwd"), code=17, said="not followed", hint="maintainer"
     ),
     "a redirect to plain http elsewhere": Case(
-        path=CONFIG, wrong=always(302, Location="http://example.org/"), code=17, said="refused", hint="maintainer"
+        path=CONFIG, wrong=always(302, Location="http://example.org/"), code=17, said="not followed", hint="maintainer"
     ),
     "a tampered timestamp": Case(path=TIMESTAMP, wrong="tampered", code=18, said="", hint="maintainer"),
     "JSON that is no timestamp": Case(

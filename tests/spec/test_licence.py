@@ -38,12 +38,12 @@ def test_of_other_spellings_the_right_one_is_told(text: str, meant: str) -> None
     ],
 )
 def test_of_near_misses_it_is_asked_what_was_meant(text: str, meant: str) -> None:
-    assert f"{text!r} is no SPDX expression" in licence_note(text)
+    assert f"{text!r} is not an SPDX expression" in licence_note(text)
     assert licence_note(text).endswith(f"did you mean {meant}?")
 
 
 @pytest.mark.parametrize("text", ["BSD", "proprietary", "for CMS only", "(MIT", "MIT OR", "é\u202e", "a" * 5000])
 def test_of_others_it_is_told_what_to_give(text: str) -> None:
     note = licence_note(text)
-    assert "is no SPDX expression" in note and note.endswith("or LicenseRef-NAME for another")
+    assert "is not an SPDX expression" in note and note.endswith("or LicenseRef-NAME for another")
     assert len(note) < 1000 and "\u202e" not in note

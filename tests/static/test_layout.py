@@ -60,7 +60,7 @@ def test_the_hashed_copies_that_signing_will_add_are_not_packages() -> None:
         ("{sha256.__class__}", "unknown field"),
         ("{sha256!r}", "format specifications"),
         ("{sha256:>999999999}", "format specifications"),
-        ("{prefix}", "must hold"),
+        ("{prefix}", "must contain"),
         ("{", ""),
         (7, "must be a string"),
     ],

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.bench.contenders import Contender, Field
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, difference, measure, write_inputs
@@ -32,6 +30,7 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Referenced
 
 
@@ -196,7 +195,7 @@ def _reference(
     spec, folder = plan.spec, pool.new_folder("bench")
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
-    np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    write_arrays(folder / "inputs.npz", {n: v[:rows] if n in batched else v for n, v in values.items()})
     with saved.named():
         request = saved.original.reference(
             inputs=folder / "inputs.npz",

@@ -196,7 +196,9 @@ class _Importer:
             candidates.append(self.files.fetch(source) / name)
         found_file = next((path for path in candidates if path.is_file()), None)
         if found_file is None and self.files.folder is not None:
-            raise SpecError(f"{self.files.folder} holds no {inner} and no {name}", hint="give the folder that holds it")
+            raise SpecError(
+                f"{self.files.folder} contains no {inner} and no {name}", hint="give the folder that contains it"
+            )
         return found_file
 
     # The spec's other sections.
@@ -226,7 +228,7 @@ class _Importer:
         if fault := name_fault(name):
             raise self.rpm.fault(1, f"cannot derive a model name from {shown(self.rpm.name)}: {fault}")
         lacks = "model's name, signature, batch sizes and flags are guesses"
-        where = "--model-files DIR names the folder that holds it" + (", --fetch gets the source" if source else "")
+        where = "--model-files DIR names the folder that contains it" + (", --fetch gets the source" if source else "")
         self._note(place.line, f"{place.value} is not on this machine: {lacks} ({where})")
         return ModelSpec(
             path=self.output,

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import numpy as np
-
 from tfaot_pkg.compiler.emitter import ArrayOfRow, Attributes, Called
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.documents import convert, plain
@@ -17,6 +15,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.render import render
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 
 _CALLS, _CONSTANTS = "operations.json", "operations.npz"
 _INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|"[\w./+-]+")""", re.MULTILINE)
@@ -59,7 +58,7 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
     calls = [OperationCall(**{name: getattr(each, name) for name in names}) for each in called]
     if unknown := sorted({each.operation for each in calls} - set(spec.model.operations)):
         raise ModelError(
-            f"the model calls the operation {unknown[0]!r}, which compilation.operations does not have",
+            f"the model calls the operation {unknown[0]!r}, which is not in compilation.operations",
             hint="name it in the spec, with its source and its reference",
         )
     if missing := sorted(set(spec.model.operations) - {each.operation for each in calls}):
@@ -70,7 +69,7 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
     if not calls:
         return
     constants = {f"{each.target}.{place}": values for each in called for place, values in each.constants.items()}
-    np.savez(folder / _CONSTANTS, **constants)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    write_arrays(folder / _CONSTANTS, constants)
     (folder / _CALLS).write_text(json.dumps(plain(calls)))
     for name in sorted({each.operation for each in calls}):
         own = [each for each in calls if each.operation == name]

@@ -182,7 +182,7 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
         hint = "make a package of each signature (model.serving_key), or remove what the reason names"
         return ", and XLA's code would compute all signatures in each call", hint
     if spec.compilation.engine == "program":
-        return "", "set compilation.engine to auto, so that XLA compiles what the compiler does not know"
+        return "", "set compilation.engine to auto, so that XLA compiles the model"
     return None
 
 

@@ -97,7 +97,7 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
             same = tree.digest == recorded.source
         if not same:
             raise SourceError(
-                f"{origin} is not what the package was built from: it changed since",
+                f"{origin} changed after the package was built",
                 hint="build again when nothing writes to it any more",
             )
 

@@ -163,7 +163,7 @@ def _meaning(remote: ConanRemote, credentials: Credentials) -> Iterator[None]:
         where = f"the Conan remote {remote.name} ({remote.url})"
         if _REFUSED.search(error.message):
             raise ConanError(
-                f"{where} refuses the user {credentials.user}: wrong user or password, or no permission to write",
+                f"{where} rejected the login of {credentials.user}: wrong user or password, or no permission to write",
                 hint=f"set {remote.user_variable} and {remote.password_variable}, or change the password file",
                 log=error.log,
             ) from error

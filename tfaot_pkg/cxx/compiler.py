@@ -282,7 +282,7 @@ class Compiler:
                 raise refused(f"compile in {folder}", line) from error
             raise CompilerError(
                 f"{Path(error.argv[0]).name} failed on generated code ({error.reason}):\n{error.tail}".rstrip(":\n"),
-                hint="the log holds the whole command and all that it printed",
+                hint="the log has the whole command and its output",
                 log=self.log,
             ) from error
 

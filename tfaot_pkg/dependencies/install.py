@@ -146,7 +146,7 @@ def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:
     if version is None:
         raise TrustError(
             f"{reader.location} is unsigned, but the lock file was made with a signed registry",
-            hint="name a signed registry with --registry, or lock anew with tfaot-pkg resolve",
+            hint="name a signed registry with --registry, or lock again with tfaot-pkg resolve",
         )
     # An old copy of a signed registry verifies as well; the version of its root shows its age.
     if version < locked.root_version:

@@ -26,12 +26,12 @@ LOCK = "tfaot.lock"
 
 SCHEMA = 1
 _LIMIT = 16 << 20
-_HINT = "restore it from version control, or make it anew with tfaot-pkg resolve"
+_HINT = "restore it from version control, or write a new one with tfaot-pkg resolve"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedPackage:
-    """One version, by what it holds: `tree` is the digest of the install tree, `blobs` go by role."""
+    """One version, by what it contains: `tree` is the digest of the install tree, `blobs` go by role."""
 
     name: str
     version: str

@@ -143,7 +143,7 @@ def _decode(content: bytes, document: Document) -> str | None:
         return None
     if bad := _UNPRINTABLE.search(text):
         line = text.count("\n", 0, bad.start()) + 1
-        document.report((), f"is not YAML: it holds the control character U+{ord(bad[0]):04X}", line=line)
+        document.report((), f"is not YAML: it contains the control character U+{ord(bad[0]):04X}", line=line)
         return None
     return text
 
@@ -223,7 +223,7 @@ class _Builder:
     def _check(self, event: yaml.Event) -> None:
         self._events += 1
         if self._events > MAX_VALUES:
-            self._stop(event, f"holds more than {MAX_VALUES} keys and values")
+            self._stop(event, f"contains more than {MAX_VALUES} keys and values")
         anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
         if isinstance(event, yaml.AliasEvent):
             self._stop(event, f"aliases (*{anchor}) are not allowed in a spec: write the value out")
@@ -241,7 +241,7 @@ class _Builder:
     def _start_document(self, event: yaml.Event) -> None:
         self._documents += 1
         if self._documents > 1:
-            self._stop(event, "holds a second YAML document ('---'): a spec is one document")
+            self._stop(event, "contains a second YAML document ('---'): a spec is one document")
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         line = _line(event)

@@ -1,4 +1,5 @@
-"""The fields of a YAML form, by the names that faults use: what `tfaot-pkg schema FIELD` describes.
+"""The fields of a YAML form, by the names that faults use: what pages of the reference and `tfaot-pkg schema FIELD`
+describe.
 
 Everything comes from the form's JSON Schema, which has descriptions, defaults and examples.
 """
@@ -6,7 +7,8 @@ Everything comes from the form's JSON Schema, which has descriptions, defaults a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tfaot_pkg.errors import SpecError
@@ -17,14 +19,34 @@ Schema = Mapping[str, Any]
 _MOST_NAMES = 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Where a form's fields are described: on a `page` of the documentation, which has an anchor for every field, and
+    by a `command`, which takes the names of fields and needs no network.
+    """
+
+    schema: Callable[[], Schema]
+    page: str
+    command: str
+
+    def hint(self, paths: Iterable[Path]) -> str:
+        """A hint for faults at `paths`: where to read about their fields, or about all if none is known."""
+        schema = self.schema()
+        known = list(dict.fromkeys(name for path in paths if (name := find_field(schema, path)[0])))[:_MOST_NAMES]
+        anchors = ", ".join(f"#{name}" for name in known)
+        return f"see {self.page}{anchors}, or run `{' '.join([self.command, *(known or schema['properties'])])}`"
+
+
 def find_field(schema: Schema, path: Path) -> tuple[str, Schema]:
     """The field at `path`, or the nearest field that encloses it: its name and its own schema."""
     names: list[str] = []
     node = schema
     for key in path:
-        # Positions in lists are skipped: an item is described by its list's field.
+        # Positions in lists, and keys that the user chose, are skipped: an item is described by the field around it.
         if isinstance(key, str):
             inner = next((form["properties"][key] for form in _choices(schema, node) if _has(form, key)), None)
+            if inner is None and any("patternProperties" in form for form in _choices(schema, node)):
+                continue
             if inner is None:
                 break
             names.append(key)
@@ -33,11 +55,12 @@ def find_field(schema: Schema, path: Path) -> tuple[str, Schema]:
 
 
 def _choices(schema: Schema, node: Schema) -> Iterator[Schema]:
-    """`node` and all schemas that it refers to: a form, alternatives of a value, items of a list."""
+    """`node` and all schemas that it refers to: a form, alternatives of a value, items of a list or mapping."""
     yield node
     if "$ref" in node:
         yield from _choices(schema, schema["$defs"][node["$ref"].rpartition("/")[2]])
-    for choice in (*node.get("anyOf", ()), *([node["items"]] if "items" in node else ())):
+    items = (*([node["items"]] if "items" in node else ()), *node.get("patternProperties", {}).values())
+    for choice in (*node.get("anyOf", ()), *node.get("oneOf", ()), *items):
         yield from _choices(schema, choice)
 
 
@@ -45,13 +68,17 @@ def _has(form: Schema, key: str) -> bool:
     return key in form.get("properties", ())
 
 
-def fields_hint(schema: Schema, paths: Iterable[Path], command: str) -> str:
-    """A hint for faults at `paths`: the `command` that describes their fields."""
-    names = list(dict.fromkeys(name for path in paths if (name := find_field(schema, path)[0])))
-    if not names:
-        return f"`{command}` describes all fields"
-    what = "this field" if len(names) == 1 else "these fields"
-    return f"`{' '.join([command, *names[:_MOST_NAMES]])}` describes {what}"
+def all_fields(schema: Schema) -> Iterator[tuple[str, str]]:
+    """Every name that `find_field` can give, with the field's meaning; a field comes before its subfields."""
+    for key in schema["properties"]:
+        yield from _below(schema, (key,))
+
+
+def _below(schema: Schema, path: Path) -> Iterator[tuple[str, str]]:
+    name, node = find_field(schema, path)
+    yield name, _about(schema, node)
+    for key in dict.fromkeys(key for form in _choices(schema, node) for key in form.get("properties", ())):
+        yield from _below(schema, (*path, key))
 
 
 def described_field(schema: Schema, name: str) -> str:
@@ -73,8 +100,8 @@ def described_field(schema: Schema, name: str) -> str:
 
 
 def _about(schema: Schema, node: Schema) -> str:
-    # A mapping says more than the short form beside it: `source` may also be a string.
-    forms = sorted(_choices(schema, node), key=lambda form: "properties" not in form)
+    # After the field's own: a mapping says more than the short form beside it, as `source` may also be a string.
+    forms = sorted(_choices(schema, node), key=lambda form: form is not node and "properties" not in form)
     return next((form["description"] for form in forms if "description" in form), "")
 
 

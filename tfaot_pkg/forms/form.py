@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.forms.document import MAX_BYTES, Document, Path
-from tfaot_pkg.forms.fields import Schema, fields_hint
+from tfaot_pkg.forms.fields import Reference
 from tfaot_pkg.wording import counted, described, number, shown
 
 _F = TypeVar("_F", bound="Form")
@@ -147,10 +147,10 @@ def unknown_among(key: str, known: Collection[str]) -> str:
     return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
 
 
-def faults_error(document: Document, *, schema: Schema, command: str) -> SpecError:
+def faults_error(document: Document, reference: Reference) -> SpecError:
     """All faults of `document` in the file's order, without repetitions, and at most _MAX_FAULTS of them.
 
-    The hint names their fields in `schema` as arguments of `command`, which describes them.
+    The hint says where `reference` describes their fields.
     """
     ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
     faults = list(dict.fromkeys(fault for _, fault in ordered))
@@ -159,4 +159,4 @@ def faults_error(document: Document, *, schema: Schema, command: str) -> SpecErr
         faults[_MAX_FAULTS:] = [
             Fault(file=document.file, line=line, path="", message=f"and {counted(more, 'more fault')}")
         ]
-    return SpecError(faults, hint=fields_hint(schema, (path for path, _ in ordered), command))
+    return SpecError(faults, hint=reference.hint(path for path, _ in ordered))

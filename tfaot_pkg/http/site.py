@@ -53,9 +53,9 @@ class Site:
         return f"tell the {self.noun}'s maintainer, or use another address of the {self.noun}"
 
 
-def refused(url: str, origin: str, why: str, site: Site, verb: str = "redirects us") -> NetworkError:
+def refused(url: str, origin: str, why: str, site: Site, verb: str = "redirects") -> NetworkError:
     """The error for a redirect from `origin` to `url` that is not allowed."""
-    return NetworkError(f"{one_line(origin)} {verb} to {one_line(url)}: refused, because {why}", hint=site.tell)
+    return NetworkError(f"{one_line(origin)} {verb} to {one_line(url)}: not followed, because {why}", hint=site.tell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,7 +257,7 @@ class Transfer:
     def _page(self, answer: Answer) -> NetworkError:
         return NetworkError(
             f"{without_secrets(answer.url)}: the server answers with a web page, not with the {self._site.noun}'s file",
-            hint="check the address; a login page of the network or of the server may stand in between",
+            hint="check the address; a login page of the network or of the server may be in between",
         )
 
 

@@ -30,6 +30,7 @@ from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, Trace
 
 CALLS = 20
@@ -149,7 +150,7 @@ def _of_tensorflow(stages: Stages, values: Mapping[str, Array], *, jit: bool) ->
     pool, model = stages.pool, stages.plan.spec.model
     given, made = pool.given_folder("trace"), pool.new_folder("trace")
     (made / "profile").mkdir()
-    _save(given / "inputs.npz", values)
+    write_arrays(given / "inputs.npz", values)
     saved = SavedModel(model, stages.plan.source, pool, stages.plan.spec.compilation.variables)
     with saved.named() as folder:
         request = Trace(
@@ -176,7 +177,7 @@ def _of_package(stages: Stages, values: Mapping[str, Array], size: int, batched:
     given, made = pool.given_folder("trace"), pool.given_folder("traced")
     rows = size * (CALLS + _WARM)
     many = {name: np.resize(a, (rows, *a.shape[1:])) if name in batched else a for name, a in values.items()}
-    _save(given / "inputs.npz", many)
+    write_arrays(given / "inputs.npz", many)
     part = {
         "inputs": str(given / "inputs.npz"), "answers": str(made / "answers.npz"), "batch_sizes": [size],
         "most": None, "seconds": None,
@@ -197,10 +198,6 @@ def _without_warm_up(document: Document) -> Document:
     spans = _spans(document)
     first = len(spans) * _WARM // (CALLS + _WARM)
     return {**document, "traceEvents": spans[first:]}
-
-
-def _save(path: Path, values: Mapping[str, Array]) -> None:
-    np.savez(path, **values)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
 
 
 def _checked(content: bytes) -> Document:

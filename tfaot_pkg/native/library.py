@@ -97,12 +97,12 @@ def require_sound_libraries(library: NativeLibrary, architecture: str, *, profil
     # Our own sources need allowed symbols only, so any other one comes from the model's graph (a custom call).
     if any("needs the symbol" in finding for finding in found):
         raise ModelError(
-            "the model's code needs what no library may need:\n  " + "\n  ".join(found),
+            "the model's code breaks the rules for libraries:\n  " + "\n  ".join(found),
             hint="remove the operation that calls it, such as a custom call (XlaCustomCallV2), from the model",
         )
     if found:
         raise CompilerError(
-            "the compiler made libraries that no package may hold:\n  " + "\n  ".join(found),
+            "the compiler made libraries that are not allowed in a package:\n  " + "\n  ".join(found),
             hint="set CXX to another compiler, or look at the flags that it adds by itself",
         )
 

@@ -37,9 +37,12 @@ _FORBIDDEN = {
 _SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
 _HASH = r"(#|%:)(\s|/\*.*?\*/)*"
 _UNTOLD = (
-    (re.compile(r"\?\?[=/]"), "trigraphs may not be in an operation"),
-    (re.compile(r"\b(__has_)?embed\b"), "the word embed may not be in an operation: files would become code"),
-    (re.compile(rf'{_HASH}(line\b|\d+\s*")', re.DOTALL), "#line may not be in an operation: its lines are checked"),
+    (re.compile(r"\?\?[=/]"), "trigraphs are not allowed in an operation"),
+    (re.compile(r"\b(__has_)?embed\b"), "the word embed is not allowed in an operation: it makes code of files"),
+    (
+        re.compile(rf'{_HASH}(line\b|\d+\s*")', re.DOTALL),
+        "#line is not allowed in an operation: its line numbers are needed by checks",
+    ),
 )
 _PRAGMA = re.compile(r"^\s*#\s*pragma\b")
 _HINT = "tfaot/operation.h says what an operation may do"
@@ -103,11 +106,11 @@ def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) 
         where = f"{file.removeprefix('./')}, line {number}"
         if _PRAGMA.match(line):
             raise ModelError(
-                f"{where}: #pragma may not be in an operation: it changes what its arithmetic means", hint=_HINT
+                f"{where}: #pragma is not allowed in an operation: it changes what its arithmetic means", hint=_HINT
             )
         for word in _WORD.findall(line):
             if word in _FORBIDDEN:
-                raise ModelError(f"{where}: {word} may not be in an operation: {_FORBIDDEN[word]}", hint=_HINT)
+                raise ModelError(f"{where}: {word} is not allowed in an operation:  {_FORBIDDEN[word]}", hint=_HINT)
 
 
 def _lines(text: str) -> Iterator[tuple[str, int, str]]:
@@ -149,4 +152,4 @@ def _require_pure(code: OperationCode, linked: Path, compiler: Compiler) -> None
     found += [f"it does not define {name}" for name in sorted(names - defined)]
     if found:
         listed = "\n  ".join(dict.fromkeys(found))
-        raise ModelError(f"the operation {code.name} is not what an operation may be:\n  {listed}", hint=_HINT)
+        raise ModelError(f"the operation {code.name} breaks the rules for operations:\n  {listed}", hint=_HINT)

@@ -17,20 +17,19 @@ from tfaot_pkg.forms.document import Path as Place
 from tfaot_pkg.forms.form import faults_error, read_content, unknown_among, validated
 from tfaot_pkg.nightly.form import (
     BYTES,
+    REFERENCE,
     SECONDS,
     DefinitionForm,
     GitSpecForm,
     KnownBrokenForm,
     ModelEntryForm,
     PolicyForm,
-    json_schema,
     quantity,
 )
 from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
 from tfaot_pkg.spec.rules import path_fault
 from tfaot_pkg.wording import described
 
-_DESCRIBE = "tfaot-pkg schema --registry"
 # Fields of text whose values YAML may read as numbers.
 _TEXTS = frozenset(
     "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
@@ -47,7 +46,7 @@ def load_definition(path: Path) -> NightlyDefinition:
     # Even if the form has faults: all faults are reported at once.
     _check_files(document, path.parent)
     if document.faults or form is None:
-        raise faults_error(document, schema=json_schema(), command=_DESCRIBE)
+        raise faults_error(document, REFERENCE)
     return _definition(form, Path(os.path.abspath(path)))
 
 
@@ -66,7 +65,7 @@ def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place
     document = read_document(_content(definition.path), str(definition.path))
     for path, message in faults:
         document.report(path, message)
-    return faults_error(document, schema=json_schema(), command=_DESCRIBE)
+    return faults_error(document, REFERENCE)
 
 
 def line_of(definition: NightlyDefinition, path: Place) -> int:

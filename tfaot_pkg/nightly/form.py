@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
+from tfaot_pkg.forms.fields import Reference
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, checked, problem
 from tfaot_pkg.spec.rules import (
     NAME_PATTERN,
@@ -65,7 +66,7 @@ def _place_fault(path: str) -> str:
 
 def _toolchain_fault(version: str) -> str:
     known = ", ".join(TOOLCHAINS)
-    return "" if version in TOOLCHAINS else f"there is no toolchain {shown(version)}: there are {known}"
+    return "" if version in TOOLCHAINS else f"unknown toolchain {shown(version)}: there are {known}"
 
 
 def _date_fault(text: str) -> str:
@@ -193,7 +194,9 @@ class DefinitionForm(Form):
     """The models of a registry, and how they are built each night."""
 
     registry: Place = Field(description="The registry's folder, relative to this file.")
-    models: Annotated[list[ModelEntryForm], FILLED] = Field(description="The models to build.")
+    models: Annotated[list[ModelEntryForm], FILLED] = Field(
+        description="The models to build: a list, in which each item has these fields."
+    )
     toolchains: Toolchains | None = Field(
         None, description="TensorFlow releases to build with (by default: each spec's own)."
     )
@@ -223,3 +226,6 @@ def json_schema() -> dict[str, Any]:
         forms[name]["title"] = name.removesuffix("Form")
     schema["title"] = "tfaot-pkg registry"
     return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema}
+
+
+REFERENCE = Reference(schema=json_schema, page="docs/reference/registry-yaml.md", command="tfaot-pkg schema --registry")

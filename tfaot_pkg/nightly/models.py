@@ -258,7 +258,7 @@ def _git(folder: Path, *arguments: str) -> str:
     except CommandFailed as error:
         said = error.output.strip().partition("\n")[0]
         raise SourceError(
-            f"--changed-since: git cannot tell what changed around {folder}: {said or error.reason}",
+            f"--changed-since: git cannot list what changed in {folder}: {said or error.reason}",
             hint="it needs git, and the definition in a repository",
         ) from error
 

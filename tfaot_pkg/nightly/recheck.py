@@ -136,7 +136,7 @@ def _unpacked(release: Release, root: Path) -> Tree:
         # Not synced to the disk: this copy is removed when the check ends.
         tree = unpack(stream, root, what=str(entry), durable=False)
     if tree.digest != entry.tree:
-        raise _tampered(release, "its archive does not hold the files that its index line says")
+        raise _tampered(release, "its archive does not contain the files that its index line names")
     with storage_errors(f"read {entry}"):
         require_sound(root, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
     return tree
@@ -278,7 +278,7 @@ def _only_member(data: bytes, name: str, symbol: str) -> bytes:
     except MalformedArchive as error:
         raise OtherCode(f"its static library is damaged: {error}") from error
     if [one for one, _ in members] != [name]:
-        raise OtherCode(f"its static library does not hold one object, {name}")
+        raise OtherCode(f"its static library does not consist of one object, {name}")
     (_, content) = members[0]
     # A second global symbol could replace a function of a program that links the library.
     if _globals(content, name) != [symbol]:

@@ -331,7 +331,7 @@ def _numbered_builds(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _damaged_line(path: Path, number: int, why: str) -> StorageError:
-    hint = "delete this line: what it told is lost, nothing else"
+    hint = "delete this line: only what it records is lost"
     return StorageError(f"{path}:{number} is damaged: {why}", hint=hint)
 
 

@@ -173,7 +173,7 @@ def _binary_faults(root: Path, tree: Tree, info: _Info) -> Iterator[str]:
                 findings += _floor_findings(data, info) if path.endswith(".so") else ()
             else:
                 # A linker or loader could be pointed to it, and no rule has checked it.
-                findings = ("compiled code may not be in this folder",) if is_binary(data) else ()
+                findings = ("compiled code is not allowed in this folder",) if is_binary(data) else ()
         yield from (f"{path}: {finding}" for finding in findings)
 
 

@@ -102,7 +102,7 @@ def path_fault(path: str) -> str:
         return "is empty or too long"
     # Lone surrogates stand for bytes that are not UTF-8, which neither JSON nor our archives can hold.
     if _UNSAFE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
-        return "holds characters that a name must not have"
+        return "contains characters that are not allowed in names"
     if path.startswith("/"):
         return "is an absolute path"
     parts = path.split("/")

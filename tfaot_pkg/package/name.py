@@ -31,7 +31,7 @@ def package_meant_by(text: str) -> str:
     if not _TYPED.fullmatch(name) or len(PACKAGE_PREFIX + name) > _MAX_NAME:
         raise RegistryError(
             f"{text!r} is not a package name",
-            hint="a name begins with a letter and holds lower-case letters, digits, - and _ only",
+            hint="a name begins with a letter and has only lower-case letters, digits, - and _",
         )
     return package_name(name)
 

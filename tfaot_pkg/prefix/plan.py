@@ -67,14 +67,13 @@ def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None 
     """
     if tree.digest != package.tree:
         raise TrustError(
-            f"the files of {package} are not the tree that was promised (digest {tree.digest[:12]}, promised: "
-            f"{package.tree[:12]})",
+            f"the files of {package} do not match their digest (got {tree.digest[:12]}, expected: {package.tree[:12]})",
             hint="nothing was installed; tell the registry's maintainer",
         )
     for member in tree.members:
         # A manifest decides what is removed later, so it must not come from a package.
         if _OURS.fullmatch(member.path):
-            raise TrustError(f"{package} holds {member.path!r}, which only the installer writes")
+            raise TrustError(f"{package} contains {member.path!r}, which only the installer may write")
     shared = tuple(member for member in tree.members if member.path.startswith(_HEADERS_FOLDER))
     own = tuple(member for member in tree.members if not member.path.startswith(_HEADERS_FOLDER))
     manifest = _manifest(package.name, package.version, package.key, tree.digest, own, uses_headers=bool(shared))
@@ -174,7 +173,7 @@ def _check_fit(package: Package, new: Manifest, old: Manifest, whose: str) -> No
     if int(old.version) // _PER_MAJOR != int(new.version) // _PER_MAJOR:
         raise PrefixError(f"{headers} have different major versions", hint=hint)
     if old.version == new.version and old.tree != new.tree:
-        raise PrefixError(f"{headers} differ, but say the same version", hint=hint)
+        raise PrefixError(f"{headers} differ, but have the same version", hint=hint)
 
 
 def users_of_headers(before: Prefix, beside: Collection[str]) -> list[str]:

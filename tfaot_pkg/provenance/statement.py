@@ -213,7 +213,7 @@ def read_statement(data: bytes, what: str) -> Recorded:
         return convert(_Statement, document).recorded()
     except ValueError as error:
         raise TrustError(
-            f"the provenance of {what} is not one that this version can read: {error}",
+            f"this version cannot read the provenance of {what}: {error}",
             hint="upgrade tfaot-pkg; if that does not help, ask who published the package",
         ) from error
 

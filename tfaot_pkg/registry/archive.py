@@ -115,7 +115,7 @@ def unpack(
 
 def _refused(what: str, reason: str) -> TrustError:
     return TrustError(
-        f"the archive of {what} is refused: {reason}",
+        f"the archive of {what} is rejected: {reason}",
         hint="nothing of it was installed; tell the registry's maintainer, such an archive is not made by this tool",
     )
 
@@ -164,7 +164,7 @@ def _members(
         # Headers of folders count too: an archive of nothing else must end somewhere.
         count += 1
         if count > limits.files:
-            raise _Refused(f"it holds more than {limits.files} files")
+            raise _Refused(f"it contains more than {limits.files} files")
         # Checked before anything is written: `foreign` expects a path that cannot leave the tree.
         fault = path_fault(info.name) or ("" if info.isdir() or foreign is None else foreign(info.name))
         if fault:

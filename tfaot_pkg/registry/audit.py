@@ -176,7 +176,7 @@ def index_files(registry: StaticRegistry, state: SignedState | None, found: Audi
             read = [registry.index_file_of(one) for one in ([name] if folder else spellings(name))]
             yield from (index for index in read if index.lines)
             if not any(index.lines for index in read):
-                found.faults.append(f"{registry.location}: {name} lies in the wrong folder, or is empty")
+                found.faults.append(f"{registry.location}: {name} is in the wrong folder, or is empty")
 
 
 def _role_names(state: SignedState, found: Audit) -> list[str]:

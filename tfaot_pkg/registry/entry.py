@@ -175,7 +175,7 @@ def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
         # By value: 1.0 and 1.0.0 are the same version.
         first = seen.setdefault(Version(one.version), number)
         if first != number:
-            _damaged(file, number, f"version {one.version} stands in line {first} already")
+            _damaged(file, number, f"version {one.version} is on line {first} already")
     return parsed
 
 

@@ -306,8 +306,8 @@ def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) ->
     if files.has(TIMESTAMP_FILE) or anchor.was_signed:
         raise TrustError(
             f"{files.location} should be signed, but its {CONFIG} says that it is not",
-            hint=f"restore {CONFIG} from a copy of the registry. If it was made anew, unsigned, and that is meant: "
-            f"delete {anchor.folder}",
+            hint=f"restore {CONFIG} from a copy of the registry. If the registry was intentionally made again without "
+            f"signatures: delete {anchor.folder}",
         )
     return PlainIndex(files=files)
 

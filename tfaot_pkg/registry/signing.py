@@ -46,11 +46,13 @@ class Plan:
         """Raises RegistryError."""
         if not 1 <= self.threshold <= self.root_keys <= 20:
             raise RegistryError(
-                f"{self.threshold} of {self.root_keys} root keys cannot be",
+                f"{self.threshold} of {self.root_keys} root keys are not possible",
                 hint="1 <= --threshold <= --root-keys <= 20",
             )
         if self.bits not in BITS:
-            raise RegistryError(f"{self.bits} bits of bins", hint=f"--bins from {BITS[0]} to {BITS[-1]}")
+            raise RegistryError(
+                f"{self.bits} bits of bins are not possible", hint=f"--bins from {BITS[0]} to {BITS[-1]}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ def initialize(
     root, key_folder = root.absolute(), key_folder.absolute()
     if key_folder == root or root in key_folder.parents:
         raise RegistryError(
-            f"the keys must not lie in the registry that they sign ({key_folder})",
+            f"the keys must not be in the registry that they sign ({key_folder})",
             hint="name a folder elsewhere with --keys: what is in the registry may be read by everyone",
         )
     with storage_errors(f"make a registry in {root}"):

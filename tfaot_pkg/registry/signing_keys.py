@@ -213,7 +213,7 @@ def _find(root: Root, role: str, keyid: str) -> str:
     found = [one for one in root.roles[tuf_role(role)].keyids if one.startswith(keyid)]
     if len(found) != 1 or not keyid:
         raise RegistryError(
-            f"{keyid!r} is {'no key' if not found else 'more than one key'} of {role}",
+            f"{keyid!r} matches {'no key' if not found else 'more than one key'} of {role}",
             hint="registry keys list shows the keys",
         )
     return found[0]

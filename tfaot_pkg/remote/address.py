@@ -50,8 +50,8 @@ class Address:
         address = cls(url=urlunsplit((parts.scheme, parts.netloc.lower(), path, "", "")), allow_http=allow_http)
         if parts.scheme == "http" and not (allow_http or is_loopback(host)):
             raise RegistryError(
-                f"{shown}: plain http lets everybody on the way see, and delay, what you fetch",
-                hint="use https://; if it must be http, say --allow-http (signed content stays safe from changes)",
+                f"{shown}: plain http lets everybody on the network see and delay what you download",
+                hint="use https://; if it must be http, add --allow-http (signed content stays safe from changes)",
             )
         return address
 
@@ -74,10 +74,10 @@ class Address:
             # A download template may name any URL, so the result is checked like a redirect.
             url = urljoin(self.url, path)
         except ValueError:
-            raise refused(path, self.url, "that is not an address", self.site, "refers us") from None
+            raise refused(path, self.url, "that is not an address", self.site, "refers") from None
         fault = self._fault(url, self.url)
         if fault:
-            raise refused(url, self.url, fault, self.site, "refers us")
+            raise refused(url, self.url, fault, self.site, "refers")
         return url
 
     def _fault(self, url: str, origin: str) -> str:
@@ -94,7 +94,7 @@ class Address:
         return "" if self.allow_http or is_loopback(parts.hostname) else "plain http was not allowed for it"
 
 
-_FORM = "write https://HOST/PATH, the folder that holds the registry's config.json"
+_FORM = "write https://HOST/PATH, the folder with the registry's config.json"
 
 
 def is_url(text: str) -> bool:

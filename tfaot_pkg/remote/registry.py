@@ -106,7 +106,7 @@ def open_remote(
     except MissingFile as error:
         raise RegistryError(
             f"{files.location} is not a registry: {error.message}",
-            hint="check the address: it is that of the folder that holds config.json",
+            hint="check the address: it is that of the folder with config.json",
         ) from error
     # Its hint says to upgrade; the address is right.
     except UnknownFormat:
@@ -114,7 +114,7 @@ def open_remote(
     except RegistryError as error:
         raise RegistryError(
             error.message,
-            hint="check the address: it is that of the folder that holds the registry's config.json. If it is right, "
+            hint="check the address: it is that of the folder with the registry's config.json. If it is right, "
             "tell the registry's maintainer",
         ) from error
     if root is None:

@@ -85,7 +85,7 @@ def required() -> Reached:
     found = reached()
     if found.level is Level.NONE:
         raise SandboxError(
-            "this machine cannot confine what a model runs: " + "; ".join(found.reasons),
+            "this machine has no sandbox for models: " + "; ".join(found.reasons),
             hint="install bubblewrap and libseccomp, or allow user namespaces; --unconfined (TFAOT_UNCONFINED=1) "
             "builds without a sandbox: only for models that you trust as you trust programs",
         )

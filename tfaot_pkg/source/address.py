@@ -76,4 +76,4 @@ def _what_is_there(root: Path) -> str:
         return ""
     # ascii: an archive chose these names, and a terminal would obey control characters in them.
     shown = ", ".join(ascii(name)[1:-1] for name in names[:10]) + (", ..." if len(names) > 10 else "")
-    return f"it holds: {shown}" if names else "it is empty"
+    return f"it contains: {shown}" if names else "it is empty"

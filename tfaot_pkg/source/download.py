@@ -48,7 +48,7 @@ def download(
     except TooLong:
         raise SourceError(
             f"{without_secrets(url)}: larger than {limit} bytes ({limit / (1 << 30):.3g} GiB)",
-            hint="make an archive that holds the model only",
+            hint="make an archive that contains the model only",
         ) from None
     if found != sha256.lower():
         size = into.stat().st_size

@@ -93,7 +93,7 @@ def _address(url: str) -> str:
     """`url` in the form that is given to git. Raises SourceError if its kind is not supported."""
     # `ext::COMMAND` and other remote helpers run programs; see gitremote-helpers(7).
     if "::" in url.split("/", maxsplit=1)[0] or url.startswith("-"):
-        raise SourceError(f"refused the git address {without_secrets(url)!r}", hint="use https://, ssh:// or file://")
+        raise SourceError(f"invalid git address {without_secrets(url)!r}", hint="use https://, ssh:// or file://")
     if "://" not in url:
         # `host:path`; a path that begins with '.' or '/' is local, even if it contains a colon.
         if _SCP_FORM.fullmatch(url) and not url.startswith((".", "/")):
@@ -104,12 +104,12 @@ def _address(url: str) -> str:
         return _local(path_of_file_url(url)).as_uri()
     if parts.scheme not in ("https", "ssh"):
         raise SourceError(
-            f"refused the git address {without_secrets(url)!r}: {parts.scheme}:// is not protected, or not known",
+            f"invalid git address {without_secrets(url)!r}: {parts.scheme}:// is insecure or unknown",
             hint="use https://, ssh:// or file://",
         )
     # ssh would take a host that begins with '-' for an option (CVE-2017-1000117).
     if not parts.hostname or parts.hostname.startswith("-"):
-        raise SourceError(f"refused the git address {without_secrets(url)!r}: no host", hint="use https://HOST/PATH")
+        raise SourceError(f"invalid git address {without_secrets(url)!r}: no host", hint="use https://HOST/PATH")
     return url
 
 
@@ -218,7 +218,7 @@ def _refuse_large(listing: str, label: str) -> None:
     """Raise before git writes an archive that the unpacker would reject; `listing` is from `ls-tree -r -l -z`."""
     sizes = [entry.split("\t", 1)[0].split()[3] for entry in listing.split("\0") if entry]
     if not sizes:
-        raise SourceError(f"{label}: the commit holds no files")
+        raise SourceError(f"{label}: the commit contains no files")
     if len(sizes) > LIMITS.members or sum(int(size) for size in sizes if size.isdigit()) > LIMITS.bytes:
         raise SourceError(
             f"{label}: more than {LIMITS.members} files or {LIMITS.bytes} bytes",

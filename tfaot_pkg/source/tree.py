@@ -87,7 +87,7 @@ def source_tree(
     try:
         files = [file for each in (path, *_parts(path, field), *others) for file in _files(each, root.resolve(), ())]
         if not files:
-            raise SourceError(f"{path} holds no files", hint="export the model again")
+            raise SourceError(f"{path} contains no files", hint="export the model again")
         for file in files:
             _refuse_lfs_pointer(file)
         folder = Path(os.path.commonpath([folder, *(file.parent for file in others)]))
@@ -147,10 +147,10 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         raise SourceError(f"{path} is neither a file nor a folder", hint="remove it, or repair the link")
     # `above` has real paths, so that a loop through differently named links is found too.
     elif real in above:
-        raise SourceError(f"{path} is a link to a folder that holds it", hint="remove the link")
+        raise SourceError(f"{path} is a link to a folder that contains it", hint="remove the link")
     elif len(above) > MOST_LEVELS:
         raise SourceError(
-            f"{above[0]} holds folders nested deeper than {MOST_LEVELS} levels",
+            f"{above[0]} contains folders nested deeper than {MOST_LEVELS} levels",
             hint="the spec must name the model itself, not a folder above it",
         )
     else:

@@ -112,15 +112,15 @@ class _NewTree:
 
     def refuse(self, name: str, why: str, hint: str = "") -> SourceError:
         return SourceError(
-            f"{self.label}: refused member {name!r}: {why}",
-            hint=hint or "take an archive from a source that you trust, or make one that holds plain files only",
+            f"{self.label}: cannot unpack {name!r}: {why}",
+            hint=hint or "take an archive from a source that you trust, or make one that contains plain files only",
         )
 
     def folder(self, name: str) -> None:
         clean = self._admit(name)
         # A folder may be listed twice, or after its files: tar writes both.
         if clean in self._files or clean in self._links:
-            raise self.refuse(name, "the name stands for a file and a folder")
+            raise self.refuse(name, "the name is used for a file and a folder")
         self._make_folders(clean)
 
     def file(self, name: str, chunks: Iterator[bytes]) -> None:
@@ -143,7 +143,7 @@ class _NewTree:
     def finish(self) -> tuple[str, ...]:
         """Copy the files that links point to; returns the links that do not point to a file."""
         if not self._files:
-            raise SourceError(f"{self.label}: the archive holds no files")
+            raise SourceError(f"{self.label}: the archive contains no files")
         left_out = []
         for name in sorted(self._links):
             aim = self._end_of(name)
@@ -175,10 +175,10 @@ class _NewTree:
 
     def _claim(self, name: str, clean: str) -> None:
         if clean == ".":
-            raise self.refuse(name, "it stands for the folder that everything is unpacked into")
+            raise self.refuse(name, "it is the folder into which everything is unpacked")
         # Readers differ in which of two members wins, so a reviewer may have seen the other one.
         if clean in self._files or clean in self._links or clean in self._folders:
-            raise self.refuse(name, "the name stands in the archive twice")
+            raise self.refuse(name, "the name occurs twice")
         self._make_folders(posixpath.dirname(clean))
 
     def _make_folders(self, name: str) -> None:
@@ -220,10 +220,10 @@ def _fault_of_name(name: str, depth: int) -> str:
     if not name or name.startswith("/"):
         return "an absolute path" if name else "an empty name"
     if ".." in parts:
-        return "the name holds '..'"
+        return "the name contains '..'"
     # A backslash separates folders on Windows; control characters would end up in logs.
     if "\\" in name or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        return "the name holds a backslash or a control character"
+        return "the name contains a backslash or a control character"
     try:
         data = name.encode()
     except UnicodeEncodeError:
@@ -342,7 +342,7 @@ def _take_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: _N
     elif member.issym() or member.islnk():
         tree.link(member.name, member.linkname, hard=member.islnk())
     elif not member.isreg() or member.issparse():
-        raise tree.refuse(member.name, "a device, a pipe or a file with holes")
+        raise tree.refuse(member.name, "a device, a pipe or a sparse file")
     elif member.size < 0:
         raise tree.refuse(member.name, "a negative size")
     else:
@@ -395,7 +395,7 @@ def _take_zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tree: _N
         raise tree.refuse(name, "it is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # The others decompress without a bound on memory in the standard library.
-        raise tree.refuse(name, "packed in a way that few programs know", "pack it again with: zip -r")
+        raise tree.refuse(name, "compressed by an unusual method", "pack it again with: zip -r")
     if kind == stat.S_IFLNK:
         with archive.open(member) as stream:
             # 4096 is PATH_MAX; a zip stores a link's target as its content.

@@ -14,6 +14,7 @@ from pydantic import (
     Field,
 )
 
+from tfaot_pkg.forms.fields import Reference
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.constants import Constants
@@ -418,6 +419,9 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["source"]["anyOf"].insert(0, {"type": "string", "description": "Local folder."})
     schema["title"] = "tfaot-pkg spec"
     return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema, "$defs": forms}
+
+
+REFERENCE = Reference(schema=json_schema, page="docs/reference/spec.md", command="tfaot-pkg schema")
 
 
 def _tidy(properties: dict[str, Any]) -> None:

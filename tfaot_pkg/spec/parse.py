@@ -20,6 +20,7 @@ from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import expand
 from tfaot_pkg.spec.form import (
+    REFERENCE,
     CompilationForm,
     ModelForm,
     PackageForm,
@@ -27,7 +28,6 @@ from tfaot_pkg.spec.form import (
     SourceForm,
     SpecForm,
     ValidationForm,
-    json_schema,
 )
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format, format_of
 from tfaot_pkg.spec.rules import (
@@ -92,7 +92,7 @@ def parse_spec(
     document = read_document(content, str(path))
     if not isinstance(document.data, dict):
         _report_no_mapping(document)
-        raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
+        raise faults_error(document, REFERENCE)
     given = _Defines(defines or {})
     # Expressions first: the form checks their results, with the lines of the expressions.
     failed = expand(document, given)
@@ -108,7 +108,7 @@ def parse_spec(
     if form is not None:
         _check_symbols(document, form)
     if document.faults or form is None:
-        raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
+        raise faults_error(document, REFERENCE)
     return replace(_spec(form, absolute), defines=given.used, card_file=card)
 
 
@@ -337,7 +337,7 @@ def _check_values(document: Document, model: Mapping[str, Any]) -> None:
 def _refuse(document: Document, source: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
     for key in keys:
         if key in source:
-            document.report(("source", key), f"makes no sense for {what}")
+            document.report(("source", key), f"has no meaning for {what}")
 
 
 def _check_place(document: Document, place: str, pin: str, fault_of: Callable[[str], str]) -> None:
@@ -573,7 +573,7 @@ def override(
     except ValidationError as error:
         faults += [f"{_OPTIONS[str(details['loc'][0])]}: {details['msg']}" for details in error.errors()]
     if faults:
-        raise SpecError("\n".join(faults), hint="`tfaot-pkg build --help` tells what these options take")
+        raise SpecError("\n".join(faults), hint="`tfaot-pkg build --help` describes these options")
     compilation = replace(
         spec.compilation,
         targets=tuple(sorted(targets, key=lambda target: TARGETS[target].level)) or spec.compilation.targets,

@@ -42,7 +42,7 @@ LONGEST_CARD = 40_000
 
 def text_fault(text: str) -> str:
     bad = _CONTROL_IN_TEXT.search(text)
-    return f"must not hold the control character U+{ord(bad[0]):04X}" if bad else ""
+    return f"must not contain the control character U+{ord(bad[0]):04X}" if bad else ""
 
 
 def card_fault(text: str) -> str:
@@ -92,7 +92,7 @@ def symbol_of(text: str) -> tuple[str, int | None, int | None]:
 def target_fault(target: str) -> str:
     if target in TARGETS:
         return ""
-    return f"there is no target {shown(target)}: there are {', '.join(TARGETS)}"
+    return f"unknown target {shown(target)}: there are {', '.join(TARGETS)}"
 
 
 def weights_fault(weights: str) -> str:
@@ -202,7 +202,7 @@ def _has_place(parts: SplitResult, schemes: tuple[str, ...]) -> bool:
 
 
 def _secret_fault(parts: SplitResult) -> str:
-    return "must not hold a password: specs are published with packages" if parts.password else ""
+    return "must not contain a password: specs are published with packages" if parts.password else ""
 
 
 _WORDS = re.compile(r"\b(the|licen[cs]e|version)\b|,", re.IGNORECASE)
@@ -219,7 +219,9 @@ def licence_note(text: str) -> str:
     instead = (
         f"did you mean {meant}?" if meant else "give an identifier of spdx.org/licenses, or LicenseRef-NAME for another"
     )
-    return f"model.license: {shown(text)} is no SPDX expression, so other tools cannot tell what it allows; {instead}"
+    return (
+        f"model.license: {shown(text)} is not an SPDX expression, so other tools cannot tell what it allows; {instead}"
+    )
 
 
 def _canonical(text: str) -> str:
@@ -286,7 +288,7 @@ def name_fault(name: str) -> str:
     """Why `name` cannot name a model: it becomes a C++ class and a part of package and CMake target names."""
     if not re.fullmatch(NAME_PATTERN, name):
         return (
-            "must start with a lower-case letter and hold only lower-case letters, digits and '_' "
+            "must start with a lower-case letter and contain only lower-case letters, digits and '_' "
             f"(it becomes a C++ class and a package name), got {shown(name)}{_name_suggestion(name)}"
         )
     if len(name) > _MAX_NAME:
@@ -320,7 +322,7 @@ def version_fault(version: str) -> str:
         return f"must have at most {_MAX_VERSION} characters, got {len(version)}"
     if not re.fullmatch(VERSION_PATTERN, version):
         return (
-            "must start with a digit and hold only digits, lower-case letters, '.', '+' and '-' "
+            "must start with a digit and contain only digits, lower-case letters, '.', '+' and '-' "
             f"(Conan's rule), got {shown(version)}"
         )
     return ""
@@ -372,7 +374,7 @@ def _identifier_fault(identifier: str) -> str:
     if identifier in _MACROS:
         return f"'{identifier}' is a macro of compilers or of the C library"
     if "__" in identifier:
-        return f"must not hold '__', which C++ reserves for compilers, got '{identifier}'"
+        return f"must not contain '__', which C++ reserves for compilers, got '{identifier}'"
     return ""
 
 

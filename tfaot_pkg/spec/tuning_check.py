@@ -74,7 +74,7 @@ def _check_units(document: Document, path: Path, around: Mapping[str, Any], what
     for target, row in _mapping(document, path, around).items():
         here = (*path, target)
         if target not in TARGETS:
-            document.report(here, f"there is no target {shown(target)}: there are {', '.join(TARGETS)}")
+            document.report(here, f"unknown target {shown(target)}: there are {', '.join(TARGETS)}")
         if not isinstance(row, dict):
             document.report(here, f"must be a mapping from batch sizes to {what}, got {described(row)}")
             continue

@@ -44,7 +44,7 @@ class Files(Protocol):
 def too_long(where: str, limit: int) -> TrustError:
     """The error for a file of more than `limit` bytes."""
     return TrustError(
-        f"{where} is longer than the {limit} bytes that are allowed for it",
+        f"{where} is longer than its limit of {limit} bytes",
         hint="nothing of it was used; tell the registry's maintainer, or read from another mirror",
     )
 

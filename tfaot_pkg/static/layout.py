@@ -76,11 +76,11 @@ def template_fault(template: object) -> str:
     named = {name for name, _, _ in fields if name is not None}
     # A template may come from a server; format specifications could ask for strings of any length.
     if any(spec or conversion for _, spec, conversion in fields):
-        return "must not hold format specifications"
+        return "must not contain format specifications"
     if not named <= {"prefix", "rest", "sha256"}:
         return f"unknown field {min(named - {'prefix', 'rest', 'sha256'})!r}"
     if "sha256" not in named and not {"prefix", "rest"} <= named:
-        return "must hold {sha256}, or {prefix} and {rest}"
+        return "must contain {sha256}, or {prefix} and {rest}"
     return ""
 
 

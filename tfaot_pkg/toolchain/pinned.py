@@ -213,7 +213,7 @@ def inspect(path: Path) -> Interpreter:
         answer = json.loads(finished.stdout)
         return Interpreter(path=path, **answer)
     except (CommandFailed, ValueError, TypeError) as error:
-        reason = error.reason if isinstance(error, CommandFailed) else "its answer makes no sense"
+        reason = error.reason if isinstance(error, CommandFailed) else "its answer cannot be read"
         raise ToolchainError(
             f"{path} is not a working Python: {reason}",
             hint="name the python program itself, for example ENV/bin/python",

@@ -222,7 +222,7 @@ class Worker:
             return explained
         if killed_by(code) == signal.SIGKILL:
             return ToolchainError(
-                f"{self._engine}'s process was killed (SIGKILL): by the system for want of memory, or by someone",
+                f"{self._engine}'s process was killed (SIGKILL): by the system for lack of memory, or by a person",
                 hint="repeat the command; where it happens again, free some memory",
                 log=self._log,
                 cause="killed",
@@ -230,7 +230,7 @@ class Worker:
         tail = "\n".join(text.rstrip().splitlines()[-8:])
         return ToolchainError(
             f"{self._engine}'s process crashed ({describe_exit(code)})" + (f":\n{tail}" if tail else ""),
-            hint="the log holds all that it printed",
+            hint="the log has its whole output",
             log=self._log,
             cause="crashed",
         )

@@ -216,7 +216,7 @@ class SignedIndex:
             return self._fetch(info)
         except MissingFile as error:
             raise TrustError(
-                f"{self._files.location} lacks a file that it is signed to have: {error.message}",
+                f"{self._files.location} lacks a signed file: {error.message}",
                 hint="restore it from a copy of the registry, or read from another mirror",
             ) from error
 

@@ -227,7 +227,7 @@ def public_key(path: Path) -> SSlibKey:
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise TrustError(
             f"{path} is not a public key ({error})",
-            hint="a public key is NAME.pub (PEM); that of NAME.pem is to stand beside it",
+            hint="a public key is NAME.pub (PEM); that of NAME.pem must be beside it",
         ) from error
 
 

@@ -167,7 +167,7 @@ def distrust(location: str, error: Exception, now: datetime) -> TrustError:
     if isinstance(error, exceptions.DownloadLengthMismatchError):
         return TrustError(f"{location}: a file is longer than is allowed: {reason}", hint=_ASK)
     if isinstance(error, exceptions.DownloadHTTPError):
-        return TrustError(f"{location} lacks a file that it is signed to have: {reason}", hint=_ASK)
+        return TrustError(f"{location} lacks a signed file: {reason}", hint=_ASK)
     if isinstance(error, DeserializationError):
         return TrustError(f"{location}: damaged metadata: {error.__cause__ or reason}", hint=_ASK)
     return TrustError(f"{location} cannot be trusted: {reason}", hint=_ASK)
@@ -184,7 +184,7 @@ def expired(location: str, what: str, now: datetime) -> TrustError:
 def wrong_clock(location: str, signed: datetime, now: datetime) -> TrustError:
     return TrustError(
         f"this machine's clock says {iso(now)}, but {location} was signed at {iso(signed)}",
-        hint="set this machine's clock: without a right one nobody can tell an old state from the current one",
+        hint="set this machine's clock: with a wrong clock, nobody can tell an old state from the current one",
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
     from tuf.api.metadata import Metadata, Root
 
-_WHOLE = "it is what --pending FILE wrote, complete and unchanged"
+_WHOLE = "give the file that --pending FILE wrote, complete and unchanged"
 # The present root, up to two new ones, and the document around them.
 LIMIT = 4 * LIMITS[ROOT]
 """Bytes of a succession's file that are read at most."""
@@ -133,7 +133,7 @@ class Succession:
         if lacking := self.lacking():
             raise TrustError(
                 lacking,
-                hint=f"{KEYS_HINT}; --keys may be given several times. Where the others are elsewhere, --pending FILE "
+                hint=f"{KEYS_HINT}; --keys may be given several times. If the others are elsewhere, --pending FILE "
                 "writes what they are to sign",
             )
 
@@ -144,7 +144,7 @@ class Succession:
             raise TrustError(
                 f"this change was made for root version {self.base.signed.version}, "
                 f"but the registry has version {root.signed.version}",
-                hint="make the change anew: another one came first",
+                hint="make the change again: another one came first",
             )
         return replace(self, base=root)
 

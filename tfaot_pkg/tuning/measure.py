@@ -127,8 +127,8 @@ def measure_costs(
             break
     else:
         raise RunError(
-            f"other work disturbs this machine: times of the same code differ by {spread:.0%} from round to round, "
-            f"in {_ATTEMPTS} tries",
+            f"this machine is too busy for measurements: times of the same code differ by {spread:.0%} from round "
+            f"to round, in {_ATTEMPTS} tries",
             hint="measure when nothing else runs here (a core of its own is enough: taskset), or accept the figures "
             "with --accept-noise",
         )

@@ -1,15 +1,214 @@
-"""Reports of classes of inputs: how the library's answers differ from those that are right."""
+"""Reports of classes of inputs: how the library's answers differ from those of the framework.
+
+judgement.py decides about arrays; here it is decided which arrays it gets, and which runs are repeated for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.verify.judgement import Difference
-from tfaot_pkg.verify.oracle import Tried
-from tfaot_pkg.verify.report import ClassReport
+from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
+from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
+from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
+from tfaot_pkg.verify.oracle import Oracle, Tried
+from tfaot_pkg.verify.report import NATIVE, ClassReport, Comparison, compare
+from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
+from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
+from tfaot_pkg.verify.sizes import unlike
+
+Given = Mapping[str, Array] | str
+"""The library's answers for one class, by "SIZE/OUTPUT"; or why there are none."""
+
+ByTarget = Mapping[str, Mapping[str, Given]]
+"""These by target and class."""
+
+_PATIENCE = 5.0
+"""Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
+_NO_TARGET = "neither this machine nor an emulator can run any of the targets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Compares answers of a library with those of `oracle`.
+
+    `signature` is its interface; `independent` tells whether its rows are. `ways` has how the code of each target that
+    was run is run (`runs.ways_to_run`).
+    """
+
+    spec: ModelSpec
+    signature: Signature
+    independent: bool
+    oracle: Oracle
+    runs: LibraryRuns
+    ways: Mapping[str, str]
+
+    def comparisons(self, ours: ByTarget, theirs: Mapping[str, Array]) -> Iterator[Comparison]:
+        """The main class, in numbers, on each target that gave answers."""
+        validation = self.spec.validation
+        for target, classes in ours.items():
+            main = classes[MAIN]
+            if isinstance(main, str):
+                continue
+            for size, tensor, name in self._outputs():
+                yield compare(
+                    main[name], theirs[name], target=target, batch_size=size, output=tensor.name,
+                    rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
+                )  # fmt: skip
+
+    def require_shapes(self, ours: Given, theirs: Mapping[str, Array], target: str) -> None:
+        """Raise ValidationError if the library gave no answers for the main class, or arrays of other shapes."""
+        if ours == ENDLESS:
+            return  # a difference of its own kind
+        if isinstance(ours, str):
+            raise ValidationError(
+                f"the compiled model {self.spec.model.name} does not run for target {target}: {ours}",
+                hint="this is a fault of the toolchain or of this tool: try another toolchain, and report it",
+            )
+        framework = self.oracle.framework
+        if set(ours) != set(theirs):
+            raise ToolchainError(f"{framework} gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
+        for name in theirs:
+            if ours[name].shape != theirs[name].shape or ours[name].dtype != theirs[name].dtype:
+                size, _, output = name.partition("/")
+                raise ValidationError(
+                    f"output {output!r} at batch size {size}: {framework} gives "
+                    f"{theirs[name].dtype}{list(theirs[name].shape)}, the library "
+                    f"{ours[name].dtype}{list(ours[name].shape)}"
+                )
+
+    def report(self, tried: Tried, ours: ByTarget) -> ClassReport:
+        """The report of one class."""
+        if tried.fault:
+            return not_compared(tried, tried.fault)
+        ours = {target: classes for target, classes in ours.items() if tried.name in classes}
+        if not ours:
+            return not_compared(tried, _NO_TARGET)
+        answers = {target: self._patiently(tried, target, classes[tried.name]) for target, classes in ours.items()}
+        found = [
+            self._without_answers(tried, target, each) for target, each in answers.items() if isinstance(each, str)
+        ]
+        complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
+        if any(self._disagrees(tried, each) for each in complete.values()):
+            tried = self.oracle.explored(tried)
+            if tried.fault:
+                return not_compared(tried, tried.fault)
+        for target, each in complete.items():
+            if self._disagrees(tried, each):
+                flushed = self.runs.run(target, [tried], flush=True)[tried.name]
+                found += self._judged(tried, target, each, {} if isinstance(flushed, str) else flushed)
+        return compared(tried, complete, found)
+
+    def sizes_report(self, tried: Tried, ours: ByTarget) -> ClassReport:
+        """The report of rows of the main class in batches of sizes that are not in the spec."""
+        if not ours:
+            return not_compared(tried, _NO_TARGET)
+        found: list[Difference] = []
+        complete: dict[str, Mapping[str, Array]] = {}
+        for target, classes in ours.items():
+            answers, known = classes[tried.name], classes[MAIN]
+            if isinstance(answers, str) or isinstance(known, str):
+                found.append(self._without_answers(tried, target, _reason(answers, known)))
+                continue
+            complete[target] = answers
+            found += unlike(answers, known, target=target, signature=self.signature)
+        return compared(tried, complete, found)
+
+    def rows_reports(self, inputs: Mapping[str, Array], ours: ByTarget) -> list[ClassReport]:
+        """The reports of the same rows in other batches, on the best target that runs here and in the framework.
+
+        Each is compared with what it gave for the main class; `ours` has that of the library.
+        """
+        sizes = self.spec.compilation.batch_sizes
+        batched = [tensor for tensor in self.signature.inputs if tensor.has_batch_axis]
+        if not batched:
+            return []
+        order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
+        tried = self.oracle.arranged(arranged(inputs, self.signature, order))
+        if not self.independent:
+            return [not_compared(tried, "rows depend on one another: only compiled batch sizes run")]
+        if not ours:
+            return [not_compared(tried, _NO_TARGET)]
+        # Native before emulated, which is slow; then the highest level.
+        best = max(ours, key=lambda name: (self.ways[name] == NATIVE, TARGETS[name].level))
+        answers, before = self.runs.run(best, [tried])[tried.name], ours[best][MAIN]
+        if isinstance(answers, str) or isinstance(before, str):
+            return [compared(tried, {}, [self._without_answers(tried, best, _reason(answers, before))])]
+        framework, main = self.oracle.framework, self.oracle.tried_main(inputs)
+        found, expected = {best: answers}, {best: before, framework: main.eager}
+        with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
+            found[framework] = self.oracle.at_size(tried, uncompiled_size(sizes))
+        if any(self._interactions(target, each, expected[target], main, order) for target, each in found.items()):
+            main = self.oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact
+        interacting = [
+            one
+            for target, each in found.items()
+            for one in self._interactions(target, each, expected[target], main, order)
+        ]
+        return [compared(tried, found, interacting)]
+
+    def _outputs(self) -> Iterator[tuple[int, Tensor, str]]:
+        """Each output at each batch size of the spec, and the name of its answers."""
+        for size in self.spec.compilation.batch_sizes:
+            for tensor in self.signature.outputs:
+                yield size, tensor, f"{size}/{tensor.name}"
+
+    def _patiently(self, tried: Tried, target: str, answers: Given) -> Given:
+        """`answers`; if the library did not end in time but XLA's JIT does, those of a run with more time."""
+        if answers != ENDLESS or tried.seconds is None or not self.oracle.ends_compiled(tried):
+            return answers
+        return self.runs.run(target, [replace(tried, seconds=_PATIENCE * tried.seconds)])[tried.name]
+
+    def _without_answers(self, tried: Tried, target: str, reason: str) -> Difference:
+        """The library crashed or did not end, for `reason`."""
+        ends = reason != ENDLESS or tried.name in (MAIN, ARRANGED, SIZES) or self.oracle.ends_compiled(tried)
+        return Difference(
+            target=target, batch_size=0, output="", kind="does not end" if reason == ENDLESS else "real", elements=0,
+            max_absolute=None, agrees_with="" if ends else "jit_compile=True", is_fault=ends,
+        )  # fmt: skip
+
+    def _interactions(
+        self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
+    ) -> list[Difference]:
+        validation = self.spec.validation
+        spreads = {name: array for name, array in main.eager.items() if name.endswith("/spread")}
+        return list(
+            interactions(
+                answers, {**spreads, **expected}, order, target=target, signature=self.signature,
+                rtol=validation.rtol, atol=validation.atol, operations=main.operations,
+            )
+        )  # fmt: skip
+
+    def _disagrees(self, tried: Tried, ours: Mapping[str, Array]) -> bool:
+        validation = self.spec.validation
+        return any(
+            disagreements(
+                _answers(tried, ours, {}, size, tensor), class_name=tried.kind,
+                rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
+            ).any()
+            for size, tensor, _ in self._outputs()
+        )  # fmt: skip
+
+    def _judged(
+        self, tried: Tried, target: str, ours: Mapping[str, Array], flushed: Mapping[str, Array]
+    ) -> list[Difference]:
+        validation = self.spec.validation
+        return [
+            one
+            for size, tensor, _ in self._outputs()
+            for one in differences(
+                _answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
+                batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
+                operations=tried.operations,
+            )
+        ]  # fmt: skip
 
 
 def compared(
@@ -29,3 +228,32 @@ def compared(
 def not_compared(tried: Tried, reason: str) -> ClassReport:
     """The report of a class that was not run."""
     return ClassReport(name=tried.name, rows=tried.rows, elements=0, refused=0, not_run=reason, differences=())
+
+
+def _reason(*given: Given) -> str:
+    """Why there are no answers: the first reason among them."""
+    return next(each for each in given if isinstance(each, str))
+
+
+def _answers(
+    tried: Tried, ours: Mapping[str, Array], flushed: Mapping[str, Array], size: int, tensor: Tensor
+) -> Answers:
+    name = f"{size}/{tensor.name}"
+    mine = ours[name]
+    return Answers(
+        ours=mine,
+        eager=tried.eager.get(name),
+        eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
+        spread=tried.eager.get(f"{name}/spread"),
+        flushed=flushed.get(name),
+        jit=tried.jit.get(name),
+        jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
+    )
+
+
+def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:
+    """Mask of the elements of `answers` whose batches ran; all if there is no record of that."""
+    if ran is None:
+        return np.ones(answers.shape, bool)
+    rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
+    return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)

@@ -47,7 +47,7 @@ _MOST_BYTES = 1 << 26
 """Of the inputs and outputs of a batch. A sum over all sizes is below twice this."""
 
 _MOST_OPERATIONS = 2e10
-"""Of all batches: seconds on a CPU, minutes under an emulator. A batch of one row is not held to it."""
+"""Of all batches: seconds on a CPU, minutes under an emulator. A batch of one row is exempt."""
 
 _KINDS = 5
 _MASK = 0xFFFF_FFFF_FFFF_FFFF

@@ -9,7 +9,6 @@ kept of each output is told by worker_program/messages/draws.py.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import load
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.draws import features
 from tfaot_pkg.worker_program.messages.elements import numbers
 
@@ -31,10 +31,7 @@ def main(argv: list[str]) -> None:
         given = {**inputs, job["seed"]: np.array([number, 1], np.int64)}
         for name, array in model.run(job["batch_size"], given).items():
             found.setdefault(name, []).append(features(numbers(array, types[name])))
-    unfinished = Path(f"{job['answers']}.part.npz")
-    np.savez(unfinished, **{name: np.stack(rows) for name, rows in found.items()})  # type: ignore[arg-type]
-    # A rename at the end: the parent takes a file that exists for complete.
-    os.replace(unfinished, job["answers"])
+    write_arrays(job["answers"], {name: np.stack(rows) for name, rows in found.items()})
 
 
 if __name__ == "__main__":

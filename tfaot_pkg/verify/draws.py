@@ -23,6 +23,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import DRAWS, ClassReport
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.requests import DrawNumbers, Nothing
 
 _COUNT = 4000
@@ -71,7 +72,7 @@ class Draws:
         model = self.spec.model
         keys = dict(zip(model.inputs, model.input_keys, strict=False))
         path, answers = given / "theirs.npz", self.pool.new_folder(DRAWS) / "answers.npz"
-        np.savez(path, **{keys.get(name, name): array for name, array in inputs.items()})  # type: ignore[arg-type]
+        write_arrays(path, {keys.get(name, name): array for name, array in inputs.items()})
         request = DrawNumbers(
             folder=str(self.model), tags=model.tags, signature=model.serving_key, inputs=str(path), out=str(answers),
             count=_COUNT,
@@ -83,7 +84,7 @@ class Draws:
 
     def _run(self, inputs: Mapping[str, Array], given: Path, target: str, size: int) -> Mapping[str, Array]:
         job, path, answers = given / "job.json", given / "ours.npz", given / "ours.answers"
-        np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+        write_arrays(path, inputs)
         document = {
             "library": str(self.library.shared), "target": target, "inputs": str(path), "answers": str(answers),
             "seed": self.spec.model.seed, "count": _COUNT, "batch_size": size,

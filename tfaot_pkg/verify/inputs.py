@@ -14,6 +14,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import SourceError, SpecError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.form import REFERENCE
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.elements import held, held_type, largest, numbers_type
@@ -151,19 +152,28 @@ def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: obj
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: _plain(array) for name, array in file.items()}
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise SpecError(f"validation.inputs: cannot read {path} as a .npz file: {error}") from error
+        raise SpecError(
+            f"validation.inputs: cannot read {path} as a .npz file: {error}", hint=_fields_hint()
+        ) from error
     expected = {tensor.name for tensor in signature.inputs}
     if set(arrays) != expected:
         raise SpecError(
-            f"validation.inputs: {path} holds the arrays {sorted(arrays)}, "
-            f"but the model's inputs are {sorted(expected)}"
+            f"validation.inputs: {path} has the arrays {sorted(arrays)}, but the model's inputs are {sorted(expected)}",
+            hint="store one array per input, under the input's name: numpy.savez(FILE, NAME=ARRAY, ...)",
         )
     for tensor in signature.inputs:
         _require_fits(path, tensor, arrays[tensor.name], largest_batch)
     counts = {tensor.name: len(arrays[tensor.name]) for tensor in signature.inputs if tensor.has_batch_axis}
     if len(set(counts.values())) > 1:
-        raise SpecError(f"validation.inputs: the arrays of {path} have different numbers of rows: {counts}")
+        raise SpecError(
+            f"validation.inputs: the arrays of {path} have different numbers of rows: {counts}",
+            hint="store the same rows of each input",
+        )
     return arrays
+
+
+def _fields_hint() -> str:
+    return REFERENCE.hint([("validation", "inputs")])
 
 
 def _plain(array: Array) -> Array:
@@ -179,7 +189,7 @@ def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) 
             f"but the input is {tensor}",
             hint="give bfloat16 as their bits (uint16), or as an array of ml_dtypes.bfloat16"
             if tensor.dtype is DType.BFLOAT16
-            else "",
+            else _fields_hint(),
         )
     if tensor.has_batch_axis and rows < largest_batch:
         raise SpecError(

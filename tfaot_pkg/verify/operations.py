@@ -22,6 +22,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.runs import runnable_targets
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, RunOperation
 
 _ROWS = 64
@@ -73,7 +74,7 @@ class OperationTests:
     def _compare(self, call: OperationCall, name: str, inputs: Sequence[Array], library: Path, folder: Path) -> None:
         file = folder / f"{call.target}-{name}.npz"
         named = {str(place): each for place, each in enumerate(inputs)}
-        np.savez(file, **named)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+        write_arrays(file, named)
         try:
             expected = self._reference(call, file)
         except ModelError:
@@ -89,8 +90,8 @@ class OperationTests:
                 raise ValidationError(f"{where}: no answers", hint=_HINT)
             if f"{call.target}/{place}/again" in found:
                 raise ValidationError(
-                    f"{where}: the C++ function does not give the same twice",
-                    hint="it must write all elements of its outputs, and depend on its inputs alone",
+                    f"{where}: the C++ function gives different answers to the same inputs",
+                    hint="it must write all elements of its outputs, and use nothing except its inputs",
                 )
             self._require_near(where, ours, theirs)
 

@@ -27,6 +27,7 @@ from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.answered import in_batches
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
 from tfaot_pkg.verify.report import Branch
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.elements import held, held_type
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
@@ -37,8 +38,8 @@ _PATIENCE = 5.0
 """Factor on the time of the main class, if that gives more."""
 
 _TRIES = 9
-"""Inputs moved by roundings (docs/decisions/030). Fewer may change nothing by luck: answers that are steps, and special
-functions that are off."""
+"""Inputs moved by roundings (docs/decisions/030). Fewer may by chance not reach the edge of a step, or the error of a
+special function."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 """The same two for the library's run on the main class; the factor also for TensorFlow's runs on moved inputs."""
@@ -175,19 +176,19 @@ class Oracle:
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
-        return replace(self._saved(ARRANGED, inputs), seconds=None if self._main is None else self._main.seconds)
+        return self._limited(ARRANGED, inputs)
 
     def in_sizes(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
         """The same rows in batches of other sizes (sizes.py), not to be answered."""
-        return replace(
-            self._saved(SIZES, inputs), sizes=sizes, seconds=None if self._main is None else self._main.seconds
-        )
+        return replace(self._limited(SIZES, inputs), sizes=sizes)
 
     def corpus(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
         """The pinned inputs (corpus.py), not to be answered."""
-        return replace(
-            self._saved(CORPUS, inputs), sizes=sizes, seconds=None if self._main is None else self._main.seconds
-        )
+        return replace(self._limited(CORPUS, inputs), sizes=sizes)
+
+    def _limited(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+        """Inputs of a class with ordinary values, whose runs may take as long as those of the main class."""
+        return replace(self._saved(name, inputs), seconds=None if self._main is None else self._main.seconds)
 
     def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
         """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""
@@ -254,7 +255,7 @@ class Oracle:
     def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         # No worker can write to this folder, so a model cannot change what the library gets.
         path = self._given / f"inputs-{name}.npz"
-        np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+        write_arrays(path, inputs)
         batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import platform
 import signal
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import Model, load
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.elements import numbers
 
 _ENVIRONMENT_BYTES = 64  # of fenv_t, or more
@@ -70,10 +70,7 @@ def _run(model: Model, part: dict[str, Any]) -> None:
         found = answers_of(model, inputs, size, part["most"])
         answers.update({f"{size}/{name}": array for name, array in found.items()})
     signal.setitimer(signal.ITIMER_REAL, 0)
-    unfinished = Path(f"{part['answers']}.part.npz")
-    np.savez(unfinished, **answers)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    # A rename at the end: the parent takes a file that exists for complete.
-    os.replace(unfinished, part["answers"])
+    write_arrays(part["answers"], answers)
 
 
 def answers_of(model: Model, inputs: Mapping[str, Array], size: int, most: int | None = None) -> dict[str, Array]:

@@ -142,6 +142,8 @@ class EmulatedRuns:
 
 
 ENDLESS = "it did not end in time"
+_NO_ANSWERS = "its process ended without an error and without answers"
+"""The library itself may have called exit()."""
 
 _ALARMS = ("SIGALRM", "exit code 142", "no end after")
 """How an error says that the alarm ended the process, outside or inside a sandbox (142 is 128 + SIGALRM), or that the
@@ -214,12 +216,12 @@ class LibraryRuns:
         return _NativeRuns(self._library, self._spec.compilation.batch_sizes, self._jobs)
 
     def _process(self, runs: _Runs, target: Target, parts: Sequence[Part], *, flush: bool) -> str:
-        """Run the library on `parts`, one after the other; why that ended early, "" if it did not."""
+        """Run the library on `parts`, one after the other; why one without answers has none."""
         try:
             runs.command(target, parts, writable=self._answers, flush=flush).run()
         except CommandFailed as error:
             return ENDLESS if any(alarm in error.reason for alarm in _ALARMS) else str(error)
-        return ""
+        return _NO_ANSWERS
 
     def _part(self, target: str, tried: Tried, flush: bool) -> Part:
         return Part(tried=tried, answers=self._answers / f"{target}-{tried.name}{'-flushed' if flush else ''}.answers")

@@ -9,7 +9,6 @@ made like the reference's (worker_program/stepping.py), without spreads.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import Model, load
+from tfaot_pkg.worker_program.messages.archives import write_arrays
 
 
 def main(argv: list[str]) -> None:
@@ -24,10 +24,7 @@ def main(argv: list[str]) -> None:
     with np.load(job["inputs"], allow_pickle=False) as file:
         inputs = dict(file)
     answers = answers_of(load(Path(job["library"]), target=job["target"]), inputs)
-    unfinished = Path(f"{job['answers']}.part.npz")
-    np.savez(unfinished, **answers)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    # A rename at the end: the parent takes a file that exists for complete.
-    os.replace(unfinished, job["answers"])
+    write_arrays(job["answers"], answers)
 
 
 def answers_of(model: Model, inputs: dict[str, Array]) -> dict[str, Array]:

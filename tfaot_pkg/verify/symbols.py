@@ -14,7 +14,7 @@ def sized_inputs(
 ) -> Mapping[str, Mapping[str, Array]]:
     """Random rows at the smallest sizes, the next ones and those in the middle; there also those of `classes`.
 
-    By the name of what they are: `n=2` or, of a class, `large n=12`. None if there are no symbols.
+    By the name of what they are: `n=2` or, of a class, `large n=12`. Empty if there are no symbols.
     """
     if not signature.symbols:
         return {}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array
@@ -18,7 +15,7 @@ from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.documents import plain
-from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
+from tfaot_pkg.errors import SpecError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
@@ -26,16 +23,15 @@ from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.example import example_of
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
-from tfaot_pkg.signature import Tensor
 from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.form import REFERENCE
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
-from tfaot_pkg.verify.classes import compared, not_compared
+from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
-from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of, telling
+from tfaot_pkg.verify.inputs import BRANCHES, MAIN, ROWS, drawn, is_drawn_for, validation_inputs
+from tfaot_pkg.verify.judgement import telling
 from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
 from tfaot_pkg.verify.pinned import Pinned
@@ -46,21 +42,16 @@ from tfaot_pkg.verify.report import (
     ClassReport,
     Comparison,
     ValidationReport,
-    compare,
     disagreement,
 )
-from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
-from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to_run
-from tfaot_pkg.verify.sizes import other_sizes, repeated, unlike
+from tfaot_pkg.verify.runs import LibraryRuns, not_run_targets, ways_to_run
+from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
 from tfaot_pkg.verify.symbols import sized_inputs
 
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
-_PATIENCE = 5.0
-"""Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
 _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array for each input"
-_NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
@@ -70,7 +61,10 @@ def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, 
         try:
             return {"file": validation.inputs.name, "sha256": digest(validation.inputs)}
         except OSError as error:
-            raise SpecError(f"validation.inputs: cannot read {validation.inputs}: {error.strerror}") from error
+            raise SpecError(
+                f"validation.inputs: cannot read {validation.inputs}: {error.strerror}",
+                hint=REFERENCE.hint([("validation", "inputs")]),
+            ) from error
     return {"seed": validation.seed, "samples": validation.samples}
 
 
@@ -184,16 +178,20 @@ class _Validation:
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
             all_tried = [*tried, *other, *pinned.tried(oracle)]
             ours = {target: self._runs.run(target, self._run_on(target, all_tried)) for target in self._targets}
+            judge = Judge(
+                spec=self._spec, signature=signature, independent=self._frozen.rows.independent,
+                oracle=oracle, runs=self._runs, ways=self._ways,
+            )  # fmt: skip
             for target, answers in ours.items():
-                self._require_shapes(oracle, answers[MAIN], theirs, target)
-            reports = [self._class_report(oracle, each, ours) for each in tried]
+                judge.require_shapes(answers[MAIN], theirs, target)
+            reports = [judge.report(each, ours) for each in tried]
             # Wrong answers would show a second time as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
-                reports += self._rows_reports(oracle, inputs, ours)
-                reports += [self._sizes_report(oracle, each, ours) for each in other]
+                reports += judge.rows_reports(inputs, ours)
+                reports += [judge.sizes_report(each, ours) for each in other]
                 reports += self._steps_reports()
                 reports += self._draws_reports(inputs)
-            report = self._report(oracle, ours, theirs, reports, branches, weak)
+            report = self._report(oracle, tuple(judge.comparisons(ours, theirs)), reports, branches, weak)
             example = example_of(
                 signature, sizes, independent=self._frozen.rows.independent, inputs=inputs, answers=theirs
             )
@@ -249,44 +247,6 @@ class _Validation:
         """What the code of `target` is run on: under an emulator, symbols have their maxima."""
         return [each for each in tried if self._ways[target] == NATIVE or not each.at_sizes]
 
-    def _rows_reports(
-        self,
-        oracle: Oracle,
-        inputs: Mapping[str, Array],
-        known: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
-    ) -> list[ClassReport]:
-        """The reports of the same rows in other batches, on the best target that runs here and in TensorFlow.
-
-        Each is compared with what it gave for the main class; `known` has that of the library.
-        """
-        signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
-        batched = [tensor for tensor in signature.inputs if tensor.has_batch_axis]
-        if not batched:
-            return []
-        order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
-        tried = oracle.arranged(arranged(inputs, signature, order))
-        if not self._frozen.rows.independent:
-            return [not_compared(tried, "rows depend on one another: only compiled batch sizes run")]
-        if not self._targets:
-            return [not_compared(tried, _NO_TARGET)]
-        # Native before emulated, which is slow; then the highest level.
-        best = max(self._targets, key=lambda name: (self._ways[name] == NATIVE, TARGETS[name].level))
-        ours, before = self._runs.run(best, [tried])[tried.name], known[best][MAIN]
-        if isinstance(ours, str) or isinstance(before, str):
-            return [compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
-        main = oracle.tried_main(inputs)
-        answers, expected = {best: ours}, {best: before, oracle.framework: main.eager}
-        with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
-            answers[oracle.framework] = oracle.at_size(tried, uncompiled_size(sizes))
-        if any(self._interactions(target, each, expected[target], main, order) for target, each in answers.items()):
-            main = oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact
-        found = [
-            one
-            for target, each in answers.items()
-            for one in self._interactions(target, each, expected[target], main, order)
-        ]
-        return [compared(tried, answers, found)]
-
     def _steps_reports(self) -> list[ClassReport]:
         """The report of steps that carry the state over, if there is any."""
         if not self._frozen.signature.state:
@@ -323,128 +283,10 @@ class _Validation:
         others = other_sizes(self._engine.block, sizes)
         return [oracle.in_sizes(repeated(inputs, signature, sizes, others), others)]
 
-    def _sizes_report(
-        self, oracle: Oracle, tried: Tried, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]
-    ) -> ClassReport:
-        if not ours:
-            return not_compared(tried, _NO_TARGET)
-        found: list[Difference] = []
-        complete: dict[str, Mapping[str, Array]] = {}
-        for target, classes in ours.items():
-            answers, known = classes[tried.name], classes[MAIN]
-            if isinstance(answers, str) or isinstance(known, str):
-                found += self._without_answers(oracle, tried, target, str(answers))
-                continue
-            complete[target] = answers
-            found += unlike(answers, known, target=target, signature=self._frozen.signature)
-        return compared(tried, complete, found)
-
-    def _interactions(
-        self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
-    ) -> list[Difference]:
-        validation = self._spec.validation
-        spreads = {name: array for name, array in main.eager.items() if name.endswith("/spread")}
-        return list(
-            interactions(
-                answers, {**spreads, **expected}, order, target=target, signature=self._frozen.signature,
-                rtol=validation.rtol, atol=validation.atol, operations=main.operations,
-            )
-        )  # fmt: skip
-
-    def _does_not_run(self, target: str, reason: str) -> ValidationError:
-        return ValidationError(
-            f"the compiled model {self._spec.model.name} does not run for target {target}: {reason}",
-            hint="this is a fault of the toolchain or of this tool: try another toolchain, and report it",
-        )
-
-    def _class_report(
-        self, oracle: Oracle, tried: Tried, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]
-    ) -> ClassReport:
-        if tried.fault:
-            return not_compared(tried, tried.fault)
-        ours = {target: classes for target, classes in ours.items() if tried.name in classes}
-        if not ours:
-            return not_compared(tried, _NO_TARGET)
-        answers = {
-            target: self._patiently(oracle, tried, target, classes[tried.name]) for target, classes in ours.items()
-        }
-        differences = [one for target, each in answers.items() if isinstance(each, str)
-                       for one in self._without_answers(oracle, tried, target, each)]  # fmt: skip
-        complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
-        if any(self._disagrees(tried, each) for each in complete.values()):
-            tried = oracle.explored(tried)
-            if tried.fault:
-                return not_compared(tried, tried.fault)
-        for target, each in complete.items():
-            if self._disagrees(tried, each):
-                flushed = self._runs.run(target, [tried], flush=True)[tried.name]
-                differences += self._judged(tried, target, each, flushed if not isinstance(flushed, str) else {})
-        return compared(tried, complete, differences)
-
-    def _patiently(
-        self, oracle: Oracle, tried: Tried, target: str, answers: Mapping[str, Array] | str
-    ) -> Mapping[str, Array] | str:
-        """`answers`; if the library did not end in time but XLA's JIT does, those of a run with more time."""
-        if answers != ENDLESS or tried.seconds is None or not oracle.ends_compiled(tried):
-            return answers
-        return self._runs.run(target, [replace(tried, seconds=_PATIENCE * tried.seconds)])[tried.name]
-
-    def _without_answers(self, oracle: Oracle, tried: Tried, target: str, how: str) -> list[Difference]:
-        """The library crashed or did not end."""
-        ends = how != ENDLESS or tried.name in (MAIN, ARRANGED, SIZES) or oracle.ends_compiled(tried)
-        return [
-            Difference(
-                target=target, batch_size=0, output="", kind="does not end" if how == ENDLESS else "real", elements=0,
-                max_absolute=None, agrees_with="" if ends else "jit_compile=True", is_fault=ends,
-            )
-        ]  # fmt: skip
-
-    def _disagrees(self, tried: Tried, ours: Mapping[str, Array]) -> bool:
-        validation = self._spec.validation
-        return any(
-            disagreements(
-                self._answers(tried, ours, {}, size, tensor), class_name=tried.kind,
-                rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
-            ).any()
-            for size in self._spec.compilation.batch_sizes for tensor in self._frozen.signature.outputs
-        )  # fmt: skip
-
-    def _judged(
-        self, tried: Tried, target: str, ours: Mapping[str, Array], flushed: Mapping[str, Array]
-    ) -> list[Difference]:
-        validation = self._spec.validation
-        return [
-            one
-            for size in self._spec.compilation.batch_sizes
-            for tensor in self._frozen.signature.outputs
-            for one in differences(
-                self._answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
-                batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
-                operations=tried.operations,
-            )
-        ]  # fmt: skip
-
-    @staticmethod
-    def _answers(
-        tried: Tried, ours: Mapping[str, Array], flushed: Mapping[str, Array], size: int, tensor: Tensor
-    ) -> Answers:
-        name = f"{size}/{tensor.name}"
-        mine = ours[name]
-        return Answers(
-            ours=mine,
-            eager=tried.eager.get(name),
-            eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
-            spread=tried.eager.get(f"{name}/spread"),
-            flushed=flushed.get(name),
-            jit=tried.jit.get(name),
-            jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
-        )
-
     def _report(
         self,
         oracle: Oracle,
-        ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
-        theirs: Mapping[str, Array],
+        comparisons: tuple[Comparison, ...],
         classes: list[ClassReport],
         branches: tuple[Branch, ...],
         weak: tuple[str, ...],
@@ -455,12 +297,7 @@ class _Validation:
             inputs=self._inputs,
             rtol=self._spec.validation.rtol,
             atol=self._spec.validation.atol,
-            comparisons=tuple(
-                one
-                for target, each in ours.items()
-                if not isinstance(main := each[MAIN], str)
-                for one in self._comparisons(target, main, theirs)
-            ),
+            comparisons=comparisons,
             classes=tuple(classes),
             branches_not_taken=branches,
             targets=self._ways,
@@ -469,33 +306,6 @@ class _Validation:
             rows=self._frozen.rows,
         )
 
-    def _comparisons(self, target: str, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> Iterator[Comparison]:
-        for size in self._spec.compilation.batch_sizes:
-            for tensor in self._frozen.signature.outputs:
-                name = f"{size}/{tensor.name}"
-                yield compare(
-                    ours[name], theirs[name], target=target, batch_size=size, output=tensor.name,
-                    rtol=rtol_of(tensor.dtype, self._spec.validation.rtol), atol=self._spec.validation.atol,
-                )  # fmt: skip
-
-    def _require_shapes(
-        self, oracle: Oracle, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str
-    ) -> None:
-        if ours == ENDLESS:
-            return  # a difference of its own kind
-        if isinstance(ours, str):
-            raise self._does_not_run(target, ours)
-        if set(ours) != set(theirs):
-            raise ToolchainError(f"{oracle.framework} gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
-        for name in theirs:
-            if ours[name].shape != theirs[name].shape or ours[name].dtype != theirs[name].dtype:
-                size, _, output = name.partition("/")
-                raise ValidationError(
-                    f"output {output!r} at batch size {size}: {oracle.framework} gives "
-                    f"{theirs[name].dtype}{list(theirs[name].shape)}, the library "
-                    f"{ours[name].dtype}{list(ours[name].shape)}"
-                )
-
 
 def _reference(oracle: Oracle, toolchain: Toolchain) -> str:
     """The frameworks and their versions; TensorFlow's is the toolchain."""
@@ -503,11 +313,3 @@ def _reference(oracle: Oracle, toolchain: Toolchain) -> str:
         return f"tensorflow {toolchain.version}"
     asked = f"{oracle.framework} {oracle.version}"
     return f"{oracle.answered_by} and {asked}" if oracle.answered_by else asked
-
-
-def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:
-    """Mask of the elements of `answers` whose batches ran; all if there is no record of that."""
-    if ran is None:
-        return np.ones(answers.shape, bool)
-    rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
-    return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)

@@ -69,7 +69,7 @@ def require_declared(name: str, declared) -> None:
     if name not in declared:
         has = f"it has: {', '.join(declared)}" if declared else "it has none"
         raise ModelFault(
-            f"the model calls the operation {name!r}, which compilation.operations does not have; {has}", _ADVICE
+            f"the model calls the operation {name!r}, which is not in compilation.operations; {has}", _ADVICE
         )
 
 
@@ -101,7 +101,8 @@ def values_of(name: str, key: str, value) -> list:
     for each in values:
         if not isinstance(each, int | float) or not abs(each) <= _MOST_EXACT:
             raise ModelFault(
-                f"the attribute {key!r} of the operation {name!r} is no number or list of numbers that a double holds",
+                f"the attribute {key!r} of the operation {name!r} is not a number, or list of numbers, "
+                "that a double can represent",
                 "give an operation numbers, and choose among kinds by a number",
             )
     return list(map(float, values))

@@ -27,7 +27,7 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
     for name in counts:
         if name not in fetches:
             raise ModelFault(
-                f"model.counts names {name!r}, and the signature has no such output",
+                f"model.counts names {name!r}, but the signature has no such output",
                 f"the outputs are: {', '.join(sorted(fetches))}",
             )
         if [axis.size for axis in fetches[name].tensor_shape.dim][:1] != [-1]:

@@ -14,6 +14,7 @@ import numpy as np
 import specialize
 import weights
 from messages import elements
+from messages.archives import write_arrays
 from messages.carriers import MADE
 from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
@@ -50,7 +51,7 @@ def branches(request: SearchBranches, report) -> Sides:
         found = {name: np.concatenate([each[name] for each in sought.kept]) for name in sought.batched}
         found.update({name: values for name, values in sought.kept[0].items() if name not in sought.batched})
         types = {each.name: _dtype(each) for each in request.inputs}
-        np.savez(request.out, **{name: elements.held(values, types[name]) for name, values in found.items()})
+        write_arrays(request.out, {name: elements.held(values, types[name]) for name, values in found.items()})
     return Sides(taken=sought.sides(True), not_taken=sought.sides(False), found=bool(sought.kept))
 
 

@@ -62,7 +62,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
         key, part = keys.get(name, ("", ""))
         if not key or not reader.has_tensor(key):
             raise ModelFault(
-                f"the SavedModel's checkpoint holds no value for the variable {name!r}",
+                f"the SavedModel's checkpoint has no value for the variable {name!r}",
                 "export the model again, with all that it needs initialized",
             )
         require_fitting(prefix, reader, name, key)

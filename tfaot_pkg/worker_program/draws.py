@@ -3,6 +3,7 @@
 import numpy as np
 import signatures
 from messages import elements
+from messages.archives import write_arrays
 from messages.draws import features
 from messages.requests import DrawNumbers, Nothing
 from reference_tensorflow import tensor_of
@@ -18,5 +19,5 @@ def draw(request: DrawNumbers, report) -> Nothing:
     for _ in range(request.count):
         for name, tensor in signature(**feeds).items():
             found.setdefault(name, []).append(features(elements.numbers(tensor.numpy(), tensor.dtype.name)))
-    np.savez(request.out, **{name: np.stack(rows) for name, rows in found.items()})
+    write_arrays(request.out, {name: np.stack(rows) for name, rows in found.items()})
     return Nothing()

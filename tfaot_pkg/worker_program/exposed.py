@@ -81,7 +81,7 @@ def _constant(text: str, constants: dict):
     largest = sorted(constants, key=lambda each: (-constants[each].ByteSize(), each))[:_MOST_LISTED]
     listing = ", ".join(f"{each} {_shape(constants[each])}" for each in (near or largest))
     raise ModelFault(
-        f"model.feeds names {text!r}, and the model has no such constant or variable",
+        f"model.feeds names {text!r}, but the model has no such constant or variable",
         f"did you mean {listing}?" if near else f"the largest are: {listing}" if listing else "it has none",
     )
 

@@ -106,7 +106,7 @@ class _Graph:
         if node is None or (index and not index.isdecimal()):
             near = difflib.get_close_matches(name, list(self.nodes), n=3, cutoff=0.5)
             raise ModelFault(
-                f"{where} names the tensor {text!r}, and the graph has no such node",
+                f"{where} names the tensor {text!r}, but the graph has no such node",
                 f"did you mean {', '.join(map(repr, near))}?"
                 if near
                 else "write NODE, or NODE:1 for its second output",

@@ -115,8 +115,8 @@ def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
     near = difflib.get_close_matches(missing[0], names, n=3, cutoff=0.5) or names[:3]
     more = f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
     return ModelFault(
-        f"the checkpoint holds no value for the variables {', '.join(map(repr, missing[:_MOST_LISTED]))}{more}",
-        f"it holds {', '.join(map(repr, near))} and others; name the checkpoint of this graph in model.checkpoint, "
+        f"the checkpoint has no value for the variables {', '.join(map(repr, missing[:_MOST_LISTED]))}{more}",
+        f"it has {', '.join(map(repr, near))} and others; name the checkpoint of this graph in model.checkpoint, "
         "or let callers supply the variables (model.feeds)",
     )
 

@@ -32,7 +32,7 @@ def read_graph(path: str) -> GraphFile:
             _refuse_saved_model(path, by_content=True)
             raise
     if not graph_def.node:
-        raise ModelFault(f"{path} holds a graph without nodes", "write it again, with the nodes of the model")
+        raise ModelFault(f"{path} is a graph without nodes", "write it again, with the nodes of the model")
     names: set = set()
     for node in graph_def.node:
         if not node.name or node.name in names:
@@ -80,7 +80,7 @@ def _parsed(path: str, message, what: str):
     except (DecodeError, text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         other = "binary: name it .pb" if path.endswith(_TEXT) else "text: name it .pbtxt"
         raise ModelFault(
-            f"{path} holds no {what}: {one_line(error)}", f"write the file again; if it is {other}"
+            f"{path} is not a {what}: {one_line(error)}", f"write the file again; if it is {other}"
         ) from error
     return message
 
@@ -99,5 +99,5 @@ def _refuse_saved_model(path: str, *, by_content: bool = False) -> None:
             found = False
     if found:
         raise ModelFault(
-            f"{path} is a part of a SavedModel, not a GraphDef", "model.saved_model: name the folder that holds it"
+            f"{path} is a part of a SavedModel, not a GraphDef", "model.saved_model: name the folder that contains it"
         )

@@ -136,7 +136,7 @@ def _config(path: str, kind: str):
             return json.loads(file.attrs["model_config"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile) as error:
         raise ModelFault(
-            f"{path} is damaged, or holds no model but weights alone: {one_line(error)}",
+            f"{path} is damaged, or contains weights without a model: {one_line(error)}",
             "save the whole model: model.save('NAME.keras')",
         ) from error
 

@@ -221,7 +221,7 @@ def require_none(faults: list) -> None:
     """ModelFault naming the operations of `faults`, [(operation, node name, why)], unless there are none."""
     if faults:
         raise ModelFault(
-            f"the model holds operations that cannot be compiled:\n{listing(faults)}",
+            f"the model has operations that cannot be compiled:\n{listing(faults)}",
             "move them out of the model (into the program that calls it), or replace them; "
             "`tfaot-pkg check --table` lists what this toolchain can compile",
         )

@@ -26,7 +26,7 @@ def pin(request: Pin, report) -> Nothing:
     for key, value in request.constants.items():
         if key not in signature.inputs:
             raise ModelFault(
-                f"model.constants names {key!r}, and the signature has no such input",
+                f"model.constants names {key!r}, but the signature has no such input",
                 f"the inputs are: {', '.join(sorted(signature.inputs))}",
             )
         replace_nodes(meta_graph.graph_def, {signature.inputs[key].name.removesuffix(":0"): value})
@@ -48,7 +48,7 @@ def replace_nodes(graph_def, constants) -> None:
         if node is None:
             held = sorted(node.name for node in graph_def.node if node.op.startswith("Placeholder"))
             raise ModelFault(
-                f"model.constants names {text!r}, and the graph has no such node",
+                f"model.constants names {text!r}, but the graph has no such node",
                 f"its placeholders are: {', '.join(held)}" if held else "the graph has no placeholders",
             )
         _become_constant(node, value)
@@ -118,7 +118,7 @@ def _take_out(flow, border: Border) -> None:
     for key, info in border.fetches.items():
         if not flow.is_live(info.name):
             raise ModelFault(
-                f"the output {key!r} lies in a branch that model.constants turn off", "name another output, or constant"
+                f"the output {key!r} is in a branch that model.constants turn off", "name another output, or constant"
             )
     renamed = flow.remove_dead()
     for info in border.fetches.values():

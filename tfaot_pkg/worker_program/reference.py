@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 from messages import elements
+from messages.archives import write_arrays
 from messages.requests import Reference, Referenced, one_line
 
 _SHIFT = 2
@@ -43,7 +44,7 @@ def reference(request: Reference, report) -> Referenced:
     for size in request.batch_sizes:
         answers.update(_at_size(model, inputs, request, size, refusals))
         report(request.advance, f"batch size {size}")
-    np.savez(request.out, **answers)
+    write_arrays(request.out, answers)
     return Referenced(
         version=model.version, operations=tuple(model.operations), refusals=tuple(dict.fromkeys(refusals))[:3]
     )

@@ -8,6 +8,7 @@ import os
 import traceback
 
 import numpy as np
+from messages.archives import write_arrays
 from messages.requests import ModelFault, Nothing, RunOperation, one_line
 
 
@@ -19,7 +20,7 @@ def run(request: RunOperation, report) -> Nothing:
     found = function(*inputs)
     if any(each.dtype.kind not in "biuf" for each in found):
         raise ModelFault(f"{function.where} gives no numbers", _HINT)
-    np.savez(request.out, **{str(place): values for place, values in enumerate(found)})
+    write_arrays(request.out, {str(place): values for place, values in enumerate(found)})
     return Nothing()
 
 
@@ -42,7 +43,7 @@ class Reference:
         self._guarded(spec.loader.exec_module, module)
         self._function = getattr(module, name, None)
         if not callable(self._function):
-            raise ModelFault(f"{self.where} is not there: {os.path.basename(file)} defines no function {name}", _HINT)
+            raise ModelFault(f"{self.where} is missing: {os.path.basename(file)} defines no function {name}", _HINT)
 
     def __call__(self, *inputs) -> tuple:
         """The arrays that it gives for `inputs`, all with the batch as their first axis."""

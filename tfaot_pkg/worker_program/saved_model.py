@@ -101,7 +101,7 @@ def read(folder: str):
 
     path = os.path.join(folder, "saved_model.pb")
     if not os.path.isdir(folder):
-        raise ModelFault(f"no SavedModel folder at {folder}", "name the folder that holds saved_model.pb")
+        raise ModelFault(f"no SavedModel folder at {folder}", "name the folder that contains saved_model.pb")
     # A broken link is not missing: `require_inside` reports it.
     if not os.path.lexists(path):
         found = ", ".join(sorted(os.listdir(folder))[:8]) or "nothing"
@@ -114,7 +114,7 @@ def read(folder: str):
     except DecodeError as error:
         raise ModelFault(f"{path} is damaged: it is no SavedModel protobuf", "copy or export it again") from error
     if not model.meta_graphs:
-        raise ModelFault(f"{path} is damaged or empty: it holds no graph", "copy or export it again")
+        raise ModelFault(f"{path} is damaged or empty: it has no graph", "copy or export it again")
     return model
 
 

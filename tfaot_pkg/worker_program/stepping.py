@@ -8,6 +8,7 @@ import reference
 import saved_model
 import signatures
 from messages import elements
+from messages.archives import write_arrays
 from messages.requests import Nothing, RunSteps
 from reference_tensorflow import tensor_of
 
@@ -32,7 +33,7 @@ def run_steps(request: RunSteps, report) -> Nothing:
         for name, array in answers.items():
             spread = spreads[f"spread/{name}"]
             np.maximum(spread, reference.distance(array, other[name]), out=spread)
-    np.savez(request.out, **answers, **spreads)
+    write_arrays(request.out, answers | spreads)
     return Nothing()
 
 

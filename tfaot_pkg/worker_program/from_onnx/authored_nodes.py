@@ -151,6 +151,6 @@ def require_outside(model, operations) -> None:
             waiting += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
             if is_authored(node.domain, node.op_type, operations):
                 raise ModelFault(
-                    f"{node.op_type} (node {node.name!r}) stands in a loop, a branch or a function of the file",
+                    f"{node.op_type} (node {node.name!r}) is in a loop, a branch or a function of the file",
                     "call an operation of the author's in the graph itself",
                 )

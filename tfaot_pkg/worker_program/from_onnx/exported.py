@@ -8,6 +8,7 @@ import os
 import re
 import zipfile
 
+from messages.archives import write_arrays
 from messages.requests import ModelFault
 
 MODEL, ANSWERS = "model.onnx", "answers.npz"
@@ -75,5 +76,5 @@ def write_answers(model, keys: list, folder: str) -> bool:
             f"the file has answers for {', '.join(sorted(arrays))}, and its border is {', '.join(sorted(keys))}",
             "export the model again",
         )
-    np.savez(os.path.join(folder, ANSWERS), **arrays)
+    write_arrays(os.path.join(folder, ANSWERS), arrays)
     return True

@@ -62,7 +62,7 @@ def _file_in(path: str) -> str:
     files = sorted(name for name in os.listdir(path) if name.endswith(".onnx"))
     if len(files) != 1:
         raise ModelFault(
-            f"the folder {path} must hold one .onnx file, and holds {', '.join(files) or 'none'}",
+            f"the folder {path} must contain one .onnx file, and contains {', '.join(files) or 'none'}",
             "name the file itself: model: {onnx: FILE.onnx}",
         )
     return os.path.join(path, files[0])
@@ -139,7 +139,7 @@ def _give_constants(model, constants: dict) -> None:
     for name, values in constants.items():
         if name not in keys:
             raise ModelFault(
-                f"model.constants names {name!r}, and the model has no such input", f"the inputs are: {', '.join(keys)}"
+                f"model.constants names {name!r}, but the model has no such input", f"the inputs are: {', '.join(keys)}"
             )
         kind = keys[name].type.tensor_type
         sizes = [axis.dim_value if axis.HasField("dim_value") else None for axis in kind.shape.dim]

@@ -1,6 +1,7 @@
 """Write a checked ONNX graph as JSON and arrays (graphs.py)."""
 
 import numpy as np
+from messages.archives import write_arrays
 from messages.requests import ModelFault
 
 
@@ -24,7 +25,7 @@ class Writer:
         }
 
     def save(self, path: str) -> None:
-        np.savez(path, **self._arrays)
+        write_arrays(path, self._arrays)
 
     def _node(self, node, number: int) -> dict:
         import onnx

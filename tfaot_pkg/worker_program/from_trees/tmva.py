@@ -189,7 +189,7 @@ class _Reader:
                 raise ValueError("a node has two others on one side")
             side[self._nodes[-1]] = number
         elif not found.roots or found.roots[-1] != number:
-            raise ValueError("a node stands outside of the trees")
+            raise ValueError("a node is outside of the trees")
         self._nodes.append(number)
         node_type = int(attributes["nType"])
         if node_type == 0 and int(attributes.get("NCoef", "0")):
