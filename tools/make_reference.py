@@ -169,7 +169,7 @@ def _registry() -> str:
     rows = [(f'<a id="{name}"></a>`{name}`', meaning) for name, meaning in all_fields(REGISTRY_FILE.schema())]
     return "\n".join([
         "# The file registry.yaml\n",
-        "The models that `tfaot-pkg nightly` builds, and how ([how to write it](../how-to/nightly.md)). Unknown keys",
+        "The models that `tfaot-pkg nightly run` builds ([how to write the file](../how-to/nightly.md)). Unknown keys",
         "are errors. Relative paths are relative to the file.\n",
         "The same as a JSON Schema for editors: `tfaot-pkg schema --registry`, or",
         "[registry.schema.json](../registry.schema.json). `tfaot-pkg schema --registry policy.timeout` describes one",

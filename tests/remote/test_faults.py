@@ -72,7 +72,7 @@ CASES = {
     "a blob that drips": Case(path=BLOB, wrong="drip_body", code=17, said="too slow", hint="TFAOT_HTTP_TIMEOUT"),
     "a reset for every blob": Case(path=BLOB, wrong=reset, code=17, said="cannot be reached", hint="connection"),
     "a tampered index file": Case(path=INDEX, wrong="tampered", code=18, said="was changed", hint="mirror"),
-    "a missing index file": Case(path=INDEX, wrong=always(404), code=18, said="signed to have", hint="mirror"),
+    "a missing index file": Case(path=INDEX, wrong=always(404), code=18, said="lacks a signed file", hint="mirror"),
     "a web page for an index file": Case(path=INDEX, wrong=html, code=17, said="web page", hint="login page"),
     "a gigabyte for an index file": Case(path=INDEX, wrong="zeros", code=18, said="longer than", hint="maintainer"),
     "a web page for config.json": Case(path=CONFIG, wrong=html, code=17, said="web page", hint="login page"),
@@ -136,7 +136,7 @@ CASES = {
         path=TIMESTAMP, wrong=always(200, b"{}"), code=18, said="damaged metadata", hint="maintainer"
     ),
     "a web page for the timestamp": Case(path=TIMESTAMP, wrong=html, code=17, said="web page", hint="login"),
-    "no timestamp": Case(path=TIMESTAMP, wrong=always(404), code=18, said="signed to have", hint="maintainer"),
+    "no timestamp": Case(path=TIMESTAMP, wrong=always(404), code=18, said="lacks a signed file", hint="maintainer"),
     "a gigabyte for the timestamp": Case(path=TIMESTAMP, wrong="zeros", code=18, said="longer than", hint="maintainer"),
     "a tampered snapshot": Case(path=SNAPSHOT, wrong="tampered", code=18, said="", hint="maintainer"),
     "a gigabyte for the snapshot": Case(path=SNAPSHOT, wrong="zeros", code=18, said="longer", hint="maintainer"),
