@@ -137,6 +137,7 @@ def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
     check(built("dense.cc", flags, tmp_path, "-include", "tfaot/tfaot.h"), answers, "dense")
 
 
+@pytest.mark.nightly
 def test_the_class_for_cmssw_says_what_it_has_and_refuses_what_it_has_not(
     config: Callable[..., Path], shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ def built(home: Path, spec: Path) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.sweep("lstm-2.17.1", "images-2.17.1")
+@pytest.mark.sweep("lstm-2.17.1")
 @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 @pytest.mark.parametrize("name", ["lstm", "images", "sets", "neighbours", "moved"])
 def test_a_package_of_a_program_gives_tensorflows_answers(

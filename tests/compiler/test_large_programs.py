@@ -90,7 +90,10 @@ def _instruction(
 
 @pytest.mark.parametrize(
     ("calls", "message"),
-    [(1, "more than 24 deep"), pytest.param(4, "more than 200000 operations", marks=pytest.mark.slow)],
+    [
+        (1, "more than 24 deep"),
+        pytest.param(4, "more than 200000 operations", marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
 )
 def test_functions_within_functions_have_a_limit(calls: int, message: str) -> None:
     depth = 40 if calls == 1 else 20

@@ -137,7 +137,7 @@ def test_a_function_of_tensorflow_is_such_an_operation(
         pytest.param("spec.yaml", "reference: cone_weights.py", "reference: no.py", id="no-file"),
     ],
 )
-@pytest.mark.sweep("behind-the-end", "reference-fails", "another-result")
+@pytest.mark.sweep("another-result")
 def test_what_is_wrong_with_an_operation_is_told(
     file: str, old: str, new: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:

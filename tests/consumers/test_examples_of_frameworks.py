@@ -15,7 +15,7 @@ from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 
 def _program(example: Path, specs: list[str], name: str, home: Path) -> str:
@@ -26,7 +26,6 @@ def _program(example: Path, specs: list[str], name: str, home: Path) -> str:
     return run([cmake_build(example / "build", *options, source=example) / name], env=environment()).stdout
 
 
-@pytest.mark.nightly
 def test_the_example_of_jax_prints_the_scores_of_jax(
     shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
 ) -> None:

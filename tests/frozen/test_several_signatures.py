@@ -128,6 +128,7 @@ def test_each_signature_is_a_class_over_the_same_weights(made: Path, tfaot: Comm
     assert np.array(said.split(), np.float32).tolist() == expected.tolist()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -51,14 +51,13 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("compiler", "more"), [("g++", ()), ("clang++", ("-shared-libasan",))], ids=("gcc", "clang"))
 def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
-    compiler: str, more: tuple[str, ...], require_sanitizers: Callable[[str], Path]
+    require_sanitizers: Callable[[str], Path],
 ) -> None:
     """Once more, for the lowest target, with the library instrumented and the sanitizers' runtime in the interpreter."""
-    runtime = require_sanitizers(compiler)
-    flags = (*CATCH_ERRORS, *more, "-g")
-    library = compile_library(REPOSITORY / "build" / "kernels", lowest("x86_64"), compiler=compiler, more=flags)
+    # GCC's alone: Clang's look for the same errors in the same code.
+    runtime, flags = require_sanitizers("g++"), (*CATCH_ERRORS, "-g")
+    library = compile_library(REPOSITORY / "build" / "kernels", lowest("x86_64"), compiler="g++", more=flags)
     files = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
     env = {
         **os.environ,

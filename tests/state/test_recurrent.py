@@ -7,10 +7,9 @@ import pytest
 
 from tests.state.conftest import Built
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 
-@pytest.mark.sweep("gru")
 @pytest.mark.parametrize("kind", ["gru", "lstm", "simple_rnn"])
 def test_frames_one_by_one_are_the_whole_sequence(kind: str, built: Built) -> None:
     network = built(kind)

@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(600),
-    pytest.mark.sweep("conv-adam-training", "dense"),
+    pytest.mark.sweep("conv-adam-training"),
 ]
 _STEPS = 50
 

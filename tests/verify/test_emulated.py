@@ -86,6 +86,7 @@ def test_a_foreign_target_is_compared_under_the_emulator_and_gives_the_same_bits
     assert (first.run, second.run) == ((foreign,), (own,)) and first.batches == second.batches
 
 
+@pytest.mark.nightly
 def test_a_foreign_library_with_other_weights_is_refused(
     foreign: str, pipeline: Pipeline, models: Mapping[str, Path], tmp_path: Path
 ) -> None:

@@ -69,7 +69,6 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "version1_loop-2.17.1",
     "conv3d-2.21.0",
     "short_and_complex_borders-2.17.1",
-    "fft_lengths-2.21.0",
     "complex_arithmetic-2.17.1",
     "rewritten-2.17.1",
     "lookup-2.17.1",
