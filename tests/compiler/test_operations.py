@@ -234,7 +234,8 @@ def test_floats_become_integers_towards_zero_and_stay_within_their_range(compile
 
 def test_elements_are_moved(compiled: Compile) -> None:
     writer = Writer()
-    x = writer.input(4, 6)
+    x, long, truths = writer.input(4, 6), writer.input(80), writer.input(21, dtype="pred")
+    strides = {2: 3, 3: 0, 4: 2, 5: 1, 8: 7}  # and where the slices begin
     results = {
         "transpose": writer.add("transpose", (N, 6, 4), x, dimensions=(0, 2, 1)),
         "slice": writer.add("slice", (N, 2, 3), x, slices=((0, N, 1), (1, 4, 2), (0, 6, 2))),
@@ -243,6 +244,10 @@ def test_elements_are_moved(compiled: Compile) -> None:
         "concatenate": writer.add("concatenate", (N, 4, 12), x, x, dimensions=(2,)),
         "pad": writer.add("pad", (N, 6, 11), x, writer.constant(0.5), padding=((0, 0, 0), (1, 1, 0), (0, 0, 1))),
     }
+    for step, start in strides.items():
+        size = (79 - start) // step + 1
+        results[f"every {step}"] = writer.add("slice", (N, size), long, slices=((0, N, 1), (start, 80, step)))
+    results["not"] = writer.add("not", (N, 21), truths, dtype="pred")
     turned = writer.add("reshape", (N, 24), results["transpose"])
     results["reshape of a transpose"] = writer.add("add", (N, 24), turned, turned)
     code = compiled(writer.program(*results.values()), 8)
@@ -251,17 +256,36 @@ def test_elements_are_moved(compiled: Compile) -> None:
         spread = np.full((rows, 6, 11), 0.5, np.float32)
         spread[:, 1:5, ::2] = values
         turned_values = values.transpose(0, 2, 1)
+        others = np.random.default_rng(2).normal(size=(rows, 80)).astype(np.float32)
+        are_true = others[:, :21] > 0
         wanted = [
             turned_values, values[:, 1:4:2, ::2], values[:, :, ::-1], values.reshape(rows, 3, 8),
-            np.concatenate([values, values], 2), spread, 2 * turned_values.reshape(rows, 24),
+            np.concatenate([values, values], 2), spread, *(others[:, start::step] for step, start in strides.items()),
+            ~are_true, 2 * turned_values.reshape(rows, 24),
         ]  # fmt: skip
-        for given, right, name in zip(code(values), wanted, results, strict=True):
+        for given, right, name in zip(code(values, others, are_true), wanted, results, strict=True):
             np.testing.assert_array_equal(given, right, err_msg=name)
 
 
-@pytest.mark.parametrize("axes", [(1,), (2,), (1, 2), (3,), (1, 3), (2, 3), (1, 2, 3)])
-def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(compiled: Compile, axes: tuple[int, ...]) -> None:
-    shape = (5, 3, 37)
+_LONG = [(axes, (5, 3, 37)) for axes in ((1,), (2,), (1, 2), (3,), (1, 3), (2, 3), (1, 2, 3))]
+_SHORT = [((3,), (2, 19, size)) for size in (1, 2, 3, 5, 8)] + [((2,), (3, 5, 9)), ((1,), (70, 9, 3))]
+
+
+def _by_tree(values: Array) -> Array:
+    """Sums along the last axis: element i in sum i % 16, then sum i and sum i + 8, and so on (decision 039)."""
+    sums = np.full((*values.shape[:-1], 16), -0.0, np.float32)
+    for start in range(0, values.shape[-1], 16):
+        part = values[..., start : start + 16]
+        sums[..., : part.shape[-1]] += part
+    for width in (8, 4, 2, 1):
+        sums = sums[..., :width] + sums[..., width:]
+    return np.asarray(sums[..., 0] + np.float32(0))
+
+
+@pytest.mark.parametrize(("axes", "shape"), [*_LONG, *_SHORT])
+def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(
+    compiled: Compile, axes: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
     kept = [size for axis, size in enumerate(shape, 1) if axis not in axes]
     writer = Writer()
     x = writer.input(*shape)
@@ -275,6 +299,8 @@ def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(compiled: Compi
     np.testing.assert_allclose(sums, values.sum(axes, dtype=np.float64), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(largest, values.max(axes))
     np.testing.assert_array_equal(smallest, values.min(axes))
+    if axes == (3,):
+        np.testing.assert_array_equal(sums, _by_tree(values))
     for row in range(11):
         np.testing.assert_array_equal(code(values[row : row + 1])[0][0], sums[row])
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, number_text
-from tfaot_pkg.compiler.loops import Access, Body, moved_access
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, reducer
+from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
+
+_FEW, _BESIDE = 8, 4
+"""Elements of a row at most, and rows at least whose elements are reduced in the lanes of vectors."""
 
 
 def reduce(emitter: Emitter, operation: Operation) -> str:
@@ -106,6 +109,9 @@ def _reduce_rows(
         [cut(a.index, kept, None) for a in body.accesses],
         [cut(i, kept, None) for _, i in body.counted],
     )
+    if len(inner.extents) == 1 and _is_few(inner.extents[0], outer.extents):
+        _reduce_few(emitter, combine, start, body, value, to, outer, inner)
+        return
     axes = Axes((*outer.extents, *inner.extents), (*outer.chosen, *(kept + axis for axis in inner.chosen)))
     accesses = [moved_access(access, axes) for access in body.accesses]
     counted = [(name, axes.index(index)) for name, index in body.counted]
@@ -130,6 +136,54 @@ def _reduce_rows(
         emitter.line(f"*({' + '.join(terms)}) = total;")
 
 
+def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:
+    """Whether rows are so short, and so many results lie side by side, that each lane has a row of its own."""
+    if not outer or not size.is_constant or size.constant > _FEW:
+        return False
+    beside = outer[-1].per_row if outer[-1].grows else outer[-1]
+    return beside.is_constant and beside.constant >= _BESIDE
+
+
+def _reduce_few(
+    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int], outer: Axes,
+    inner: Axes,
+) -> None:  # fmt: skip
+    """Reduce short rows: the same tree as for long ones, with neighbouring rows in the lanes of a vector."""
+    target, out, kept = to
+    depth = len(outer.extents)
+
+    def along(index: Index) -> tuple[Index, str]:
+        """The index in the outer axes, and the step to the next element of a row."""
+        return outer.index(cut(index, 0, kept)), cpp(index.factors[kept + inner.chosen[0]])
+
+    results = Access("sums", target, "f32", outer.index(cut(out, 0, kept)))
+    with emitter.nest(outer.extents):
+        emitter.address(results, is_written=True)
+        lines = []
+        for access in body.accesses:
+            index, step = along(access.index)
+            emitter.address(replace(access, index=index), is_written=False)
+            place, last = f"{access.variable} + k * {step}", index.factors[-1]
+            stride = "" if last == ONE else f", {cpp(last)}"
+            read = f"filled(*({place}))" if last == ZERO else f"at.load({place}{stride})"
+            lines.append(f"const auto x{access.variable[1:]} = {read};")
+        for name, each in body.counted:
+            index, step = along(each)
+            first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
+            numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
+            lines.append(f"const auto {name} = at.count({', '.join(numbers)});")
+        with emitter.braces(f"eachWhole({cpp(outer.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
+            with emitter.braces("const auto element = [&]([[maybe_unused]] auto k)", "};"):
+                for line in (*lines, *body.statements()):
+                    emitter.line(line)
+                emitter.line(f"return {value};")
+            size = cpp(inner.extents[0])
+            emitter.line(
+                f"const auto total = {combine}{{}}(filled({start}), reducedOfFew<{combine}, {size}>(element));"
+            )
+            emitter.line(store_text(results, "total"))
+
+
 def _reduce_columns(
     emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int]
 ) -> None:
@@ -146,18 +200,24 @@ def _reduce_columns(
     accesses = [replace(access, index=moved(access.index)) for access in body.accesses]
     counted = [(name, moved(index)) for name, index in body.counted]
     sums = Access("sums", target, "f32", moved(out))
+    together, type_ = ("eachTogether", "Vector") if body.by_vectors else ("eachAlone", "float")
     with emitter.nest((*extents[: kept - 1], ONE)):
         emitter.address(sums, is_written=True)
-        size = cpp(extents[-1])
-        emitter.line(f"each({size}, [&](auto at) {{ at.store(sums, broadcast({start})); }});")
-        for axis in range(kept - 1, rank - 1):
-            emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extents[axis])}; ++i{axis}) {{")
-        for access in accesses:
-            emitter.address(access, is_written=False)
-        lines = emitter.inside(accesses, counted, rank, body)
-        with emitter.each((extents[-1],), body):
-            for line in lines:
-                emitter.line(line)
-            emitter.line(f"at.store(sums, {combine}{{}}(at.load(sums), {value}));")
-        for _ in range(kept - 1, rank - 1):
-            emitter.line("}")
+        with emitter.braces(f"{together}({cpp(extents[-1])}, [&]([[maybe_unused]] auto... places)", "});"):
+            emitter.line(f"{type_} totals[] = {{places.fill({start})...}};")
+            for axis in range(kept - 1, rank - 1):
+                emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extents[axis])}; ++i{axis}) {{")
+            for access in accesses:
+                emitter.address(access, is_written=False)
+            lines = emitter.inside(accesses, counted, rank, body)
+            emitter.line("auto* total = totals;")
+            with emitter.braces("const auto step = [&]([[maybe_unused]] auto at)", "};"):
+                for line in lines:
+                    emitter.line(line)
+                emitter.line(f"*total = {combine}{{}}(*total, {value});")
+                emitter.line("++total;")
+            emitter.line("(step(places), ...);")
+            for _ in range(kept - 1, rank - 1):
+                emitter.line("}")
+            emitter.line("auto* total = totals;")
+            emitter.line("(places.store(sums, *total++), ...);")

@@ -109,12 +109,43 @@ TFAOT_INLINE Integers signOf(Integers a) { return (a < 0) - (a > 0); }
   TFAOT_INLINE Integers name(Integers a, Integers b) {                                                 \
     return byLanes<std::int32_t>(a, b, [](std::int32_t x, std::int32_t y) { return name(x, y); });     \
   }
-TFAOT_BY_LANES(quotientOf)
 TFAOT_BY_LANES(powerOf)
-TFAOT_BY_LANES(shiftedLeft)
-TFAOT_BY_LANES(shiftedRight)
-TFAOT_BY_LANES(shiftedWithSign)
 #undef TFAOT_BY_LANES
+
+/// Towards zero, of numbers whose quotient is one: by doubles, which hold it and are never rounded to the next number.
+TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
+  using HalfOfIntegers = std::int32_t __attribute__((vector_size(kLanes * sizeof(float) / 2)));
+  HalfOfIntegers above[2], below[2];
+  std::memcpy(above, &a, sizeof a);
+  std::memcpy(below, &b, sizeof b);
+  TFAOT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const Doubles ratio = __builtin_convertvector(above[half], Doubles) / __builtin_convertvector(below[half], Doubles);
+    above[half] = __builtin_convertvector(ratio, HalfOfIntegers);
+  }
+  std::memcpy(&a, above, sizeof a);
+  return a;
+}
+TFAOT_INLINE Integers quotientOf(Integers a, Integers b) {
+  // The most negative number has no opposite.
+  const Integers found = plainQuotient(a, chosen((b == 0) | (b == -1), filled(std::int32_t{1}), b));
+  return chosen(b == 0, filled(std::int32_t{-1}), chosen(b == -1, oppositeOf(a), found));
+}
+TFAOT_INLINE Integers remainderOf(Integers a, Integers b) {
+  const Integers divisor = chosen((b == 0) | (b == -1), filled(std::int32_t{1}), b);
+  const Integers found = differenceOf(a, productOf(plainQuotient(a, divisor), divisor));
+  return chosen(b == 0, a, found);
+}
+TFAOT_INLINE Mask isWithin(Integers places) { return bitsAs<Unsigned>(places) < 32u; }
+TFAOT_INLINE Integers shiftedLeft(Integers a, Integers places) {
+  return isWithin(places) & bitsAs<Integers>(bitsAs<Unsigned>(a) << (bitsAs<Unsigned>(places) & 31u));
+}
+TFAOT_INLINE Integers shiftedRight(Integers a, Integers places) {
+  return isWithin(places) & bitsAs<Integers>(bitsAs<Unsigned>(a) >> (bitsAs<Unsigned>(places) & 31u));
+}
+TFAOT_INLINE Integers shiftedWithSign(Integers a, Integers places) {
+  return a >> chosen(isWithin(places), places, filled(std::int32_t{31}));
+}
 TFAOT_INLINE Integers onesOf(Integers a) {
   return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return onesOf(x); });
 }
@@ -156,14 +187,58 @@ TFAOT_INLINE std::int64_t inOrder(double x) {
   TFAOT_INLINE Vector name(Vector x) {                                               \
     return byLane(x, [](float value) { return name(value); });                       \
   }
-TFAOT_BY_DOUBLES(logarithmOf, logarithmByDoubles)
-TFAOT_BY_DOUBLES(logarithmOfOnePlus, logarithmOfOnePlusByDoubles)
-TFAOT_BY_DOUBLES(cosineOf, cosineByDoubles)
-TFAOT_BY_DOUBLES(sineOf, sineByDoubles)
-TFAOT_BY_DOUBLES(tangentOf, tangentByDoubles)
 TFAOT_BY_DOUBLES(cubeRootOf, cubeRootByDoubles)
 TFAOT_BY_DOUBLES(roundedAway, std::round)  // exact
 #undef TFAOT_BY_DOUBLES
+
+inline constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN(), kNoEnd = std::numeric_limits<float>::infinity();
+
+TFAOT_INLINE Vector logarithmOf(Vector x) {
+  const Vector found = byHalves([](Doubles each) { return naturalLogarithm(each); }, x);
+  const Vector other = chosen(x == 0.0f, broadcast(-kNoEnd), chosen(x < 0.0f, broadcast(kNoNumber), x));
+  return chosen((x > 0.0f) & (x < kNoEnd), found, other);
+}
+TFAOT_INLINE Vector logarithmOfOnePlus(Vector x) {
+  const Vector found = byHalves([](Doubles each) {
+    const Longs near = (each > -0.25) & (each < 0.375);
+    const Parts parts = partsOf(1.0 + each);
+    const Doubles above = chosen(near, each, parts.mantissa - 1.0), below = chosen(near, 2.0 + each, parts.mantissa + 1.0);
+    const Doubles ratio = logarithmOfRatio(above / below);
+    return chosen(near, ratio, parts.exponent * kLn2Double + ratio);
+  }, x);
+  const Vector other = chosen(x == -1.0f, broadcast(-kNoEnd), chosen(x < -1.0f, broadcast(kNoNumber), x));
+  return chosen((x > -1.0f) & (x < kNoEnd), found, other);
+}
+
+/// Of numbers that `function` of doubles knows by vectors, below 2^22; `alone` knows all of them.
+template <class Function, class Alone>
+TFAOT_INLINE Vector ofAngle(Vector x, Function function, Alone alone) {
+  const Vector size = magnitude(x);
+  if (__builtin_expect(isAny((size >= 0x1p+22f) & (size < kNoEnd)), false)) {
+    return byLane(x, [&](float each) { return static_cast<float>(alone(each)); });
+  }
+  return chosen(size < kNoEnd, byHalves(function, size), broadcast(kNoNumber));
+}
+TFAOT_INLINE Vector withSignsOf(Vector x, Vector value) {  // of -0, too
+  return bitsAs<Vector>(bitsAs<Unsigned>(value) ^ (bitsAs<Unsigned>(x) & 0x80000000u));
+}
+TFAOT_INLINE Vector cosineOf(Vector x) {
+  return ofAngle(x, [](Doubles size) {
+    const QuartersOfVector angle = quartersOf(size);
+    return sineOf(QuartersOfVector{angle.count + 1, angle.rest});
+  }, cosineByDoubles);
+}
+TFAOT_INLINE Vector sineOf(Vector x) {
+  const Vector value = ofAngle(magnitude(x), [](Doubles size) { return sineOf(quartersOf(size)); }, sineByDoubles);
+  return withSignsOf(x, value);
+}
+TFAOT_INLINE Vector tangentOf(Vector x) {
+  const Vector value = ofAngle(magnitude(x), [](Doubles size) {
+    const QuartersOfVector angle = quartersOf(size);
+    return sineOf(angle) / sineOf(QuartersOfVector{angle.count + 1, angle.rest});
+  }, tangentByDoubles);
+  return withSignsOf(x, value);
+}
 TFAOT_INLINE double cosineOf(double x) { return std::cos(x); }
 TFAOT_INLINE double sineOf(double x) { return std::sin(x); }
 TFAOT_INLINE double tangentOf(double x) { return std::tan(x); }
@@ -172,8 +247,32 @@ TFAOT_INLINE double roundedAway(double x) { return std::round(x); }
 TFAOT_INLINE double angleOf(double y, double x) { return std::atan2(y, x); }
 TFAOT_INLINE float angleOf(float y, float x) { return static_cast<float>(angleByDoubles(y, x)); }
 TFAOT_INLINE Vector angleOf(Vector y, Vector x) {
-  return byLanes<float>(y, x, [](float a, float b) { return angleOf(a, b); });
+  return byHalves([](Doubles up, Doubles across) { return angleByDoubles(up, across); }, y, x);
 }
+
+/// As `powerByDoubles`.
+TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
+  const Vector base = magnitude(a), size = magnitude(b);
+  const Vector found = byHalves([](Doubles x, Doubles y) { return exponentialByDoubles(y * naturalLogarithm(x)); }, base, b);
+  const Mask whole = (size >= 0x1p+24f) | (roundedToEven(size) == size);
+  const Mask odd = whole & (size < 0x1p+24f) & ((s32OfF32(size) & 1) == 1);
+  const Vector limit = chosen((base == 0.0f) == (b > 0.0f), Vector{}, broadcast(kNoEnd));
+  Vector value = chosen((base == 0.0f) | (base == kNoEnd), limit, found);
+  value = chosen(base == 1.0f, broadcast(1.0f), value);
+  value = chosen(odd, withSignsOf(a, value), value);
+  value = chosen((a < 0.0f) & (base < kNoEnd) & ~whole, broadcast(kNoNumber), value);
+  value = chosen((a == a) & (b == b), value, broadcast(kNoNumber));
+  return chosen((a == 1.0f) | (b == 0.0f), broadcast(1.0f), value);
+}
+
+#define TFAOT_OF_ONE(name) \
+  TFAOT_INLINE float name(float x) { return name(broadcast(x))[0]; }
+TFAOT_OF_ONE(logarithmOf)
+TFAOT_OF_ONE(logarithmOfOnePlus)
+TFAOT_OF_ONE(cosineOf)
+TFAOT_OF_ONE(sineOf)
+TFAOT_OF_ONE(tangentOf)
+#undef TFAOT_OF_ONE
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels

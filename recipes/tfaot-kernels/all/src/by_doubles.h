@@ -23,13 +23,23 @@ inline constexpr double kLn2Double = 0x1.62e42fefa39efp-1;
 TFAOT_INLINE bool isNegative(float x) { return bitsAs<std::uint32_t>(x) >> 31 != 0; }
 TFAOT_INLINE double signedAs(double value, float sign) { return isNegative(sign) ? -value : value; }
 
+/// As many doubles as fit into a vector, and what belongs to them.
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
+using Longs = std::int64_t __attribute__((vector_size(kLanes * sizeof(float))));
+using HalfOfVector = float __attribute__((vector_size(kLanes * sizeof(float) / 2)));
+
+TFAOT_INLINE Doubles chosen(Longs which, Doubles yes, Doubles no) { return which ? yes : no; }
+TFAOT_INLINE Doubles doubles(double x) { return x - Doubles{}; }
+
 template <int kCount>
 struct Series {
   double coefficients[kCount];
 
-  /// c0 + c1 x + c2 x^2 ...
-  inline double at(double x) const {
-    double sum = coefficients[kCount - 1];
+  /// c0 + c1 x + c2 x^2 ..., of a double or of several.
+  template <class Value>
+  TFAOT_INLINE Value at(Value x) const {
+    Value sum = coefficients[kCount - 1] - Value{};
+    TFAOT_UNROLL
     for (int i = kCount - 2; i >= 0; --i) sum = sum * x + coefficients[i];
     return sum;
   }
@@ -199,6 +209,102 @@ inline double angleByDoubles(float y, float x) {
   if (up > across) angle = kPi / 2 - angle;
   if (isNegative(x)) angle = kPi - angle;
   return signedAs(angle, y);
+}
+
+// The same of vectors: step by step the same operations, so the same bits.
+
+template <class Function, class... Vectors>
+TFAOT_INLINE Vector byHalves(Function function, Vectors... x) {
+  HalfOfVector made[2];
+  TFAOT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const auto wide = [half](Vector each) {
+      HalfOfVector part;
+      std::memcpy(&part, reinterpret_cast<const char*>(&each) + half * static_cast<int>(sizeof part), sizeof part);
+      return __builtin_convertvector(part, Doubles);
+    };
+    made[half] = __builtin_convertvector(function(wide(x)...), HalfOfVector);
+  }
+  Vector both;
+  std::memcpy(&both, made, sizeof both);
+  return both;
+}
+
+TFAOT_INLINE bool isAny(Mask which) {
+#if defined(TFAOT_AVX512)
+  return _mm512_test_epi32_mask(reinterpret_cast<__m512i>(which), reinterpret_cast<__m512i>(which)) != 0;
+#elif defined(TFAOT_AVX2)
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(which)) != 0;
+#else
+  std::int32_t all = 0;
+  for (int i = 0; i < kLanes; ++i) all |= which[i];
+  return all != 0;
+#endif
+}
+
+TFAOT_INLINE Doubles magnitude(Doubles x) { return bitsAs<Doubles>(bitsAs<Longs>(x) & 0x7fffffffffffffff); }
+
+/// m and e of m * 2^e with m between the roots of 1/2 and of 2, of positive numbers that are not denormal.
+struct Parts {
+  Doubles mantissa, exponent;
+};
+TFAOT_INLINE Parts partsOf(Doubles x) {
+  constexpr std::int64_t kRoot = 0x3fe6a09e667f3bcd, kBias = std::int64_t{1023} << 52;
+  using Plain = std::uint64_t __attribute__((vector_size(kLanes * sizeof(float))));
+  const Longs bits = bitsAs<Longs>(x);
+  // Shifted without signs, and made doubles by their bits: AVX2 has no instructions for the direct way.
+  const Plain biased = bitsAs<Plain>(bits - kRoot + kBias) >> 52;
+  const Doubles e = bitsAs<Doubles>(biased | 0x4330000000000000u) - (0x1p+52 + 1023.0);
+  return {bitsAs<Doubles>(bits - bitsAs<Longs>((biased << 52) - static_cast<std::uint64_t>(kBias))), e};
+}
+
+TFAOT_INLINE Doubles logarithmOfRatio(Doubles f) { return 2.0 * f * kOfLogarithm.at(f * f); }
+
+TFAOT_INLINE Doubles naturalLogarithm(Doubles x) {
+  const Parts parts = partsOf(x);
+  return parts.exponent * kLn2Double + logarithmOfRatio((parts.mantissa - 1.0) / (parts.mantissa + 1.0));
+}
+
+TFAOT_INLINE Doubles exponentialByDoubles(Doubles x) {
+  const Doubles limited = chosen(x > 110.0, doubles(110.0), chosen(x < -110.0, doubles(-110.0), x));
+  const Doubles shifted = limited * 0x1.71547652b82fep+0 + 0x1.8p+52, n = shifted - 0x1.8p+52;
+  const Doubles r = (limited - n * 0x1.62e42fep-1) - n * 0x1.f473de6af278fp-30;
+  return kOfExponential.at(r) * bitsAs<Doubles>((bitsAs<Longs>(shifted) - 0x4338000000000000 + 1023) << 52);
+}
+
+struct QuartersOfVector {
+  Longs count;
+  Doubles rest;
+};
+/// Of numbers below 2^22.
+TFAOT_INLINE QuartersOfVector quartersOf(Doubles size) {
+  const Doubles shifted = size * 0x1.45f306dc9c883p-1 + 0x1.8p+52, n = shifted - 0x1.8p+52;
+  return {bitsAs<Longs>(shifted), (size - n * 0x1.921fb54p+0) - n * 0x1.10b4611a62633p-30};
+}
+TFAOT_INLINE Doubles sineOf(QuartersOfVector angle) {
+  const Doubles z = -angle.rest * angle.rest;
+  const Longs odd = (angle.count & 1) == 1;
+  constexpr int kCount = sizeof kOfSine.coefficients / sizeof(double);
+  Doubles sum = chosen(odd, doubles(kOfCosine.coefficients[kCount - 1]), doubles(kOfSine.coefficients[kCount - 1]));
+  TFAOT_UNROLL
+  for (int i = kCount - 2; i >= 0; --i) {
+    sum = sum * z + chosen(odd, doubles(kOfCosine.coefficients[i]), doubles(kOfSine.coefficients[i]));
+  }
+  const Doubles value = chosen(odd, sum, angle.rest * sum);
+  return bitsAs<Doubles>(bitsAs<Longs>(value) ^ ((angle.count & 2) << 62));
+}
+
+TFAOT_INLINE Doubles angleByDoubles(Doubles y, Doubles x) {
+  const Doubles across = magnitude(x), up = magnitude(y);
+  const Doubles less = chosen(up < across, up, across), more = chosen(up < across, across, up);
+  Doubles ratio = chosen(more == 0.0, Doubles{}, chosen(less == more, doubles(1.0), less / more));
+  const Longs large = ratio > 0.41421356;
+  ratio = chosen(large, (ratio - 1.0) / (ratio + 1.0), ratio);
+  Doubles angle = chosen(large, doubles(kPi / 4), Doubles{}) + ratio * kOfAngle.at(-ratio * ratio);
+  angle = chosen(up > across, kPi / 2 - angle, angle);
+  angle = chosen(bitsAs<Longs>(x) < 0, kPi - angle, angle);
+  angle = bitsAs<Doubles>(bitsAs<Longs>(angle) ^ (bitsAs<Longs>(y) & std::numeric_limits<std::int64_t>::min()));
+  return chosen(x != x, x, chosen(y != y, y, angle));
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -23,6 +23,47 @@ TFAOT_INLINE Integers filled(std::int32_t x) { return bitsAs<Integers>(broadcast
 TFAOT_INLINE Vector filled(float x) { return broadcast(x); }
 TFAOT_INLINE Mask filled(bool x) { return filled(-static_cast<std::int32_t>(x)); }
 
+/// Where a vector's elements that lie `stride` apart are: in `stride` vectors, of which the last one ends with the last
+/// element, so that nothing behind it is read.
+constexpr int startOf(int vector, int stride) { return vector < stride - 1 ? vector * kLanes : (stride - 1) * (kLanes - 1); }
+constexpr int laneOf(int lane, int vector, int stride) {
+  const int element = lane * stride, holder = element / kLanes < stride - 1 ? element / kLanes : stride - 1;
+  if (holder == vector) return kLanes + element - startOf(vector, stride);
+  return vector == 1 && holder == 0 ? element : lane;
+}
+template <int kStride, int kVector, int... kLane>
+TFAOT_INLINE Vector withThoseOf(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(found, next, laneOf(kLane, kVector, kStride)...);
+#else
+  return __builtin_shuffle(found, next, Mask{laneOf(kLane, kVector, kStride)...});
+#endif
+}
+template <int kStride, int kVector = 1>
+TFAOT_INLINE Vector loadEvery(const float* row, Vector found) {
+  if constexpr (kVector < kStride) {
+    const Vector next = load(row + startOf(kVector, kStride));
+    return loadEvery<kStride, kVector + 1>(
+        row, withThoseOf<kStride, kVector>(found, next, std::make_integer_sequence<int, kLanes>{}));
+  }
+  return found;
+}
+/// kLanes floats that lie kStride apart, by exchanges of lanes instead of loads of single floats.
+template <int kStride>
+TFAOT_INLINE Vector loadEvery(const float* row) {
+  return loadEvery<kStride>(row, load(row));
+}
+template <int... kLane>
+TFAOT_INLINE Vector turnedAround(Vector x, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(x, x, (kLanes - 1 - kLane)...);
+#else
+  return __builtin_shuffle(x, Mask{(kLanes - 1 - kLane)...});
+#endif
+}
+
+using SmallIntegers = signed char __attribute__((vector_size(kLanes)));
+
 /// What whole vectors and parts of them share: elements that do not lie side by side, and what all lanes have in common.
 template <class Place>
 struct Lanes {
@@ -33,14 +74,38 @@ struct Lanes {
 
   /// Elements that lie `stride` apart; zeros in lanes that do not count.
   TFAOT_INLINE Vector load(const float* row, std::ptrdiff_t stride) const {
+    const float* const first = row + static_cast<std::ptrdiff_t>(self().start) * stride;
+    if constexpr (Place::kIsWhole) {
+      // Most strides are known where this becomes part of a loop.
+      if (__builtin_constant_p(stride == -1) && stride == -1) {
+        return turnedAround(tfaot_kernels::load(first - (kLanes - 1)), std::make_integer_sequence<int, kLanes>{});
+      }
+      if (__builtin_constant_p(stride == 2) && stride == 2) return loadEvery<2>(first);
+      if (__builtin_constant_p(stride == 3) && stride == 3) return loadEvery<3>(first);
+      if (__builtin_constant_p(stride == 4) && stride == 4) return loadEvery<4>(first);
+      if constexpr (kLanes == 16) {
+        if (__builtin_constant_p(stride == 5) && stride == 5) return loadEvery<5>(first);
+        if (__builtin_constant_p(stride == 6) && stride == 6) return loadEvery<6>(first);
+        if (__builtin_constant_p(stride == 7) && stride == 7) return loadEvery<7>(first);
+        if (__builtin_constant_p(stride == 8) && stride == 8) return loadEvery<8>(first);
+      }
+    }
     float values[kLanes] = {};
-    for (std::size_t i = 0; i < self().count(); ++i) values[i] = row[static_cast<std::ptrdiff_t>(self().start + i) * stride];
+    TFAOT_UNROLL
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      if (i < self().count()) values[i] = first[static_cast<std::ptrdiff_t>(i) * stride];
+    }
     return tfaot_kernels::load(values);
   }
   TFAOT_INLINE Integers load(const std::int32_t* row, std::ptrdiff_t stride) const {
     return bitsAs<Integers>(load(reinterpret_cast<const float*>(row), stride));
   }
   TFAOT_INLINE Mask load(const bool* row, std::ptrdiff_t stride = 1) const {
+    if (Place::kIsWhole && stride == 1) {
+      SmallIntegers bytes;
+      std::memcpy(&bytes, row + self().start, sizeof bytes);
+      return -__builtin_convertvector(bytes, Mask);
+    }
     std::int32_t values[kLanes] = {};
     for (std::size_t i = 0; i < self().count(); ++i) {
       values[i] = -std::int32_t{row[static_cast<std::ptrdiff_t>(self().start + i) * stride]};
@@ -57,6 +122,11 @@ struct Lanes {
     store(reinterpret_cast<float*>(row), bitsAs<Vector>(value), stride);
   }
   TFAOT_INLINE void store(bool* row, Mask value, std::ptrdiff_t stride = 1) const {
+    if (Place::kIsWhole && stride == 1) {
+      const SmallIntegers bytes = __builtin_convertvector(value & 1, SmallIntegers);
+      std::memcpy(static_cast<void*>(row + self().start), &bytes, sizeof bytes);
+      return;
+    }
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
     }
@@ -73,6 +143,7 @@ struct Lanes {
 
 /// kLanes elements of a row, the first of them at `start`.
 struct WholeVector : Lanes<WholeVector> {
+  static constexpr bool kIsWhole = true;
   std::size_t start;
   TFAOT_INLINE explicit WholeVector(std::size_t first) : start(first) {}
   using Lanes::count, Lanes::load, Lanes::store;
@@ -85,6 +156,7 @@ struct WholeVector : Lanes<WholeVector> {
 
 /// The last elements of a row, fewer than kLanes; the other lanes are zeros.
 struct PartOfVector : Lanes<PartOfVector> {
+  static constexpr bool kIsWhole = false;
   std::size_t start;
   std::size_t number;
   TFAOT_INLINE PartOfVector(std::size_t first, std::size_t size) : start(first), number(size) {}
@@ -118,6 +190,22 @@ struct OneElement {
 template <class Body>
 TFAOT_INLINE void each(std::size_t size, Body body) {
   std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
+  if (i < size) body(PartOfVector{i, size - i});
+}
+/// The same for bodies that write only what they do not read: the last vector may begin within the one before.
+template <class Body>
+TFAOT_INLINE void eachWhole(std::size_t size, Body body) {
+  if (size < kLanes) return each(size, body);
+  for (std::size_t i = 0; i < size; i += kLanes) body(WholeVector{i + kLanes <= size ? i : size - kLanes});
+}
+/// The same for bodies of one place or of four, whose steps wait for one another.
+template <class Body>
+TFAOT_INLINE void eachTogether(std::size_t size, Body body) {
+  std::size_t i = 0;
+  for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
+    body(WholeVector{i}, WholeVector{i + kLanes}, WholeVector{i + 2 * kLanes}, WholeVector{i + 3 * kLanes});
+  }
   for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
   if (i < size) body(PartOfVector{i, size - i});
 }
@@ -275,12 +363,6 @@ TFAOT_INLINE Values byLanes(Values x, Values y, Function function) {
 TFAOT_INLINE Vector remainderOf(Vector a, Vector b) {
   return byLanes<float>(a, b, [](float x, float y) { return remainderOf(x, y); });
 }
-TFAOT_INLINE Integers remainderOf(Integers a, Integers b) {
-  return byLanes<std::int32_t>(a, b, [](std::int32_t x, std::int32_t y) { return remainderOf(x, y); });
-}
-TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
-  return byLanes<float>(a, b, [](float x, float y) { return powerOf(x, y); });
-}
 
 // Of one float, as in vectors; of one double by of_doubles.h, exactly, or by the C library.
 #define TFAOT_OF_ONE(ours) \
@@ -347,12 +429,26 @@ TFAOT_INLINE float reduced(std::size_t size, Body body) {
       partial[v] = chosen(firstLanes(size - i), Combine{}(partial[v], value), partial[v]);
     }
   }
-  float sums[kPartial];
-  for (int v = 0; v < kPartialVectors; ++v) store(sums + v * kLanes, partial[v]);
-  for (int width = kPartial / 2; width > 0; width /= 2) {
-    for (int lane = 0; lane < width; ++lane) sums[lane] = Combine{}(sums[lane], sums[lane + width]);
+  // The tree by vectors: of its upper half the first lanes get what they would get one by one.
+  for (int v = kPartialVectors / 2; v > 0; v /= 2) {
+    for (int i = 0; i < v; ++i) partial[i] = Combine{}(partial[i], partial[i + v]);
   }
-  return sums[0];
+  return reduceGroups<kLanes>(partial[0], Combine{})[0];
+}
+
+/// The same for rows of kSize elements, at most kPartial: a row in each lane. `element` gives the elements of a number.
+template <class Combine, int kSize, int kFirst = 0, int kWidth = 1, class Element>
+TFAOT_INLINE Vector reducedOfFew(Element element) {
+  if constexpr (kWidth == kPartial) {
+    return element(std::integral_constant<std::ptrdiff_t, kFirst>{});
+  } else {
+    const Vector first = reducedOfFew<Combine, kSize, kFirst, 2 * kWidth>(element);
+    if constexpr (kFirst + kWidth >= kSize) {
+      return first;
+    } else {
+      return Combine{}(first, reducedOfFew<Combine, kSize, kFirst + kWidth, 2 * kWidth>(element));
+    }
+  }
 }
 
 // Order
