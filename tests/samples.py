@@ -87,6 +87,12 @@ def recipe(name: str) -> Path:
     return REPOSITORY / "recipes" / package_name(name) / "all"
 
 
+def conan_consumer(folder: Path) -> Path:
+    """A copy of examples/conan-consumer in `folder`: Conan writes presets beside its CMakeLists.txt."""
+    ignored = shutil.ignore_patterns("build", "CMakeUserPresets.json")
+    return Path(shutil.copytree(REPOSITORY / "examples" / "conan-consumer", folder / "conan-consumer", ignore=ignored))
+
+
 def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
     """What `tfaot-pkg ARGUMENTS` prints, with TFAOT_HOME=home and the variables `env`."""
     variables = {**os.environ, "TFAOT_HOME": str(home), **(env or {})}

@@ -7,24 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import conan_consumer
 from tfaot_pkg.conan.package import ConanHome, conan_argv, conan_environment, create
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-model-digits" / "all"
-CONSUMER = REPOSITORY / "examples" / "conan-consumer"
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 
-def accuracy(home: Path, build: Path, *, shared: bool) -> str:
-    """What the example prints on the held-out images, built by the README's steps in the folder `build`."""
+def accuracy(home: Path, folder: Path, *, shared: bool) -> str:
+    """What the example prints on the held-out images, built by the README's steps in the new folder `folder`."""
+    consumer, build = conan_consumer(folder), folder / "build"
     environment = conan_environment(home)
-    install = conan_argv(["install", str(CONSUMER), "-of", str(build), "-o", f"*:shared={shared}"])
+    install = conan_argv(["install", str(consumer), "-of", str(build), "-o", f"*:shared={shared}"])
     run(install, env=environment)
     toolchain = next(build.rglob("conan_toolchain.cmake"))
-    configure = ["cmake", "-S", str(CONSUMER), "-B", str(build), "-GNinja", "-DCMAKE_BUILD_TYPE=Release"]
+    configure = ["cmake", "-S", str(consumer), "-B", str(build), "-GNinja", "-DCMAKE_BUILD_TYPE=Release"]
     run([*configure, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"], env=environment)
     run(["cmake", "--build", str(build)], env=environment)
     # What Conan gives a program to find its shared libraries at run time.
@@ -41,7 +42,7 @@ def test_a_verified_prefix_becomes_packages_that_the_example_uses(shared_home: P
     package = create(RECIPE, "1.0.0", home=home, prefix=prefix, progress=Silent())
     assert package.reference == "tfaot-model-digits/1.0.0"
     for shared in (False, True):
-        printed = accuracy(home.root, tmp_path / f"build-{shared}", shared=shared)
+        printed = accuracy(home.root, tmp_path / f"shared-{shared}", shared=shared)
         assert printed == "accuracy on 360 held-out images: 99.2 %\n"
 
 
@@ -56,4 +57,4 @@ def test_conan_builds_the_model_from_the_repository_as_a_remote(
         opened.conan(
             "install", "--requires=tfaot-model-digits/[>=1 <2]", "--build=missing", "-of", str(tmp_path / "of")
         )
-    assert "99.2 %" in accuracy(home.root, tmp_path / "build", shared=False)
+    assert "99.2 %" in accuracy(home.root, tmp_path / "consumer", shared=False)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conan.conftest import Packaged
 from tests.consumers.conftest import TOOLS, environment
-from tests.samples import REPOSITORY, Published, recipe, tfaot
+from tests.samples import Published, conan_consumer, recipe, tfaot
 from tests.wording import reported
 from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.upload import (
@@ -316,9 +316,9 @@ def test_a_published_model_is_used_elsewhere_from_the_server(
     again = json.loads(tfaot(published.home, *words, "--json", env={"CONAN_PASSWORD_OURS": PASSWORD}))
     assert (again["status"], again["upload"]["status"]) == ("already published", "already there")
 
+    consumer = conan_consumer(tmp_path)
     for shared in (False, True):
         build = tmp_path / f"build-{shared}"
-        consumer = REPOSITORY / "examples" / "conan-consumer"
         elsewhere.conan("install", consumer, "-of", build, "-o", f"*:shared={shared}")
         toolchain = next(build.rglob("conan_toolchain.cmake"))
         configure: list[str | Path] = ["-S", consumer, "-B", build, "-GNinja", "-DCMAKE_BUILD_TYPE=Release"]
