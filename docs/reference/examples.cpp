@@ -35,6 +35,16 @@ void example_shared() {
   //:
 }
 
+void example_results() {
+  //: tfaot::Shared::Results
+  const tfaot::Shared<tfaot_model::digits> model;
+  const std::vector<float> images(2 * 64);
+  const tfaot::Shared<tfaot_model::digits>::Results first = model.run(1, {{images.data(), 64}});
+  const auto second = model.run(2, {images});  // leaves the first results alone
+  assert(first.probability.size() == 10 && second.probability.size() == 20);
+  //:
+}
+
 void example_pool() {
   //: tfaot::Pool
   tfaot::Pool<tfaot_model::digits> pool;
@@ -219,6 +229,7 @@ void example_attributes() {
 int main() {
   example_model();
   example_shared();
+  example_results();
   example_pool();
   example_dynamic();
   example_error();

@@ -197,6 +197,7 @@ CALLS = r"""
 #include <tfaot-model-sets/model.h>
 #include <tfaot/shared.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -217,7 +218,9 @@ int main() {
   model.run(3, x, first);
   model.run(3, tfaot_model::sets::Sizes{7}, x, second);
   shared.run(3, {x}, {third});
-  std::puts(first == second && second == third ? "same" : "different");
+  const auto own = shared.run(3, {x});
+  const bool equal = own.get<0>().size() == 9 && std::equal(first.begin(), first.end(), own.get<0>().begin());
+  std::puts(first == second && second == third && equal ? "same" : "different");
   for (const float value : first) std::printf("%a\n", static_cast<double>(value));
   failing([&] { model.run(3, tfaot_model::sets::Sizes{6}, x, first); });
   x.resize(3 * 25 * 4);

@@ -77,6 +77,9 @@ void nothing_is_allocated_once_all_sizes_ran(const char* target, std::size_t off
   expect_none("own threads", [&] { all([&](std::size_t n) { model.run_parallel(n, inputs(n), outputs(n), threads); }); });
   expect_none("a pool", [&] { all([&](std::size_t n) { pool.borrow()->run(n, inputs(n), outputs(n)); }); });
   expect_none("one object", [&] { all([&](std::size_t n) { shared.run(n, inputs(n), outputs(n)); }); });
+  const auto once = [&] { shared.run(kMost, inputs(kMost)); };
+  once();
+  expect(allocations_of(once) == 1, "results that own their memory", allocations_of(once));
   expect_none("by name", [&] {
     all([&](std::size_t n) {
       const affine::Inputs in = inputs(n);

@@ -2,13 +2,16 @@
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -257,6 +260,25 @@ void one_object_serves_all_threads() {
   expect_error("affine: the library has no code for target z80", [] { tfaot::Shared<affine> wrong("z80"); });
 }
 
+void results_own_their_memory() {
+  const tfaot::Shared<affine> model;
+  static_assert(!std::is_copy_constructible<tfaot::Shared<affine>::Results>::value, "");
+  std::vector<tfaot::Shared<affine>::Results> kept;
+  for (const std::size_t count : {0u, 1u, 4u, 39u, 1001u}) {
+    const Batch batch(count);
+    kept.push_back(model.run(count, batch.inputs()));  // and moved, when the vector grows
+  }
+  for (const auto& results : kept) {
+    Batch batch(results.label.size());
+    std::copy(results.y.begin(), results.y.end(), batch.y.begin());
+    std::copy(results.get<0>().begin(), results.get<0>().end(), batch.label.begin());
+    const bool aligned = reinterpret_cast<std::uintptr_t>(results.y.data()) % 64 == 0;
+    expect(batch.right() && results.y.size() == 3 * batch.label.size() && aligned, "later calls leave results alone");
+  }
+  const Batch wrong(3);
+  expect_error("affine: input \"x\": expected 12 elements (4 rows of 3), got 9", [&] { model.run(4, wrong.inputs()); });
+}
+
 void a_call_is_made_while_another_one_runs() {
   static const tfaot::Shared<affine> model;
   static Batch own(5), other(5);  // composed of compiled sizes, for which an instance serves one call at a time
@@ -334,6 +356,7 @@ void test_threads() {
   callers_of_the_same_threads_wait_for_each_other();
   a_pool_gives_each_borrower_an_instance_of_its_own();
   one_object_serves_all_threads();
+  results_own_their_memory();
   a_call_is_made_while_another_one_runs();
   scratch_memory_is_checked();
   a_library_of_a_former_version_says_so();

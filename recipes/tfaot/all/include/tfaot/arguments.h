@@ -3,6 +3,7 @@
 #define TFAOT_ARGUMENTS_H_
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include <tfaot/error.h>
@@ -26,6 +27,20 @@ inline void* no_elements() noexcept {
 constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::size_t size) noexcept {
   if (!tensor.has_batch_axis || tensor.row_size == 0) return size == tensor.row_size;
   return size % tensor.row_size == 0 && size / tensor.row_size == batch_size;
+}
+
+[[noreturn]] inline void throw_too_many_rows(const char* model, std::size_t batch_size) {
+  throw Error(model, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
+}
+
+/// Bytes of `batch_size` rows of elements `T`. Throws Error if no memory has so many.
+template <class T>
+std::size_t buffer_bytes(const char* model, const TensorInfo& tensor, std::size_t batch_size) {
+  const std::size_t row = tensor.row_size * sizeof(T);
+  if (tensor.has_batch_axis && row != 0 && batch_size > std::numeric_limits<std::size_t>::max() / 2 / row) {
+    throw_too_many_rows(model, batch_size);
+  }
+  return tensor.size_at(batch_size) * sizeof(T);
 }
 
 [[noreturn]] inline void throw_wrong_size(const char* model, const char* kind, const TensorInfo& tensor,

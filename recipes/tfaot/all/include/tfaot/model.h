@@ -17,7 +17,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -319,12 +318,8 @@ class Model {
 
   template <class T>
   static span<T> reserve(detail::AlignedBytes& buffer, const TensorInfo& tensor, std::size_t batch_size) {
-    const std::size_t row = tensor.row_size * sizeof(T);
-    if (tensor.has_batch_axis && row != 0 && batch_size > std::numeric_limits<std::size_t>::max() / 2 / row) {
-      throw Error(W::name, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
-    }
-    const std::size_t size = tensor.size_at(batch_size);
-    return {reinterpret_cast<T*>(buffer.reserve(size * sizeof(T) + 1, detail::kBufferAlignment)), size};
+    const std::size_t bytes = detail::buffer_bytes<T>(W::name, tensor, batch_size);
+    return {reinterpret_cast<T*>(buffer.reserve(bytes + 1, detail::kBufferAlignment)), bytes / sizeof(T)};
   }
 
   Outputs reserve_outputs(std::size_t batch_size) {

@@ -93,7 +93,7 @@ class Code {
     }
     const std::size_t bytes = own_bytes(batch_size);
     if (bytes == 0) {
-      throw Error(info().name, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
+      detail::throw_too_many_rows(info().name, batch_size);
     }
     return bytes;
   }
@@ -196,8 +196,9 @@ class Code {
 
 /// The model whose generated class is `W`, as one constant object: any number of threads may call `run` at a time.
 ///
-///     const tfaot::Shared<tfaot_model::digits> model;              // shared by all threads
-///     model.run(batch_size, inputs, outputs);                      // in any of them
+///     const tfaot::Shared<tfaot_model::digits> model;             // for all threads
+///     const auto results = model.run(batch_size, {pixels});       // in any of them: results.probability
+///     model.run(batch_size, {pixels}, {digit, probability});      // into buffers of the caller
 ///
 /// Weights exist once per process. Scratch memory is the caller's or, by default, the thread's: a thread allocates it at its
 /// first call and at its first call of a larger batch, for all models together, and frees it when it ends. No call waits
@@ -212,6 +213,12 @@ class Shared {
   using Inputs = typename W::Inputs;    ///< spans of the inputs, by name
   using Outputs = typename W::Outputs;  ///< those of the outputs
 
+  /// Outputs in memory of their own, by name, which lives as long as this object. It can be moved, not copied.
+  class Results : public Outputs {
+    friend class Shared;
+    detail::AlignedBytes tfaot_memory_;  // no output's name
+  };
+
   /// Runs the code of `target`, or of the best one for this CPU if it is null. Throws Error if that is impossible.
   explicit Shared(const char* target = nullptr) : code_(W::table(), target) {}
 
@@ -223,6 +230,12 @@ class Shared {
     });
   }
 
+  /// The same into new memory, in one allocation, which the results own.
+  template <std::size_t N = kInputs, std::enable_if_t<N != 0, int> = 0>
+  Results run(std::size_t batch_size, const Inputs& inputs) const {
+    return owned(batch_size, inputs);
+  }
+
   /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
   /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses meanwhile. Nothing is allocated, but for temporary memory of large
   /// convolutions and matrix products of XLA's code.
@@ -232,10 +245,16 @@ class Shared {
     });
   }
 
-  /// The same for a model without inputs, in scratch memory of the thread.
+  /// The same for a model without inputs, into buffers of the caller.
+  template <std::size_t N = kInputs, std::enable_if_t<N == 0, int> = 0>
   void run(std::size_t batch_size, const Outputs& outputs) const {
-    static_assert(kInputs == 0, "tfaot: this model has inputs");
     run(batch_size, Inputs{}, outputs);
+  }
+
+  /// The same for a model without inputs, into new memory.
+  template <std::size_t N = kInputs, std::enable_if_t<N == 0, int> = 0>
+  Results run(std::size_t batch_size) const {
+    return owned(batch_size, Inputs{});
   }
 
   /// Bytes of scratch memory that a call with so many rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error if
@@ -249,6 +268,50 @@ class Shared {
   const Code& code() const noexcept { return code_; }
 
  private:
+  Results owned(std::size_t batch_size, const Inputs& inputs) const {
+    Results results = reserved(batch_size, outputs_of(batch_size, inputs), std::make_index_sequence<kOutputs>());
+    run(batch_size, inputs, results);
+    return results;
+  }
+
+  /// What is known of the outputs of a call. Throws Error if an input has another size.
+  static std::array<TensorInfo, kOutputs> outputs_of(std::size_t batch_size, const Inputs& inputs) {
+    return outputs_of(batch_size, inputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
+  }
+
+  template <std::size_t... I, std::size_t... O>
+  static std::array<TensorInfo, kOutputs> outputs_of(std::size_t batch_size, [[maybe_unused]] const Inputs& inputs,
+                                                     std::index_sequence<I...>, std::index_sequence<O...>) {
+    if constexpr (detail::number_of_symbols<W> != 0) {
+      const tfaot_info& info = *W::table().info;
+      const std::array<std::size_t, kInputs> lengths{inputs.template get<I>().size()...};
+      const auto sizes = detail::sizes_of<detail::number_of_symbols<W>>(info, batch_size, lengths.data());
+      return {detail::at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data())...};
+    } else {
+      // Before memory for so many rows is asked for.
+      (static_cast<void>(detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())), ...);
+      return W::outputs;
+    }
+  }
+
+  template <std::size_t... O>
+  static Results reserved(std::size_t batch_size, const std::array<TensorInfo, kOutputs>& tensors,
+                          std::index_sequence<O...>) {
+    const std::array<std::size_t, kOutputs> bytes{
+        detail::buffer_bytes<std::tuple_element_t<O, typename W::OutputTypes>>(W::name, tensors[O], batch_size)...};
+    std::array<std::size_t, kOutputs + 1> begins{};
+    for (std::size_t o = 0; o < kOutputs; ++o) {
+      begins[o + 1] = begins[o] + (bytes[o] / detail::kBufferAlignment + 1) * detail::kBufferAlignment;
+      if (begins[o + 1] < begins[o]) detail::throw_too_many_rows(W::name, batch_size);
+    }
+    Results results;
+    std::byte* const memory = results.tfaot_memory_.reserve(begins[kOutputs], detail::kBufferAlignment);
+    ((results.template get<O>() = {reinterpret_cast<std::tuple_element_t<O, typename W::OutputTypes>*>(memory + begins[O]),
+                                   tensors[O].size_at(batch_size)}),
+     ...);
+    return results;
+  }
+
   template <class Call>
   static void with_pointers(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Call&& call) {
     with_pointers(batch_size, inputs, outputs, call, std::make_index_sequence<kInputs>(),

@@ -11,6 +11,7 @@
 //     outputs.y = ...;
 //     model.run(batch_size, inputs, outputs);
 //
+// const tfaot::Shared<tfaot_model::affine> (tfaot/shared.h) is one object for all threads;
 // tfaot::Model<tfaot_model::affine> (tfaot/model.h) adds nested vectors, batch rules and threads.
 #ifndef TFAOT_MODEL_AFFINE_MODEL_H_
 #define TFAOT_MODEL_AFFINE_MODEL_H_
