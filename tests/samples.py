@@ -88,9 +88,14 @@ def recipe(name: str) -> Path:
 
 
 def conan_consumer(folder: Path) -> Path:
-    """A copy of examples/conan-consumer in `folder`: Conan writes presets beside its CMakeLists.txt."""
-    ignored = shutil.ignore_patterns("build", "CMakeUserPresets.json")
-    return Path(shutil.copytree(REPOSITORY / "examples" / "conan-consumer", folder / "conan-consumer", ignore=ignored))
+    """A copy of examples/conan-consumer, beside the example whose program it builds, in `folder`.
+
+    Conan writes presets beside the CMakeLists.txt that it configures.
+    """
+    for name in ("cmake-consumer", "conan-consumer"):
+        ignored = shutil.ignore_patterns("build", "CMakeUserPresets.json")
+        shutil.copytree(REPOSITORY / "examples" / name, folder / name, ignore=ignored)
+    return folder / "conan-consumer"
 
 
 def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
