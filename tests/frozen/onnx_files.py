@@ -463,10 +463,10 @@ def lists():
 
 @network
 def settings_as_inputs():
-    """What a spec makes constants: axes, which nothing else can be, and a number; with names that C++ does not have."""
-    graph = Graph(("x.1", FLOAT, ["N", 4, 3]), ("axes:0", INT64, [1]), ("scale/in", FLOAT, []), opset=18)
-    mean = graph.add("ReduceMean", "x.1", "axes:0", keepdims=0)
-    return graph.model(y=(graph.add("Mul", mean, "scale/in"), FLOAT, ["N", None]))
+    """What a spec makes constants: axes, and a number; names that C++ and Python lack; an output without a shape."""
+    graph = Graph(("in", FLOAT, ["N", 4, 3]), ("axes:0", INT64, [1]), ("scale/in", FLOAT, []), opset=18)
+    mean = graph.add("ReduceMean", "in", "axes:0", keepdims=0)
+    return graph.model(y=(graph.add("Mul", mean, "scale/in"), FLOAT, None))
 
 
 MICROSOFT = "com.microsoft"
@@ -534,12 +534,39 @@ def encoded():
     return graph.model(y=(made, FLOAT, ["N", 12]), opsets={"ai.onnx.ml": 3})
 
 
+def rejected():
+    """Files that nothing can be made of, by name."""
+
+    def dense(*, opset=17, **fields):
+        graph = Graph(("x", FLOAT, ["N", 4]), opset=opset)
+        model = graph.model(y=(graph.add("MatMul", "x", graph.weight(4, 3)), FLOAT, ["N", 3]))
+        for name, value in fields.items():
+            setattr(model.graph.initializer[0], name, value)
+        return model
+
+    outside = dense(data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "rejected.bin"), ("offset", "some")):
+        outside.graph.initializer[0].external_data.add(key=key, value=value)
+    graph = Graph(("x", FLOAT, ["N", 4]))
+    sampled = graph.model(y=(graph.add("Sampling", "x", domain=MICROSOFT), FLOAT, ["N", 4]), opsets={MICROSOFT: 1})
+    graph = Graph(("x", FLOAT, ["N", 4]))
+    short = graph.add("Cast", "x", to=TensorProto.BFLOAT16)
+    short = graph.add("MatMul", short, graph.add("Cast", graph.weight(4, 3), to=TensorProto.BFLOAT16))
+    unknown = graph.model(y=(graph.add("Cast", short, to=FLOAT), FLOAT, ["N", 3]))
+    files = {"newer": dense(opset=99), "typeless": dense(data_type=77), "outside": outside, "sampled": sampled}
+    return {**files, "bfloat16": unknown}
+
+
 def main():
     (folder,) = sys.argv[1:]
     for name, make in MAKERS.items():
-        model = make()
-        onnx.checker.check_model(model)
-        onnx.save(model, os.path.join(folder, f"{name}.onnx"))
+        onnx.save(make(), os.path.join(folder, f"{name}.onnx"))
+    os.makedirs(inside := os.path.join(folder, "rejected"))
+    for name, model in rejected().items():
+        with open(os.path.join(inside, f"{name}.onnx"), "wb") as file:
+            file.write(model.SerializeToString())
+    with open(os.path.join(inside, "rejected.bin"), "wb") as file:
+        file.write(bytes(48))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from tests.commands import run_command
 from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import Original
@@ -64,6 +65,27 @@ def test_networks_give_onnx_runtimes_answers(first: int, pool: WorkerPool, files
     found = {path.stem: _difference(path, pool, tmp_path) for path in paths}
     assert len(found) >= 3
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("pool", VERSIONS[:1], indirect=True)
+def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
+    """Each message says what it is, and each hint what to do."""
+    wanted = {
+        "newer": ("ONNX opset 99; the newest that is read is", "an older one"),
+        "typeless": ("77", "export the model again"),
+        "outside": ("'some'", "export the model again"),
+        "sampled": ("com.microsoft.Sampling", "ORT_ENABLE_BASIC"),
+        "bfloat16": ("cannot run the file", "cast bfloat16"),
+    }
+    for name, (message, hint) in wanted.items():
+        (tmp_path / name).mkdir()
+        for path in (files / "rejected").glob("*.bin"):
+            shutil.copy(path, tmp_path / name)
+        with pytest.raises(ModelError) as error:
+            _difference(Path(shutil.copy(files / "rejected" / f"{name}.onnx", tmp_path / name)), pool, tmp_path)
+        assert message in error.value.message, name
+        assert hint in error.value.hint, name
 
 
 @pytest.mark.nightly

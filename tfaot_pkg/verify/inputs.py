@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.errors import SourceError, SpecError
+from tfaot_pkg.errors import ModelError, SourceError, SpecError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.form import REFERENCE
@@ -115,6 +116,10 @@ def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dty
 _INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real ones
 
 
+_MOST_DRAWN = 1 << 31
+"""Numbers of one input: 16 GiB while they are drawn."""
+
+
 def validation_inputs(
     validation: Validation, signature: Signature, largest_batch: int, *, sha256: object = None
 ) -> dict[str, Array]:
@@ -129,6 +134,13 @@ def validation_inputs(
         return _from_file(validation.inputs, signature, largest_batch, sha256)
     generator = np.random.default_rng(validation.seed)
     rows = max(validation.samples, largest_batch)
+    for tensor in signature.inputs:
+        if math.prod(tensor.shape_at(rows)) > _MOST_DRAWN:
+            raise ModelError(
+                f"the input {tensor.name!r} is too large: {counted(rows, 'row')} of it have the shape "
+                f"{list(tensor.shape_at(rows))}",
+                hint="give its axes smaller sizes: model.shapes in the spec",
+            )
     return {tensor.name: _draw_random(generator, tensor, rows) for tensor in signature.inputs}
 
 

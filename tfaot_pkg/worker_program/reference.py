@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 from messages import elements
 from messages.archives import write_arrays
-from messages.requests import Reference, Referenced, one_line
+from messages.requests import ModelFault, Reference, Referenced, one_line
 
 _SHIFT = 2
 """Perturbed inputs are off by at most this many units in the last place."""
@@ -22,6 +22,9 @@ Such a model has `run` (held arrays by name -> numbers by name, elements.py), `d
 which gives None or a more exact `run`, `operations`, the kinds of operations in it, `rejections`, the exceptions of
 inputs that the framework refuses, and the framework's `version`.
 """
+
+
+_NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
 
 def reference(request: Reference, report) -> Referenced:
@@ -80,7 +83,10 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
             answers.update(_spreads(model, feeds, answers, request))
     except model.rejections as error:
         if not request.tolerant:
-            raise
+            raise ModelFault(
+                f"{_NAMES[request.framework]} cannot run the model on the inputs of the validation: {one_line(error)}",
+                "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}",
+            ) from error
         refusals.append(one_line(error))
         return None
     return answers

@@ -4,12 +4,16 @@ from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
 from messages import elements
-from messages.requests import Reference
+from messages.requests import ModelFault, Reference, one_line
 
 _loaded: dict = {}
 """The file that was asked for last, and its session: one validation asks many times."""
 
 
+_RUN = (
+    "cast bfloat16 and other types that it has no kernels for to float32 in the model, give nodes different names, or "
+    "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
+)
 _NAMES = {"tensor(float)": "float32", "tensor(double)": "float64"}
 """Types whose names differ from NumPy's."""
 
@@ -69,7 +73,15 @@ def _session(file: str | bytes):
     # Fusions replace functions by approximations, and differ from release to release.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    # ONNX Runtime's exceptions have no base of their own.
+    except Exception as error:
+        raise ModelFault(
+            f"ONNX Runtime {onnxruntime.__version__}, which answers are compared with, cannot run the file: "
+            f"{one_line(error)}",
+            _RUN,
+        ) from error
 
 
 def _as_numbers(file: str):

@@ -29,6 +29,7 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     signals,
     trees,
 )
+from from_onnx.contributed import MICROSOFT, SAVE_BASIC
 from from_onnx.graphs import GRAPH, TENSORS
 from from_onnx.sequences import Sequence
 from from_onnx.table import OPERATORS, Node
@@ -141,7 +142,9 @@ class Builder:
         if function is None and node.domain not in authored_nodes.OWN_DOMAINS:
             raise node.fault(
                 "this operator is neither ONNX's nor in compilation.operations of the spec",
-                "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}",
+                SAVE_BASIC
+                if node.domain == MICROSOFT
+                else "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}",
             )
         if function is None:
             raise node.fault(

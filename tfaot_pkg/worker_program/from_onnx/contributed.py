@@ -10,26 +10,26 @@ from from_onnx.products import gemm, matmul
 from from_onnx.table import operator
 from from_onnx.tensors import axis_of, by_channel, constant_or, rank, required, reshaped, sizes
 
-_MICROSOFT = "com.microsoft"
-_SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
+MICROSOFT = "com.microsoft"
+SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
 
 
-@operator("Gelu", "BiasGelu", domain=_MICROSOFT)
+@operator("Gelu", "BiasGelu", domain=MICROSOFT)
 def _gelu(node, x, bias=None):
     return tf.nn.gelu(x if bias is None else x + bias, approximate=False)
 
 
-@operator("FastGelu", domain=_MICROSOFT)
+@operator("FastGelu", domain=MICROSOFT)
 def _fast_gelu(node, x, bias=None):
     return tf.nn.gelu(x if bias is None else x + bias, approximate=True)
 
 
-@operator("QuickGelu", domain=_MICROSOFT)
+@operator("QuickGelu", domain=MICROSOFT)
 def _quick_gelu(node, x):
     return x * tf.sigmoid(tf.constant(node.get("alpha", 1.702), x.dtype) * x)
 
 
-@operator("FusedMatMul", "TransposeMatMul", domain=_MICROSOFT)
+@operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def _fused_matmul(node, a, b):
     a, b = (_batches_last(node, each, f"transBatch{name}") for each, name in ((a, "A"), (b, "B")))
     a = tf.linalg.matrix_transpose(a) if node.get("transA", 0) else a
@@ -58,11 +58,11 @@ def _activated(node, x):
         "HardSigmoid": lambda: hard_sigmoid(x, *more[:2]),
     }
     if kind not in functions:
-        raise node.fault(f"the activation {kind!r} is not read", _SAVE_BASIC)
+        raise node.fault(f"the activation {kind!r} is not read", SAVE_BASIC)
     return functions[kind]()
 
 
-@operator("FusedConv", domain=_MICROSOFT)
+@operator("FusedConv", domain=MICROSOFT)
 def _fused_conv(node, x, w, bias=None, added=None):
     made = convolution(node, x, w)
     if bias is not None:
@@ -70,12 +70,12 @@ def _fused_conv(node, x, w, bias=None, added=None):
     return _activated(node, made if added is None else made + added)
 
 
-@operator("FusedGemm", domain=_MICROSOFT)
+@operator("FusedGemm", domain=MICROSOFT)
 def _fused_gemm(node, a, b, c=None):
     return _activated(node, gemm(node, a, b, c))
 
 
-@operator("SkipLayerNormalization", domain=_MICROSOFT)
+@operator("SkipLayerNormalization", domain=MICROSOFT)
 def _skip_layer_normalization(node, x, skip, scale, offset=None, bias=None):
     total = x + skip if bias is None else x + skip + bias
     made, mean, inverse = _normalized(node, total, scale, offset)
@@ -103,17 +103,17 @@ def _simplified_layer_normalization(node, x, scale):
     return _by_mean_square(node, x, scale, 1e-5)
 
 
-@operator("SkipSimplifiedLayerNormalization", domain=_MICROSOFT)
+@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def _skip_simplified_layer_normalization(node, x, skip, scale, bias=None):
     total = x + skip if bias is None else x + skip + bias
     made, inverse = _by_mean_square(node, total, scale, 1e-12)
     return made, None, inverse, total
 
 
-@operator("EmbedLayerNormalization", domain=_MICROSOFT)
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
 def _embed_layer_normalization(node, ids, segments, words, places, parts, scale, offset, mask=None, place_ids=None):
     if mask is not None or node.get("mask_index_type", 0):
-        raise node.fault("it counts its mask, which only its attention uses", _SAVE_BASIC)
+        raise node.fault("it counts its mask, which only its attention uses", SAVE_BASIC)
     length = sizes(ids)[1]
     added = places[:length] if place_ids is None else tf.gather(places, place_ids)
     total = tf.gather(words, ids) + added
@@ -122,11 +122,11 @@ def _embed_layer_normalization(node, ids, segments, words, places, parts, scale,
     return made, tf.zeros(tf.shape(ids)[:1], tf.int32), total
 
 
-@operator("Attention", domain=_MICROSOFT)
+@operator("Attention", domain=MICROSOFT)
 def _attention(node, x, weights, bias=None, mask=None, past=None, added=None, lengths=None):
     """One product for queries, keys and values, which are then cut into heads."""
     if past is not None or lengths is not None or node.get("do_rotary", 0):
-        raise node.fault("keys and values of earlier calls are not read", _SAVE_BASIC)
+        raise node.fault("keys and values of earlier calls are not read", SAVE_BASIC)
     made = tf.tensordot(x, weights, 1)
     made = made if bias is None else made + bias
     total = made.shape[-1]
@@ -134,12 +134,12 @@ def _attention(node, x, weights, bias=None, mask=None, past=None, added=None, le
     return _heads(node, *tf.split(made, given, -1), mask=mask, added=added, causal=bool(node.get("unidirectional", 0)))
 
 
-@operator("MultiHeadAttention", domain=_MICROSOFT)
+@operator("MultiHeadAttention", domain=MICROSOFT)
 def _multi_head_attention(node, query, key=None, value=None, bias=None, mask=None, added=None, past_key=None, *more):
     if past_key is not None or any(each is not None for each in more) or key is None or value is None:
-        raise node.fault("packed inputs, and keys and values of earlier calls, are not read", _SAVE_BASIC)
+        raise node.fault("packed inputs, and keys and values of earlier calls, are not read", SAVE_BASIC)
     if rank(node, key) != 3 or rank(node, value) != 3:
-        raise node.fault("its keys and values have heads already", _SAVE_BASIC)
+        raise node.fault("its keys and values have heads already", SAVE_BASIC)
     if bias is not None:
         widths = [each.shape[-1] for each in (query, key, value)]
         query, key, value = (e + b for e, b in zip((query, key, value), tf.split(bias, widths), strict=True))
@@ -155,7 +155,7 @@ def _heads(node, query, key, value, *, mask, added, causal: bool):
     if mask is not None:
         shape = {2: [0, None, None, 1], 3: [0, None, 1, 2], 4: [0, 1, 2, 3]}.get(rank(node, mask))
         if shape is None:
-            raise node.fault("its mask counts elements of each row", _SAVE_BASIC)
+            raise node.fault("its mask counts elements of each row", SAVE_BASIC)
         given = sizes(mask)
         wide = reshaped(mask, [1 if place is None else given[place] for place in shape])
         scores = scores + tf.where(wide != 0, tf.zeros((), scores.dtype), far)
@@ -175,7 +175,7 @@ def _cut(x, count: int):
     return tf.transpose(reshaped(x, [batch, length, count, width // count]), [0, 2, 1, 3])
 
 
-@operator("MatMulNBits", domain=_MICROSOFT)
+@operator("MatMulNBits", domain=MICROSOFT)
 def _matmul_of_few_bits(node, a, packed, scales, zeros=None, groups=None, bias=None):
     """Weights of 2, 4 or 8 bits, in blocks with a scale each: unpacked now."""
     if groups is not None or node.get("weight_prepacked", 0):

@@ -10,7 +10,7 @@ from from_onnx.products import EXACT, integer_product, matmul
 from from_onnx.table import OPERATORS, operator
 from from_onnx.tensors import axis_of, constant_or, rank
 
-_MICROSOFT = "com.microsoft"
+MICROSOFT = "com.microsoft"
 _RANGES = {tf.uint8: (0, 255), tf.int8: (-128, 127), tf.uint16: (0, 65535), tf.int16: (-32768, 32767)}
 
 
@@ -31,7 +31,7 @@ def _axis_of_scales(node, axis: int, x, scale) -> int:
     return 0 if is_one else axis_of(node, axis, rank(node, x))
 
 
-@operator("DequantizeLinear", domain=_MICROSOFT)
+@operator("DequantizeLinear", domain=MICROSOFT)
 @operator("DequantizeLinear")
 def _dequantize(node, x, scale, zero=None):
     axis, block = node.get("axis", 1), node.get("block_size", 0)
@@ -43,7 +43,7 @@ def _dequantize(node, x, scale, zero=None):
     return tf.cast(values * tf.cast(scale, dtype), scale.dtype)
 
 
-@operator("QuantizeLinear", domain=_MICROSOFT)
+@operator("QuantizeLinear", domain=MICROSOFT)
 @operator("QuantizeLinear")
 def _quantize(node, x, scale, zero=None):
     from from_onnx.elementwise import type_of
@@ -137,7 +137,7 @@ def _of_many(values, scale, zero, dtype, node):
 _PAIRS = {"QLinearAdd": tf.add, "QLinearMul": tf.multiply}
 
 
-@operator(*_PAIRS, domain=_MICROSOFT)
+@operator(*_PAIRS, domain=MICROSOFT)
 def _qlinear_pair(node, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero=None):
     made = _PAIRS[node.op](_between(a, a_scale, a_zero), _between(b, b_scale, b_zero))
     return _of_many(made, scale, zero, a.dtype, node)
@@ -152,7 +152,7 @@ _SINGLES = {
 }
 
 
-@operator(*_SINGLES, domain=_MICROSOFT)
+@operator(*_SINGLES, domain=MICROSOFT)
 def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
     if node.get("channels_last", 0):
         raise node.fault("channels in the last axis are not read", "save the file with ORT_ENABLE_BASIC")
@@ -160,20 +160,20 @@ def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
     return _of_many(made, scale, zero, x.dtype, node)
 
 
-@operator("QLinearSoftmax", domain=_MICROSOFT)
+@operator("QLinearSoftmax", domain=MICROSOFT)
 def _qlinear_softmax(node, x, x_scale, x_zero, scale, zero=None):
     made = tf.nn.softmax(_between(x, x_scale, x_zero), axis_of(node, node.get("axis", -1), rank(node, x)))
     return _of_many(made, scale, zero, x.dtype, node)
 
 
-@operator("QLinearConcat", domain=_MICROSOFT)
+@operator("QLinearConcat", domain=MICROSOFT)
 def _qlinear_concat(node, scale, zero, *inputs):
     parts = [_between(*inputs[place : place + 3]) for place in range(0, len(inputs), 3)]
     made = tf.concat(parts, axis_of(node, node.get("axis"), rank(node, parts[0])))
     return _of_many(made, scale, zero, zero.dtype, node)
 
 
-@operator("QGemm", domain=_MICROSOFT)
+@operator("QGemm", domain=MICROSOFT)
 def _qgemm(node, a, a_scale, a_zero, b, b_scale, b_zero, c=None, scale=None, zero=None):
     a = tf.cast(a, tf.float32) - tf.cast(a_zero, tf.float32)
     along = 0 if node.get("transB", 0) else 1
@@ -186,7 +186,7 @@ def _qgemm(node, a, a_scale, a_zero, b, b_scale, b_zero, c=None, scale=None, zer
     return made if scale is None else _of_many(made, scale, zero, tf.uint8, node)
 
 
-@operator("MatMulIntegerToFloat", domain=_MICROSOFT)
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
     a, b = (
         tf.cast(each, tf.int32) if zero is None else tf.cast(each, tf.int32) - tf.cast(zero, tf.int32)
@@ -196,7 +196,7 @@ def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=N
     return made if bias is None else made + bias
 
 
-@operator("DynamicQuantizeMatMul", domain=_MICROSOFT)
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_quantize_matmul(node, a, b, b_scale, b_zero=None, bias=None):
     bytes_of_a, scale, zero = _dynamic_quantize(node, a)
     return _matmul_integer_to_float(node, bytes_of_a, b, scale, b_scale, zero, b_zero, bias)

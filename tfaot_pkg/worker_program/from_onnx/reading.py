@@ -1,6 +1,8 @@
 """Read an ONNX file, check it, and write its graph in a form that needs no ONNX to be read (graphs.py)."""
 
+import contextlib
 import json
+import keyword
 import os
 import re
 
@@ -82,13 +84,38 @@ def _loaded(file: str, content: bytes | None):
         raise ModelFault(f"{file} is damaged, or no ONNX file: {one_line(error)}", _EXPORT) from error
     if not model.graph.output:
         raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
-    _require_external_data(model, os.path.dirname(file))
     try:
+        _require_external_data(model, os.path.dirname(file))
         onnx.load_external_data_for_model(model, os.path.dirname(file))
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, OSError, ValueError) as error:
+        with _output_shapes(model):
+            onnx.checker.check_model(model)
+    # KeyError: an element type that ONNX does not have.
+    except (onnx.checker.ValidationError, OSError, ValueError, KeyError) as error:
         raise ModelFault(f"{file} is not valid ONNX: {one_line(error)}", _EXPORT) from error
     return model
+
+
+@contextlib.contextmanager
+def _output_shapes(model):
+    """Let all outputs have types and shapes: ONNX Runtime runs files without them, which ONNX's own check rejects.
+
+    What cannot be inferred is wrong within the block, and missing again behind it.
+    """
+    import onnx
+
+    missing = [each for each in model.graph.output if not each.type.tensor_type.HasField("shape")]
+    missing = [each for each in missing if each.type.WhichOneof("value") in (None, "tensor_type")]
+    if missing:
+        with contextlib.suppress(onnx.shape_inference.InferenceError):
+            types = {each.name: each.type for each in onnx.shape_inference.infer_shapes(model).graph.output}
+            for each in missing:
+                each.type.CopyFrom(types[each.name])
+    unknown = [each.type.tensor_type for each in missing if not each.type.tensor_type.HasField("shape")]
+    for each in unknown:
+        each.shape.SetInParent()
+    yield
+    for each in unknown:
+        each.ClearField("shape")
 
 
 def _require_external_data(model, folder: str) -> None:
@@ -112,8 +139,16 @@ def _require_external_data(model, folder: str) -> None:
 
 
 def _opset(model) -> int:
+    import onnx
+
     # Files without ONNX's own domain have only operators of others, and no opset to check.
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ModelFault(
+            f"the file has ONNX opset {opset}; the newest that is read is {newest}",
+            "export the model with an older one",
+        )
     if opset and opset < OLDEST:
         raise ModelFault(
             f"the file has ONNX opset {opset}; the oldest that is read is {OLDEST}",
@@ -162,6 +197,8 @@ def keys_of(values, kind: str) -> dict:
         name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")
+        # TensorFlow makes parameters of functions of them.
+        name = f"{name}_" if keyword.iskeyword(name) else name
         found[free(name, taken)] = value
     return found
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from messages.archives import write_arrays
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 
 class Writer:
@@ -73,7 +73,12 @@ class Writer:
         if tensor.data_type == TensorProto.STRING:
             values = np.array([each.decode("utf-8", "replace") for each in tensor.string_data], dtype=np.str_)
             return self._kept(values.reshape(tuple(tensor.dims)), "")
-        values = numpy_helper.to_array(tensor)
+        try:
+            values = numpy_helper.to_array(tensor)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFault(
+                f"the values of the tensor {tensor.name!r} cannot be read: {one_line(error)}", "export the model again"
+            ) from error
         # NumPy's files have the types of ml_dtypes by their size alone.
         other = values.dtype.name if values.dtype.kind == "V" or values.dtype.name not in np.sctypeDict else ""
         return self._kept(values.view(f"u{values.dtype.itemsize}") if other else values, other)
