@@ -57,6 +57,54 @@ def test_several_inner_axes_and_transposed_rows_are_brought_into_order(compiled:
     np.testing.assert_allclose(given, np.einsum("nabm,nacb->nmc", *values), rtol=1e-5, atol=1e-5)
 
 
+# What numpy.einsum says of computed values and weights, their sizes, and how HLO multiplies them.
+_WEIGHTS = [
+    ("nas,shd->nahd", (7, 18), (18, 2, 9), ((2,), (0,)), ((), ())),  # heads of attention
+    ("nahd,hds->nas", (7, 2, 9), (2, 9, 5), ((2, 3), (0, 1)), ((), ())),
+    ("naf,ak->nfk", (14, 6), (14, 20), ((1,), (0,)), ((), ())),  # edges of a graph
+    ("nis,s->ni", (4, 6), (6,), ((2,), (0,)), ((), ())),
+    ("kas,nas->kn", (14, 6), (20, 14, 6), ((1, 2), (1, 2)), ((), ())),  # weights on the left
+    ("nes,esk->enk", (5, 14), (5, 14, 20), ((2,), (1,)), ((1,), (0,))),  # experts, each with weights of its own
+    ("nabs,basc->abnc", (4, 5, 6), (5, 4, 6, 3), ((3,), (2,)), ((1, 2), (1, 0))),
+]
+
+
+def test_weights_of_any_order_are_packed_before(compiled: Compile) -> None:
+    writer, random = Writer(), np.random.default_rng(3)
+    values, wanted, results = [], [], []
+    for einsum, sizes, of_weights, contracting, batch in _WEIGHTS:
+        weights = random.normal(size=of_weights).astype(np.float32)
+        values.append(random.normal(size=(9, *sizes)).astype(np.float32))
+        of_both = [(writer.input(*sizes), values[-1]), (writer.constant(weights), weights)]
+        operands, arrays = zip(*(of_both if einsum[0] == "n" else of_both[::-1]), strict=True)
+        expected = np.einsum(einsum, *arrays)
+        place = einsum.partition("->")[2].index("n")
+        made = (*expected.shape[:place], N, *expected.shape[place + 1 :])
+        product = writer.add("dot", made, *operands, contracting=contracting, batch=batch)
+        order = (place, *(axis for axis in range(expected.ndim) if axis != place))
+        results.append(writer.add("transpose", [made[axis] for axis in order], product, dimensions=order))
+        wanted.append(expected.transpose(order))
+    program = recognize(simplify(writer.program(*results)))
+    assert [each.opcode for each in program.entry.operations].count("dense") == 5  # experts' are several matrices
+    assert " pack(" not in emit(program, "program", 4).source
+    for given, expected in zip(compiled(program, 4)(*values), wanted, strict=True):
+        np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_products_that_add_up_nothing_are_those_of_elements() -> None:
+    writer = Writer()
+    x, y, column, row = writer.input(15, 30), writer.input(30), writer.input(30, 1), writer.input(1, 15)
+    both = writer.add("dot", (N, 30, 15), x, y, contracting=((), ()), batch=((0, 2), (0, 1)))
+    outer = writer.add("dot", (N, 30, 15), column, row, contracting=((2,), (1,)), batch=((0,), (0,)))
+    program = writer.program(both, outer)
+    made = simplify(program)
+    assert "dot" not in [each.opcode for each in made.entry.operations]
+    random = np.random.default_rng(3)
+    values = [random.normal(size=(4, *sizes)).astype(np.float32) for sizes in ((15, 30), (30,), (30, 1), (1, 15))]
+    for given, wanted in zip(*(interpret.run(each, 4, values) for each in (made, program)), strict=True):
+        np.testing.assert_array_equal(given, wanted)
+
+
 def test_a_factor_behind_moved_elements_becomes_part_of_the_layer(compiled: Compile) -> None:
     """The scale of attention's queries, which comes behind their transposition."""
     writer = Writer()

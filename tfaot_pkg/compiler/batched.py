@@ -1,18 +1,23 @@
 """Products of two computed arrays, as in attention, by the kernel library.
 
-The second operand is packed for each product of a batch. Rows of the first one and of the result may lie any distance
-apart, and the second one may lie in any order: only inner axes of the first one must lie in one piece.
+The second operand is packed for each product of a batch, unless it is constant and was packed before. Rows of the
+first one and of the result may lie any distance apart, and the second one may lie in any order: only inner axes of the
+first one must lie in one piece.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tfaot_pkg.compiler.affine import Index, cpp, merged
 from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.expressions import literal
 from tfaot_pkg.compiler.loops import Body
-from tfaot_pkg.compiler.packing import PANEL
+from tfaot_pkg.compiler.packing import PANEL, packed_dense
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.products import product, turned
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
@@ -45,15 +50,32 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     # The kernel reads rows of the first operand in one piece; else they are copied in that order.
     if rows_of is None or _step(k, rows_of.strides[2]) != ONE:
         rows_of = _ordered(emitter, first, of_left)
-    columns_of = _laid(emitter, second, of_right)
+    is_constant = second.opcode == "constant" and not second.attributes["literal"].growing
+    if is_constant:
+        columns_of: _Laid | None = _packed(emitter, second, of_right)
+    else:
+        columns_of = _laid(emitter, second, of_right)
     if columns_of is None or None in (_step(k, columns_of.strides[1]), _step(n, columns_of.strides[2])):
         columns_of = _ordered(emitter, second, of_right)
     order = operation.attributes.get("order", tuple(range(operation.shape.rank)))
     strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
     ends = (len(batch), len(batch) + len(m))
     target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
-    _write(emitter, (batch, m, k, n), rows_of, columns_of, target)
+    _write(emitter, (batch, m, k, n), rows_of, columns_of, target, is_packed=is_constant)
     return target.pointer
+
+
+def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
+    """Weights of each product of a batch, one packed matrix after the other: `strides` of the batch are of those."""
+    values = literal(weights)
+    sizes = [[values.shape[axis] for axis in group] for group in groups]
+    count, inner, width = map(math.prod, sizes)
+    matrices = values.transpose([axis for group in groups for axis in group]).reshape(count, inner, width)
+    packed = np.stack([packed_dense(each) for each in matrices])
+    each = Size(packed[0].size)
+    strides = [stride * each for stride in Shape("f32", tuple(map(Size, sizes[0]))).strides]
+    down, right = (Shape("f32", tuple(map(Size, group))).strides for group in sizes[1:])
+    return _Laid(emitter.constant(packed), (strides, down, right))
 
 
 def _write(
@@ -62,7 +84,10 @@ def _write(
     rows: _Laid,
     columns: _Laid,
     out: _Laid,
+    *,
+    is_packed: bool,
 ) -> None:
+    """Loops of products; `columns` may be packed already."""
     batch, m, k, n = sizes
     products = _loops(batch, [rows.strides[0], columns.strides[0], out.strides[0]])
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
@@ -71,7 +96,7 @@ def _write(
     # Of a width that is known at run time only: a bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
-    packed = emitter.buffer("f32", padded * inner)
+    packed = columns.pointer if is_packed else emitter.buffer("f32", padded * inner)
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
@@ -85,10 +110,13 @@ def _write(
 
     count, (row_step, out_step) = lines[-1]
     with counting(emitter, outer) if outer else emitter.braces(""):
-        emitter.line(
-            f"pack({at(columns.pointer, 1, of_lines=None)}, {cpp(inner)}, {cpp(width)}, "
-            f"{cpp(down or ONE)}, {cpp(right or ONE)}, {packed});"
-        )
+        if is_packed:
+            packed = at(packed, 1, of_lines=None)
+        else:
+            emitter.line(
+                f"pack({at(columns.pointer, 1, of_lines=None)}, {cpp(inner)}, {cpp(width)}, "
+                f"{cpp(down or ONE)}, {cpp(right or ONE)}, {packed});"
+            )
         with counting(emitter, between):
             emitter.line(
                 f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, {packed}, nullptr, Activation::none}}, {cpp(count)}, "
@@ -99,7 +127,7 @@ def _write(
         emitter.reaches(f"product({inner.constant}, {width.constant}, Activation::none", count)
     else:
         emitter.reached["products()"] = None
-    for pointer in (rows.pointer, columns.pointer, packed, out.pointer):
+    for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed]), out.pointer):
         emitter.touch(pointer)
 
 

@@ -12,9 +12,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from tfaot_pkg.compiler.convolutions import conv2d, cut, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.nans import with_one_nan
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Symbol, reducer, used
+from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, Symbol, reducer, used
 
 
 def recognize(program: Program) -> Program:
@@ -63,14 +65,45 @@ def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, id
 
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
-    """A product of the last axis with constant weights."""
+    """A product with constant weights, on either side: of the last axis as it is, else with operands in that order."""
     if operation.opcode != "dot" or operation.attributes["batch"] != ((), ()):
         return None
-    (left, right), weights = operation.attributes["contracting"], look.constant(operation.operands[1])
-    first = look.known[operation.operands[0]].shape
-    if weights is None or weights.ndim != 2 or weights.dtype != np.float32 or left != (first.rank - 1,):
+    operands, contracting = operation.operands, operation.attributes["contracting"]
+    is_left = look.constant(operands[1]) is None
+    if is_left:
+        operands, contracting = operands[::-1], contracting[::-1]
+    (given, of_weights), (left, right) = operands, contracting
+    weights, first = look.constant(of_weights), look.known[given].shape
+    if weights is None or weights.dtype != np.float32 or not left or look.constant(given) is not None:
         return None
-    return replace(operation, opcode="dense", attributes={"weights_axis": right[0], "activation": "none"})
+    free = [axis for axis in range(first.rank) if axis not in left]
+    if not is_left and weights.ndim == 2 and left == (first.rank - 1,):
+        return replace(operation, opcode="dense", attributes={"weights_axis": right[0], "activation": "none"})
+    columns = [axis for axis in range(weights.ndim) if axis not in right]
+    sizes = (math.prod(weights.shape[axis] for axis in axes) for axes in (right, columns))
+    matrix = weights.transpose(*right, *columns).reshape(*sizes)
+    rows, inner = [first.sizes[axis] for axis in free], [first.sizes[axis] for axis in left]
+    made = [Size(weights.shape[axis]) for axis in columns]
+
+    def added(opcode: str, sizes: Sequence[Size], *of: int, **attributes: Any) -> int:
+        shape = Shape("f32", tuple(sizes))
+        return look.add(
+            Operation(
+                id=look.fresh(), opcode=opcode, type=shape, operands=of, attributes=attributes, node=operation.node
+            )
+        ).id  # fmt: skip
+
+    if (*free, *left) != tuple(range(first.rank)):
+        given = added("transpose", (*rows, *inner), given, dimensions=(*free, *left))
+    if len(left) > 1:
+        given = added("reshape", (*rows, Size(matrix.shape[0])), given)
+    layer = (given, look.add_constant(np.ascontiguousarray(matrix), operation))
+    value = added("dense", (*rows, Size(matrix.shape[1])), *layer, weights_axis=0, activation="none")
+    if not is_left:
+        return replace(operation, opcode="reshape", operands=(value,), attributes={})
+    value = added("reshape", (*rows, *made), value)
+    order = (*range(len(rows), operation.shape.rank), *range(len(rows)))
+    return replace(operation, opcode="transpose", operands=(value,), attributes={"dimensions": order})
 
 
 def _result_order(look: Look, operation: Operation) -> Operation | None:

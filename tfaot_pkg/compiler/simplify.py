@@ -385,6 +385,31 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     return bool(np.all(values == wanted) and np.all(np.signbit(values) == np.signbit(wanted)))
 
 
+def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """A product that adds up nothing: as one of arrays, it would be one of matrices for each element."""
+    operands = (operand, rewrite.made[operation.operands[1]])
+    contracting, batch = operation.attributes["contracting"], operation.attributes["batch"]
+    if operation.shape.dtype == "pred" or any(operand.shape.sizes[axis] != ONE for axis in contracting[0]):
+        return operation
+    if contracting[0] and any(each.opcode == "constant" for each in operands):
+        return operation  # a layer of one input, which takes part in what layers do
+    factors, beside = [], len(batch[0])
+    for each, summed, shared in zip(operands, contracting, batch, strict=True):
+        free = [axis for axis in range(each.shape.rank) if axis not in (*summed, *shared)]
+        order, places = (*shared, *free, *summed), (*range(len(shared)), *range(beside, beside + len(free)))
+        beside += len(free)
+        value, sizes = each.id, tuple(each.shape.sizes[axis] for axis in order)
+        for opcode, kept, attributes in (
+            ("transpose", sizes, {"dimensions": order}),
+            ("reshape", sizes[: len(places)], {}),
+            ("broadcast", operation.shape.sizes, {"dimensions": places}),
+        ):
+            shape = replace(operation.shape, sizes=kept)
+            value = rewrite.add(replace(operation, opcode=opcode, type=shape, operands=(value,), attributes=attributes))
+        factors.append(value)
+    return replace(operation, opcode="multiply", operands=tuple(factors), attributes={})
+
+
 def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """Arrays are as long as they are: a size that is the array's says nothing."""
     (axis,) = operation.attributes["dimensions"]
@@ -413,6 +438,7 @@ _RULES: Mapping[str, Any] = {
     "convolution": of_images,
     "copy": lambda _rewrite, _operation, operand: operand.id,
     "divide": _with_neutral(1.0, both_sides=False),
+    "dot": _dot,
     "multiply": _with_neutral(1.0, both_sides=True),
     "power": _power,
     "reduce": _reduce,
