@@ -173,9 +173,10 @@ def _operations(answer: Checked) -> tuple[OperationCheck, ...]:
     problems: dict[str, list[str]] = {}
     for fault in answer.unsupported:
         problems.setdefault(fault.operation, []).append(f"{fault.node}: {fault.why}")
+    # Tables are not among the operations that are counted, because their content becomes constants.
+    counts = {**{name: len(texts) for name, texts in problems.items()}, **answer.operations}
     return tuple(
-        OperationCheck(name=name, count=count, problems=tuple(problems.get(name, ())))
-        for name, count in answer.operations.items()
+        OperationCheck(name=name, count=counts[name], problems=tuple(problems.get(name, ()))) for name in sorted(counts)
     )
 
 

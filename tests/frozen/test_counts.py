@@ -6,15 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
+from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 HERE = Path(__file__).resolve().parent
+_OF_ONNX = ("hits", "kept", "kinds", "number", "first", "selected")
 _PROGRAM = """
 #include <cstdio>
 #include <tfaot-model-counted/model.h>
@@ -72,3 +78,36 @@ def test_the_rows_that_are_meant_are_tensorflows(
 
     tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])
     tfaot.fails("check", spec("kinds", "index"), code=12, says=["'index'"])
+
+
+@pytest.mark.nightly
+@pytest.mark.coverage
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(900)
+def test_the_rows_of_an_onnx_file_are_onnx_runtimes(shared_home_folder: Path, tmp_path: Path) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(VERSIONS[0], folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    files = saved_models(shared_home_folder, HERE / "counted_files.py", frontend.python)
+    (tmp_path / "scratch").mkdir()
+    tfaot = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
+    model = {"name": "counted", "version": "1.0.0", "onnx": str(files / "counted.onnx")}
+    compilation = {"batch_sizes": [1], "targets": ["x86-64-v3"], "tensorflow": VERSIONS[0]}
+
+    def spec(name: str, **more: object) -> Path:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"model": {**model, **more}, "compilation": compilation}))
+        return path
+
+    tfaot.fails("check", spec("plain"), code=12, says=["'hits'"], hints="model.counts")
+    with verified("counts: rows of ONNX", version=VERSIONS[0], engine="program"):
+        tfaot.works("build", spec("rows", counts={name: f"{name}_count" for name in _OF_ONNX}), "-o", tmp_path / "made")
+        answers = np.load(files / "counted.npz")
+        given = load(tmp_path / "made")(**{key[7:]: answers[key] for key in answers if key.startswith("inputs/")})
+        for name in _OF_ONNX:
+            expected, count = answers[f"outputs/{name}"], int(given[f"{name}_count"])
+            assert 0 < count == len(expected) < len(given[name]), name
+            np.testing.assert_array_equal(given[name][:count], expected, err_msg=name)
+            assert not given[name][count:].any(), name
+        np.testing.assert_array_equal(given["inverse"], answers["outputs/inverse"])

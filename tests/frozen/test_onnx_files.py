@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.environment import ensure
@@ -140,10 +142,8 @@ def _drawn(random: np.random.Generator, tensor: SourceTensor) -> Array:
 def _answers(asked: Original, saved: SavedModel, pool: WorkerPool, inputs: Path) -> dict[str, Array]:
     out = pool.new_folder("answers") / "answers.npz"
     described = saved.described()
-    request = asked.reference(
-        inputs=inputs,
-        out=out,
-        batch_sizes=(_ROWS,),
+    request = replace(
+        asked.reference(inputs=inputs, out=out, batch_sizes=(_ROWS,), signature=Signature(inputs=(), outputs=())),
         batched=tuple(each.name for each in described.inputs if each.name not in saved.original.constants),
         stacked=tuple(each.name for each in described.outputs),
     )

@@ -78,7 +78,7 @@ def test_constant_numbers_are_read_and_everything_else_is_a_fault(toolchain_pyth
         "computed": "not constant",
         "endless": "more than 16,777,216 entries",
         "words": "look them up in the calling program",
-        "file": "filled 0 times by constants, or by a file",
+        "file": "nothing in the file fills it with constants",
     }
     for name, text in says.items():
         assert any(text in why for _, _, why in told[name]), (name, told[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfaot_pkg import export
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.frozen.source_model import Original, read_source
 from tfaot_pkg.process import run
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -90,7 +92,8 @@ def _answers(
 ) -> dict[str, Array]:
     out, given = pool.new_folder("answers") / "answers.npz", pool.given_folder("inputs") / "inputs.npz"
     np.savez(given, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    request = asked.reference(inputs=given, out=out, batch_sizes=(rows,), batched=tuple(inputs), stacked=outputs)
+    plain = asked.reference(inputs=given, out=out, batch_sizes=(rows,), signature=Signature(inputs=(), outputs=()))
+    request = replace(plain, batched=tuple(inputs), stacked=outputs)
     asked.worker(pool).call(request, Referenced)
     with np.load(out) as file:
         return dict(file)

@@ -201,8 +201,7 @@ def _reference(
             inputs=folder / "inputs.npz",
             out=folder / "answers.npz",
             batch_sizes=spec.compilation.batch_sizes,
-            batched=tuple(batched),
-            stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
+            signature=signature,
         )
         saved.original.worker(pool).call(request, Referenced)
     with from_worker():

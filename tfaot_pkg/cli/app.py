@@ -44,7 +44,7 @@ Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 1
 24 to 27 nightly; 28 bench: slower; 29 sandbox; 130 interrupted.
 """
 
-_ALIASES = {"list": "search", "info": "show", "add": "install", "remove": "uninstall"}
+_ALIASES = {"list": "search", "info": "show", "add": "install", "remove": "uninstall", "toolchains": "toolchain"}
 """What other package managers call these commands; `--help` does not list them."""
 
 

@@ -14,7 +14,7 @@ from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
-from tfaot_pkg.worker_program.messages.requests import Reference
+from tfaot_pkg.worker_program.messages.requests import Counted, Reference
 from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTrees, Sizes, SourceModel, SourceTensor
 
 
@@ -28,7 +28,7 @@ class Original:
     always have these values. `answers` is a file of inputs and of what the framework
     `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
     `library` is the framework's name, "" for `frontend`'s. `operations` are files of references of operations that
-    the framework lacks, by name.
+    the framework lacks, by name. `counts` are those of `model.counts`, outputs that the tool adds.
     """
 
     path: Path
@@ -44,6 +44,7 @@ class Original:
     answers: Path | None = None
     library: str = ""
     operations: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
@@ -67,6 +68,7 @@ class Original:
             answered_by=source.answered_by,
             answers=parts / ANSWERS if source.answered_by and parts else None,
             library=source.library,
+            counts={outputs.get(name, name): outputs.get(count, count) for name, count in model.counts.items()},
         )
 
     @property
@@ -78,16 +80,8 @@ class Original:
         """One that gives its answers."""
         return pool.get(frontend=self.frontend)
 
-    def reference(
-        self,
-        *,
-        inputs: Path,
-        out: Path,
-        batch_sizes: tuple[int, ...],
-        batched: tuple[str, ...],
-        stacked: tuple[str, ...],
-    ) -> Reference:
-        """The request for its answers (worker_program/reference.py)."""
+    def reference(self, *, inputs: Path, out: Path, batch_sizes: tuple[int, ...], signature: Signature) -> Reference:
+        """The request for its answers (worker_program/reference.py); `signature` is that of the package."""
         return Reference(
             folder=str(self.path),
             tags=self.tags,
@@ -95,15 +89,30 @@ class Original:
             inputs=str(inputs),
             out=str(out),
             batch_sizes=batch_sizes,
-            batched=batched,
-            stacked=stacked,
+            batched=tuple(tensor.name for tensor in signature.inputs if tensor.has_batch_axis),
+            stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
             framework="tensorflow" if self.frontend is None else self.frontend.framework,
             feeds=self.feeds,
             fetches=self.fetches,
             by_row=self.by_row,
             operations=self.operations,
             constants=self.constants,
+            counted={
+                each.name: _counted(each, self.counts[each.name], signature)
+                for each in signature.outputs
+                if each.name in self.counts
+            },
         )
+
+
+def _counted(output: Tensor, count: str, signature: Signature) -> Counted:
+    symbol = output.axes[0] if output.axes else ""
+    for each in signature.inputs:
+        if output.has_batch_axis and each.has_batch_axis:
+            return Counted(count=count, rows=0, like=each.name)
+        if symbol and symbol in each.axes:
+            return Counted(count=count, rows=0, like=each.name, axis=each.axes.index(symbol))
+    return Counted(count=count, rows=output.shape[0] or 0)
 
 
 def _ours(keys: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:

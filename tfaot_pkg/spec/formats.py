@@ -20,7 +20,8 @@ class FileFormat:
 
     `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. The file
     `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it. Those that are not
-    `is_tensorflows` keep the border that their framework gives them, except that some take constants for inputs.
+    `is_tensorflows` keep the border that their framework gives them, except that some take constants for inputs, or
+    counts of rows (model.counts).
     """
 
     field: Format
@@ -29,6 +30,7 @@ class FileFormat:
     parts: tuple[str, ...] = ()
     is_tensorflows: bool = True
     takes_constants: bool = False
+    takes_counts: bool = False
 
 
 _FORMATS = (
@@ -41,8 +43,9 @@ _FORMATS = (
         parts=(".data", "_data"),
         is_tensorflows=False,
         takes_constants=True,
+        takes_counts=True,
     ),
-    FileFormat(field="torch", title="a file of PyTorch", suffixes=(".pt2",), is_tensorflows=False),
+    FileFormat(field="torch", title="a file of PyTorch", suffixes=(".pt2",), is_tensorflows=False, takes_counts=True),
     FileFormat(
         field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False, takes_constants=True
     ),

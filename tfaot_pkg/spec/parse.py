@@ -319,14 +319,11 @@ _INSTEAD = {
 def _check_values(document: Document, model: Mapping[str, Any]) -> None:
     """Check constants and feeds together, which need a model that TensorFlow reads."""
     for field in [field for field in FILE_FORMATS if field in model and not FILE_FORMATS[field].is_tensorflows]:
-        for key in (
-            ("feeds", "seed", "counts")
-            if FILE_FORMATS[field].takes_constants
-            else ("constants", "feeds", "seed", "counts")
-        ):
-            if key in model:
-                instead = _INSTEAD.get(key, "change the model itself")
-                document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: {instead}")
+        given = FILE_FORMATS[field]
+        takes = {"constants": given.takes_constants, "feeds": False, "seed": False, "counts": given.takes_counts}
+        for key in (key for key, is_taken in takes.items() if key in model and not is_taken):
+            instead = _INSTEAD.get(key, "change the model itself")
+            document.report(("model", key), f"is not for {given.title}: {instead}")
     constants, feeds = model.get("constants"), model.get("feeds")
     fixed = constants if isinstance(constants, dict) else {}
     for name in feeds if isinstance(feeds, list) else ():

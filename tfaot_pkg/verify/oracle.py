@@ -297,13 +297,11 @@ class Oracle:
         return worker
 
     def _request(self, asked: Original, tried: Tried, answers: Path) -> Reference:
-        signature = self._frozen.signature
         request = asked.reference(
             inputs=tried.inputs,
             out=answers,
             batch_sizes=self._spec.compilation.batch_sizes,
-            batched=tuple(tensor.name for tensor in signature.inputs if tensor.has_batch_axis),
-            stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
+            signature=self._frozen.signature,
         )
         return replace(request, most=tried.most, advance=0)
 

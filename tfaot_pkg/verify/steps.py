@@ -13,11 +13,11 @@ from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import drawn
-from tfaot_pkg.verify.judgement import Difference, agreement
+from tfaot_pkg.verify.judgement import Difference, agreement, rtol_of
 from tfaot_pkg.verify.report import ClassReport
 from tfaot_pkg.worker_program.messages.archives import write_arrays
 from tfaot_pkg.worker_program.messages.elements import numbers
@@ -99,10 +99,8 @@ class Steps:
             if name not in ours or numbers(ours[name], self._dtype(name)).shape != theirs[name].shape:
                 found.append(_fault(target, size, name, "another shape"))
                 continue
-            given = numbers(ours[name], self._dtype(name))
-            near = agreement(
-                given, theirs[name], rtol=validation.rtol, atol=validation.atol, spread=theirs[f"spread/{name}"]
-            )
+            given, rtol = numbers(ours[name], self._dtype(name)), rtol_of(self._tensor(name).dtype, validation.rtol)
+            near = agreement(given, theirs[name], rtol=rtol, atol=validation.atol, spread=theirs[f"spread/{name}"])
             if near.all():
                 continue
             distance = np.abs(given.astype(np.float64) - theirs[name].astype(np.float64))[~near]
@@ -116,11 +114,14 @@ class Steps:
         return found
 
     def _dtype(self, name: str) -> str:
-        """The type of "outputs/NAME" or "state/NAME"."""
+        return self._tensor(name).dtype.value
+
+    def _tensor(self, name: str) -> Tensor:
+        """What "outputs/NAME" or "state/NAME" is."""
         kind, _, own = name.partition("/")
         tensors = {tensor.name: tensor for tensor in (*self.signature.inputs, *self.signature.outputs)}
         names = {each.name: each.input for each in self.signature.state}
-        return tensors[names[own] if kind == "state" else own].dtype.value
+        return tensors[names[own] if kind == "state" else own]
 
 
 def _fault(target: str, size: int, output: str, reason: str) -> Difference:

@@ -30,8 +30,14 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
                 f"model.counts names {name!r}, but the signature has no such output",
                 f"the outputs are: {', '.join(sorted(fetches))}",
             )
-        if [axis.size for axis in fetches[name].tensor_shape.dim][:1] != [-1]:
-            raise ModelFault(f"model.counts names {name!r}, whose number of rows is fixed", "remove it from the spec")
+        sizes = [axis.size for axis in fetches[name].tensor_shape.dim]
+        if sizes[:1] != [-1]:
+            raise ModelFault(
+                f"model.counts names {name!r}, whose number of rows is fixed",
+                "transpose it in the model: its first axis must be the one that values decide"
+                if -1 in sizes
+                else "remove it from the spec",
+            )
     for name, info in sorted(fetches.items()):
         # For XLA, `Where` and `Unique` give further rows to all outputs.
         _require_rows_apart(nodes, info.name, name)

@@ -95,7 +95,7 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
 def _run(run, feeds: dict, request: Reference) -> dict:
     """The answers of a batch; row by row if the framework computes no batches."""
     if not request.by_row:
-        return run(feeds)
+        return _bounded(run(feeds), feeds, request)
     rows = len(feeds[request.batched[0]])
     parts = [
         run({name: values[i : i + 1] if name in request.batched else values for name, values in feeds.items()})
@@ -105,6 +105,16 @@ def _run(run, feeds: dict, request: Reference) -> dict:
         name: np.concatenate([part[name] for part in parts]) if name in request.stacked else first
         for name, first in parts[0].items()
     }
+
+
+def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
+    """`answers`, where outputs whose rows values count have all rows that there may be, and a number."""
+    for name, each in request.counted.items():
+        values = answers[name]
+        most = feeds[each.like].shape[each.axis] if each.like else each.rows
+        answers[name] = np.concatenate([values, np.zeros((most - len(values), *values.shape[1:]), values.dtype)])
+        answers[each.count] = np.array(len(values), np.int32)
+    return answers
 
 
 def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:

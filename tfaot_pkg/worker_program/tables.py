@@ -37,8 +37,13 @@ def content(graph_def, table) -> Table:
     nodes = by_name(graph_def)
     functions = {function.signature.name: function for function in graph_def.library.function}
     found = [entries for node in graph_def.node for entries in _filling(node, table.name, functions)]
+    if not found:
+        raise Unknown(
+            "nothing in the file fills it with constants: it is filled from another file, or freezing took its "
+            "initializer away (keep that node, such as key_value_init, beside the outputs, or give the SavedModel)"
+        )
     if len(found) != 1:
-        raise Unknown(f"it is filled {len(found)} times by constants, or by a file, when the model is loaded")
+        raise Unknown(f"it is filled {len(found)} times when the model is loaded")
     return _sorted(*(_constant(nodes.get(node_name(text))) for text in found[0]))
 
 

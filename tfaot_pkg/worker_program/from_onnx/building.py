@@ -24,6 +24,7 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     recurrent,
     reducing,
     sampling,
+    selecting,
     sequences,
     shaping,
     signals,

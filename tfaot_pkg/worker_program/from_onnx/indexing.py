@@ -148,35 +148,3 @@ def _top_k(node, x, k=None):
         found, places = tf.math.top_k(opposite(values), number)
         found = opposite(found)
     return moved_back(found, axis), tf.cast(moved_back(places, axis), tf.int64)
-
-
-@operator("NonZero")
-def _non_zero(node, x):
-    values = static(x)
-    if values is None:
-        raise node.fault(
-            "how many elements it finds depends on the values of the inputs, and libraries have fixed sizes",
-            "multiply by a mask, or use Where and TopK",
-        )
-    return tf.constant(np.stack(np.nonzero(values)), tf.int64)
-
-
-@operator("Unique")
-def _unique(node, x):
-    values = required(node, x, "how many different elements there are")
-    found = np.unique(values, return_index=True, return_inverse=True, return_counts=True, axis=node.get("axis"))
-    made, first, inverse, counts = found
-    if not node.get("sorted", 1):
-        order = np.argsort(first)
-        back = np.argsort(order)
-        made = np.take(made, order, axis=node.get("axis") or 0)
-        first, inverse, counts = first[order], back[inverse], counts[order]
-    return (tf.constant(made), *(tf.constant(np.ravel(each), tf.int64) for each in (first, inverse, counts)))
-
-
-@operator("Compress")
-def _compress(node, x, condition):
-    places = np.nonzero(required(node, condition, "what it keeps"))[0]
-    if node.get("axis") is None:
-        return tf.gather(tf.reshape(x, [-1]), places)
-    return tf.gather(x, places, axis=axis_of(node, node.get("axis"), rank(node, x)))

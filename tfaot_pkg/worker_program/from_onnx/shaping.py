@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from from_onnx.selecting import places_of
 from from_onnx.table import operator
 from from_onnx.tensors import (
     axis_of,
@@ -130,6 +131,8 @@ def _squeeze(node, x, axes=None):
         axes = [place for place, size in enumerate(x.shape) if size == 1]
     count = rank(node, x)
     axes = {axis_of(node, each, count) for each in axes}
+    if (places := places_of(x)) is not None and axes == {0}:
+        return places[:, 0]
     return reshaped(x, [size for place, size in enumerate(sizes(x)) if place not in axes])
 
 
@@ -145,7 +148,8 @@ def _unsqueeze(node, x, axes=None):
 @operator("Transpose")
 def _transpose(node, x):
     order = node.get("perm") or list(range(rank(node, x)))[::-1]
-    return transposed(x, order)
+    places = places_of(x)
+    return places if places is not None and order == [1, 0] else transposed(x, order)
 
 
 @operator("Concat")

@@ -179,13 +179,27 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """An output whose rows values count: the output `count` has their number, `rows` how many there may be.
+
+    With `like`, an input, there may be as many as its axis `axis` has elements.
+    """
+
+    count: str
+    rows: int
+    like: str = ""
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """Run the model on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
 
     For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
     `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time;
     `constants` are inputs, by the names that we give those of the file, that always have these values.
-    `operations` are Python files of references of operations that it lacks, by name.
+    `operations` are Python files of references of operations that it lacks, by name. Its outputs `counted` get zeros
+    behind their rows.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
@@ -210,6 +224,7 @@ class Reference:
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
     operations: Mapping[str, str] = field(default_factory=dict)
+    counted: Mapping[str, Counted] = field(default_factory=dict)
     constants: Mapping[str, Values] = field(default_factory=dict)
 
 
