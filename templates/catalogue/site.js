@@ -134,7 +134,7 @@ async function alike(word) {
   const most = word.length < 7 ? 1 : 2;
   let best = null;
   for (const [other, count] of known) {
-    const distance = apart(word, other, most);
+    const distance = Math.min(apart(word, other, most), apart(word, stem(other), most));
     if (distance <= most && (!best || distance < best.distance || (distance === best.distance && count > best.count))) best = { other, count, distance };
   }
   return best && best.other;
@@ -160,14 +160,14 @@ function counted(count, what) {
 }
 
 // The word with the fewest packages: only its leaves are read. Words that are not known become known ones that are
-// like them, in `words` itself.
-async function rarest(words, corrected) {
+// like what was typed, in `words` itself.
+async function rarest(words, typed, corrected) {
   const count = (word) => countOf("words", word);
   const counts = await Promise.all(words.map(count));
   for (let i = 0; i < words.length; i += 1) {
-    const other = counts[i] ? null : await alike(words[i]);
+    const other = counts[i] ? null : (await alike(typed[i])) || (await alike(words[i]));
     if (other) {
-      corrected.push(`“${other}” for “${words[i]}”`);
+      corrected.push(`“${other}” for “${typed[i]}”`);
       words[i] = other;
       counts[i] = await count(other);
     }
@@ -186,6 +186,7 @@ function setUpSearch(form) {
   function wanted() {
     const value = (name) => form.elements[name].value;
     return {
+      typed: wordsOf(query.value),
       words: wordsOf(query.value).map(stem),
       framework: value("framework"),
       target: value("target"),
@@ -208,7 +209,7 @@ function setUpSearch(form) {
     status.textContent = "Searching…";
     try {
       const corrected = [];
-      const first = what.words.length ? await rarest(what.words, corrected) : null;
+      const first = what.words.length ? await rarest(what.words, what.typed, corrected) : null;
       if (mine !== run) return;
       const source = first ? walk("words", first.word) : walk("list", "");
       list.replaceChildren();

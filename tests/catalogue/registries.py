@@ -23,8 +23,8 @@ HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.
 """What a publisher may try in a description, a licence, a reason."""
 
 _SIGNATURE = Signature(
-    inputs=(Tensor(name="image", dtype=DType.FLOAT32, shape=(None, 8, 8)),),
-    outputs=(Tensor(name="digit", dtype=DType.FLOAT32, shape=(None, 10)),),
+    inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 1, 8, 8)),),
+    outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 10)),),
 )
 _ARCHIVE = b"what is published" * 60_000
 
@@ -127,7 +127,7 @@ def sbom_document() -> dict[str, Any]:
 
 
 def small_registry(root: Path) -> FolderRegistry:
-    """Seven packages: one with everything, one hostile, one deprecated, one yanked, and others."""
+    """Eight packages: one with everything, one hostile, one deprecated, one yanked, and others."""
     days = count(0)
     registry = replace(
         FolderRegistry.create(root), clock=lambda: f"{date(2026, 1, 3) + timedelta(days=14 * next(days))}T12:00:00Z"
@@ -144,7 +144,7 @@ def small_registry(root: Path) -> FolderRegistry:
             description="Tags jets that come from bottom quarks",
             targets=("x86-64-v3", "aarch64"),
         ),
-        info={"model_format": "onnx", "keywords": ["physics"]},
+        info={"model_format": "onnx", "keywords": ["physics"], "origin": "ONNX, opset 20, producer pytorch 2.13.0"},
         graph={"format": 1, "nodes": [{"name": "lstm_1/while", "op": "While", "kind": "operation", "inputs": []}]},
     )
     publish(
@@ -156,6 +156,14 @@ def small_registry(root: Path) -> FolderRegistry:
         ),
     )
     publish(registry, entry_of("vertex", description="Where a track begins"))
+    fields = Signature(
+        inputs=(Tensor(name="electrons", dtype=DType.FLOAT32, shape=(None, 3)),), outputs=_SIGNATURE.outputs
+    )
+    publish(
+        registry,
+        entry_of("signal", signature=fields),
+        info={"model_format": "trees", "origin": "XGBoost 3.2.0, 20 trees"},
+    )
     publish(registry, entry_of("evil", description=HOSTILE, license=HOSTILE, toolchain=HOSTILE, targets=(HOSTILE,)),
             validation={"passed": True, "reference": HOSTILE, "comparisons": [{**validation_document()["comparisons"][0], "output": HOSTILE}], "warnings": [HOSTILE]},
             sbom={"components": [{"name": HOSTILE}]}, graph={"nodes": [{"name": HOSTILE, "op": HOSTILE, "kind": "operation", "inputs": []}]},

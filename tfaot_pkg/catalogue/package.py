@@ -102,7 +102,7 @@ def _words_of(text: str) -> list[str]:
 def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None, read: DocumentReader) -> Record:
     """The record of a package with these versions (at least one)."""
     shown = shown_entry(entries)
-    info = read(shown, INFO) or {}
+    info, graph = read(shown, INFO) or {}, read(shown, GRAPH) or {}
     return Record(
         model=model_of(shown.name),
         version=shown.version,
@@ -113,21 +113,45 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None,
         published=shown.published[:20],
         deprecated=deprecation is not None,
         yanked=shown.yanked is not None,
-        framework=_FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow"),
-        more=_cut(" ".join([*_shapes(shown), *_keywords(info), *_layers(read(shown, GRAPH) or {})]), _MORE),
+        framework=_framework(info),
+        more=_cut(" ".join([*_shapes(shown), *_keywords(info), *_kin(info), *_layers(graph), *_names(shown)]), _MORE),
     )
 
 
 _FRAMEWORKS = {"keras": "Keras", "onnx": "ONNX", "jax": "JAX", "mlir": "MLIR", "torch": "PyTorch", "trees": "Trees"}
 """By the field of a spec that names the model's files; all others are TensorFlow's."""
+_TREES = ("XGBoost", "LightGBM", "scikit-learn", "TMVA")
+_PRODUCERS = ("pytorch", "keras", "tf2onnx", "sklearn")
 _LAYERS = re.compile(
-    "lstm|gru|rnn|conv1d|conv2d|conv3d|attention|transformer|embedding|einsum|softmax|topk|gather|fft|while", re.ASCII
+    "lstm|gru|rnn|conv1d|conv2d|conv3d|attention|transformer|embedding|einsum|softmax|topk|gather|fft|while|"
+    "layernormalization|batchnormalization",
+    re.ASCII,
 )
 
 
+def _framework(info: Mapping[str, Any]) -> str:
+    """What made the model: of trees their library, which the package's origin names."""
+    found = _FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow")
+    origin = str(info.get("origin"))
+    return next((one for one in _TREES if one in origin), found) if found == "Trees" else found
+
+
+def _kin(info: Mapping[str, Any]) -> list[str]:
+    """Other words for what made the model, and the program that wrote its ONNX file."""
+    kind, origin = str(info.get("model_format")), str(info.get("origin"))
+    found = {"trees": ["trees", "bdt", "boosted"], "torch": ["torch"], "jax": ["stablehlo"]}.get(kind, [])
+    return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
+
+
+def _names(entry: RegistryEntry) -> list[str]:
+    """Names of inputs and outputs that are words."""
+    return [tensor.name for tensor in entry.signature.tensors[:_TARGETS] if re.fullmatch(r"[^\W\d]{4,24}", tensor.name)]
+
+
 def _shapes(entry: RegistryEntry) -> list[str]:
-    """The shapes of one row of each input and output, as people search for them: 28x28."""
-    found = ("x".join(map(str, tensor.row_shape)) for tensor in entry.signature.tensors[:_TARGETS])
+    """The shapes of one row of each input and output, as people search for them: 1x28x28, and 28x28."""
+    rows = [tensor.row_shape for tensor in entry.signature.tensors[:_TARGETS]]
+    found = ("x".join(map(str, sizes)) for row in rows for sizes in (row, [size for size in row if size != 1]))
     return list(dict.fromkeys(filter(None, found)))
 
 
@@ -224,7 +248,7 @@ def page_context(
             shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
         ),
         "card": card_of(shown, info),
-        "framework": _FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow") if info else "",
+        "framework": _framework(info) if info else "",
         "keywords": _keywords(info),
         "badges": badges_of(shown, info, is_signed=bool(registry.fingerprint)),
         "registry": registry,

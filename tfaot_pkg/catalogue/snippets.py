@@ -99,10 +99,10 @@ def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ..
     return tuple(found)
 
 
-_SHOWN_AT_ONCE = ("install", "cpp", "cmake")
+_SHOWN_AT_ONCE = ("install", "inputs", "cpp", "cmake")
 _BLOCKS = (
     ("install", "Install", "Verifies the package and unpacks it into external/."),
-    ("inputs", "Inputs", "The numbers that the programs read, in a file for each long input."),
+    ("inputs", "Example", "The numbers that the programs read, in a file for each long input."),
     ("cpp", "C++", "A program that runs the model on one row."),
     ("cmake", "CMake", ""),
     ("require", "CMake, fetched by tfaot_require", "CMake fetches and verifies the package itself."),

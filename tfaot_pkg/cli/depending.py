@@ -10,7 +10,6 @@ import typer
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +98,7 @@ def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
         f'  list(APPEND CMAKE_PREFIX_PATH "{prefix.absolute()}")',
         *(f"  find_package({name} REQUIRED)" for name in names),
         f"  target_link_libraries(YOUR_PROGRAM PRIVATE {linked})",
-        f"or write a first program: tfaot-pkg new-app {names[0].removeprefix(PACKAGE_PREFIX)} --prefix {prefix}",
+        f"or write a first program: tfaot-pkg new-app {done[0].entry.model} --prefix {prefix}",
     ]
 
 
