@@ -2,7 +2,7 @@
 #
 # PYTHON=...       the interpreter to make .venv with (3.10 to 3.13; found by itself)
 # PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
-# PYTEST_JOBS=...  how many tests run at a time (default: one more than cores, at most 4; 0: one, in pytest's own process)
+# PYTEST_JOBS=...  how many tests run at a time (default: two more than cores, at most 4; 0: one, in pytest's own process)
 # TFAOT_TEST_TOOLCHAINS=...  further toolchains for the tests: versions, or all (CONTRIBUTING.md)
 
 SHELL := /bin/bash
@@ -18,8 +18,8 @@ PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3.13
 VENV := .venv
 # The stamp's name has a digest of the inputs: the environment is made anew if one of them changes.
 STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
-# One more than cores: tests wait for disks, sockets and programs that use one core.
-PYTEST_JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Two more than cores: tests wait for disks, sockets, timers, and for what another worker makes for all.
+PYTEST_JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 # Worksteal: expensive fixtures are made once for all workers (tests/kept.py), so any worker may run any test.
 PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist worksteal --durations=10
 # Bytecode stays on: thousands of tests start the command line, and each start would compile it again.

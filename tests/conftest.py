@@ -24,7 +24,7 @@ from tfaot_pkg.toolchain.environment import ensure
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ["tests.sweeps", "tests.wording"]
+pytest_plugins = ["tests.order", "tests.sweeps", "tests.wording"]
 
 # How long an example takes is the machine's doing: no test depends on it.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])

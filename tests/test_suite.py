@@ -69,6 +69,37 @@ def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None
     assert collect(tmp_path, files, "-m", "nightly") == at_night
 
 
+_LENGTHS = """
+import pytest
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_longest(): ...
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(3))
+def test_long(case): ...
+
+@pytest.mark.parametrize("case", range(4))
+def test_quick(case): ...
+"""
+
+
+@pytest.mark.slow
+def test_each_worker_begins_with_long_tests(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.order import pytest_collection_modifyitems\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: s\n    timeout: t\n")
+    for name in ("a", "b"):
+        (tmp_path / f"test_{name}.py").write_text(_LENGTHS)
+    argv = [sys.executable, "-m", "pytest", "-q", "--collect-only", *ALONE, "-p", "pytest_randomly"]
+    variables = {**os.environ, **VARIABLES, "PYTEST_XDIST_WORKER_COUNT": "2"}
+    printed = run(argv, cwd=tmp_path, env=variables, timeout=60).stdout
+    found = re.findall(r"^test_(\w).py::test_(\w+)", printed, re.MULTILINE)
+    for part in (found[:8], found[8:]):
+        assert len({file for file, _ in part}) == 1
+        assert [kind for _, kind in part] == ["longest", *["long"] * 3, *["quick"] * 4]
+
+
 @pytest.mark.slow
 def test_a_sweep_that_names_a_case_that_is_not_there_stops_a_run_of_all_tests(tmp_path: Path) -> None:
     files = {"test_function.py": _SWEEP.replace('"a-1"', '"a-3"')}

@@ -298,6 +298,7 @@ target_link_libraries(program PRIVATE answers::answers)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 def test_a_library_that_links_a_model_is_installed_and_exported(

@@ -61,6 +61,7 @@ def test_sides_of_branches_are_taken_and_those_that_cannot_be_are_listed(build: 
     assert [each.side for each in report.branches_not_taken] == ["true"]
 
 
+@pytest.mark.nightly
 def test_a_loop_that_does_not_end_for_a_class_leaves_that_class_out_and_says_so(build: Build) -> None:
     report = build(Case(name="halving_loop"), tensorflow=DEFAULT_VERSION).report
     assert report.verdict == "passed"
