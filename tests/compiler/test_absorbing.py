@@ -96,6 +96,20 @@ def test_what_follows_a_layer_becomes_part_of_it(compiled: Compile, name: str) -
     np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
 
 
+def test_biases_of_heads_become_part_of_the_layer_before_them(compiled: Compile) -> None:
+    writer = Writer()
+    heads = writer.add("reshape", (N, 3, 7), _dense(writer))
+    offsets = writer.add("broadcast", (N, 3, 7), writer.constant(_OFFSETS.reshape(3, 7)), dimensions=(1, 2))
+    moved = writer.add("subtract", (N, 3, 7), heads, offsets)
+    program = writer.program(writer.add("multiply", (N, 3, 7), moved, writer.spread(0.25, 3, 7)))
+    made = recognize(simplify(program))
+    verify(made)
+    assert _opcodes(made) == ["dense", "reshape"]
+    values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
+    wanted = interpret.run(program, 13, [values])[0]
+    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
+
+
 def test_a_layer_that_others_use_stays_as_it_is(compiled: Compile) -> None:
     writer = Writer()
     layer = _dense(writer)

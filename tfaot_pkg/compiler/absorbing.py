@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
+_BY_CHANNEL = frozenset({"add", "subtract", "multiply", "divide"})
 LAYERS = ("dense", "conv2d", "transposed_conv2d")
 _LARGEST_OFFSET = 16.0
 """Of what comes before a layer: its products lose about as many units of the last place as this, which a sum of a
@@ -34,7 +35,7 @@ def absorbed(look: Look, operation: Operation) -> Operation | None:
             made = _offset(look, operation)
         case _:
             made = None
-    return made or _activation(look, operation) or _below_moves(look, operation)
+    return made or _activation(look, operation) or _below_moves(look, operation) or _below_heads(look, operation)
 
 
 def preceded(look: Look, operation: Operation) -> Operation | None:
@@ -143,6 +144,27 @@ def _below_moves(look: Look, operation: Operation) -> Operation | None:
     for move in moves[:0:-1]:
         layer = look.add(replace(move, id=look.fresh(), operands=(layer.id,)))
     return replace(moves[0], id=operation.id, operands=(layer.id,))
+
+
+def _below_heads(look: Look, operation: Operation) -> Operation | None:
+    """The same for a constant of the last axes into which a layer's channels were divided, as a bias of attention."""
+    if operation.opcode not in _BY_CHANNEL:
+        return None
+    for value, other in (operation.operands, operation.operands[::-1]):
+        move, spread = look.made_by(value, "reshape", once=True), look.made_by(other, "broadcast")
+        layer = _plain_layer(look, move.operands[0]) if move is not None else None
+        if move is None or layer is None or spread is None:
+            continue
+        constant, axes = look.constant(spread.operands[0]), spread.attributes["dimensions"]
+        last = tuple(range(operation.shape.rank))[operation.shape.rank - len(axes) :]
+        if constant is None or constant.size != _channels(layer) or axes != last:
+            continue
+        by_channel = look.add_constant(constant.reshape(-1), layer)
+        operands = tuple(layer.id if operand == value else by_channel for operand in operation.operands)
+        made = absorbed(look, replace(operation, id=look.fresh(), type=layer.type, operands=operands))
+        if made is not None:
+            return replace(move, id=operation.id, operands=(look.add(made).id,))
+    return None
 
 
 def _plain_layer(look: Look, value: int) -> Operation | None:

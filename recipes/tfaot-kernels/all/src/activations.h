@@ -113,6 +113,21 @@ TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
 #endif
 }
 
+/// exp(x) for x <= 0 alone: at -110 it is zero by rounding, so nothing has to be chosen.
+TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
+  const Vector limited = larger(broadcast(-110.0f), x);
+  const Power power = nearestPower(limited);
+  const Vector r = reducedBy(power, limited);
+  const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
+#if defined(TFAOT_AVX512)
+  return _mm512_maskz_scalef_ps(kAllLanes, mantissa, power.n);
+#else
+  const Unsigned minus = (127u - power.biased) & 0xffu;
+  const Unsigned half = minus >> 1;
+  return mantissa * bitsAs<Vector>((127u - half) << 23) * bitsAs<Vector>((127u - (minus - half)) << 23);
+#endif
+}
+
 /// exp(-|x|) - 1 is not below x unless that is above zero: the larger one of them is x there, and its zero where it is
 /// zero.
 TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativeMagnitude(x, kExpLimit)), x); }

@@ -95,13 +95,21 @@ void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& 
 template <int kGroup>
 void softmaxShort(std::size_t rows, const float* in, float* out);
 
-/// Rows of any other number of floats.
+/// Rows of another number of floats that registers hold: kMostInRegisters at most.
+template <int kSize>
+void softmaxInRegisters(std::size_t rows, const float* in, float* out);
+
+inline constexpr std::size_t kMostInRegisters = 8 * kLanes;
+
+/// Rows of any number of floats.
 void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);
 
 template <std::size_t kSize>
 TFAOT_INLINE void softmax(std::size_t rows, const float* in, float* out) {
   if constexpr (kSize <= kLanes && (kSize & (kSize - 1)) == 0) {
     softmaxShort<static_cast<int>(kSize)>(rows, in, out);
+  } else if constexpr (kSize > kLanes && kSize <= kMostInRegisters) {
+    softmaxInRegisters<static_cast<int>(kSize)>(rows, in, out);
   } else {
     softmaxLong(rows, kSize, in, out);
   }

@@ -41,6 +41,16 @@ constexpr std::size_t mostFew(std::size_t inputs, std::size_t outputs) {
   return size <= kTinyWeights ? static_cast<std::size_t>(-1) : kFewRows;
 }
 
+/// Rows that are computed at once if there are many: one vector of sums for each of four rows waits for its own sums half of
+/// the time. The autoencoder takes 0.96 of its time for 16 rows.
+constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
+#if defined(__AVX2__)
+  return outputs <= kLanes ? 2 * kFewRows : kFewRows;
+#else
+  return kFewRows;
+#endif
+}
+
 /// Rows of a small layer's input and output.
 struct FewRows {
   const float* in;
@@ -110,7 +120,7 @@ TFAOT_INLINE void multiplyFewColumns(const float* weights, const float* bias, Fe
 /// The same times all columns.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
 void multiplyFew(const float* weights, const float* bias, FewRows rows) {
-  constexpr std::size_t kStrip = kFewPanels[kRows] * kPanel, kRest = kOutputs % kStrip;
+  constexpr std::size_t kStrip = (kRows > kFewRows ? 1 : kFewPanels[kRows]) * kPanel, kRest = kOutputs % kStrip;
   for (std::size_t column = 0; column + kStrip <= kOutputs; column += kStrip) {
     multiplyFewColumns<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
     weights += kStrip * kInputs;
@@ -136,10 +146,17 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
       const bool rectified = activation == Activation::relu;
       FewRows rows = {in, out, rectified};
       std::size_t left = batch;
+      const auto multiply = [&](auto count) __attribute__((always_inline)) {
+        constexpr std::size_t kRows = decltype(count)::value;
+        multiplyFew<kRows, kInputs, kOutputs>(weights, bias, rows);
+        left -= kRows;
+        rows.in += kRows * kInputs;
+        rows.out += kRows * kOutputs;
+      };
       if constexpr (kMost > kFewRows) {
-        for (; left > kFewRows; left -= kFewRows, rows.in += kFewRows * kInputs, rows.out += kFewRows * kOutputs) {
-          multiplyFew<kFewRows, kInputs, kOutputs>(weights, bias, rows);
-        }
+        constexpr std::size_t kMany = manyRows(kOutputs);
+        while (left >= kMany) multiply(std::integral_constant<std::size_t, kMany>{});
+        while (left > kFewRows) multiply(std::integral_constant<std::size_t, kFewRows>{});
       }
       multiplyFewOf<kInputs, kOutputs>(weights, bias, left, rows, std::make_index_sequence<kFewRows>{});
       if (activation != Activation::none && !rectified) activate(dispatch, activation, batch * kOutputs, out, out);

@@ -7,6 +7,24 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
+/// A panel whose columns lie `right` apart, each in one piece: kLanes of their elements at a time.
+inline void packTurned(const float* from, std::size_t rows, std::size_t right, float* to) {
+  std::size_t i = 0;
+  for (; i + kLanes <= rows; i += kLanes) {
+    for (std::size_t j = 0; j < kPanel; j += kLanes) {
+      Vector tile[kLanes];
+      TFAOT_UNROLL
+      for (std::size_t c = 0; c < kLanes; ++c) tile[c] = load(from + (j + c) * right + i);
+      transpose(tile);
+      TFAOT_UNROLL
+      for (std::size_t r = 0; r < kLanes; ++r) store(to + (i + r) * kPanel + j, tile[r]);
+    }
+  }
+  for (; i < rows; ++i) {
+    for (std::size_t j = 0; j < kPanel; ++j) to[i * kPanel + j] = from[i + j * right];
+  }
+}
+
 /// `rows` x `columns`, whose element of row i and column j is from[i * down + j * right], into panels.
 inline void packPanels(const float* from, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
                        float* to) {
@@ -21,6 +39,8 @@ inline void packPanels(const float* from, std::size_t rows, std::size_t columns,
           std::memcpy(to + i * kPanel, from + i * down, here * sizeof(float));
         }
       }
+    } else if (here == kPanel && down == 1) {
+      packTurned(from, rows, right, to);
     } else if (here == kPanel) {
       for (std::size_t i = 0; i < rows; ++i) {
         for (std::size_t j = 0; j < kPanel; ++j) to[i * kPanel + j] = from[i * down + j * right];

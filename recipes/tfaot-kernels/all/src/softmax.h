@@ -28,8 +28,8 @@ void softmaxShort(std::size_t rows, const float* in, float* out) {
     const std::size_t count = left < kLanes ? left : kLanes;
     const Vector x = count == kLanes ? load(in) : loadFirst(in, count);
     const Vector largest = reduceGroups<kGroup>(larger(x, broadcast(kLowest)), Largest{});
-    const Vector e = exponential(x - largest).value();
-    const Vector result = e / reduceGroups<kGroup>(e, Sum{});
+    const Vector e = exponentialOfNegative(x - largest);
+    const Vector result = e * (1.0f / reduceGroups<kGroup>(e, Sum{}));
     if (count == kLanes) {
       store(out, result);
     } else {
@@ -52,6 +52,58 @@ TFAOT_INLINE void storePart(float* to, std::size_t count, Vector value) {
   storeFirst(to, count, value);
 }
 
+/// The sum of partial sums, whichever of them comes first.
+TFAOT_INLINE Vector sumOfPartial(Vector (&partial)[kPartialVectors]) {
+  TFAOT_UNROLL
+  for (int count = kPartialVectors / 2; count > 0; count /= 2) {
+    TFAOT_UNROLL
+    for (int v = 0; v < count; ++v) partial[v] += partial[v + count];
+  }
+  return reduceGroups<kLanes>(partial[0], Sum{});
+}
+
+/// `kRows` rows of kSize floats. Each row waits for its own largest value and sum, so that several overlap.
+template <int kSize, int kRows>
+TFAOT_INLINE void softmaxTogether(const float* in, float* out) {
+  constexpr int kCount = (kSize + kLanes - 1) / kLanes, kLast = kSize - (kCount - 1) * kLanes;
+  Vector x[kRows][kCount], most[kRows];
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    most[r] = broadcast(kLowest);
+    TFAOT_UNROLL
+    for (int v = 0; v < kCount; ++v) {
+      x[r][v] = loadPart(in + r * kSize + v * kLanes, v + 1 < kCount ? kLanes : kLast);
+      most[r] = Largest{}(most[r], x[r][v]);
+    }
+  }
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) most[r] = reduceGroups<kLanes>(most[r], Largest{});
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kCount; ++v) x[r][v] = exponentialOfNegative(x[r][v] - most[r]);
+  }
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    Vector partial[kPartialVectors] = {};
+    TFAOT_UNROLL
+    for (int v = 0; v < kCount; ++v) partial[v % kPartialVectors] += x[r][v];
+    const Vector inverse = 1.0f / sumOfPartial(partial);
+    TFAOT_UNROLL
+    for (int v = 0; v < kCount; ++v) {
+      storePart(out + r * kSize + v * kLanes, v + 1 < kCount ? kLanes : kLast, x[r][v] * inverse);
+    }
+  }
+}
+
+template <int kSize>
+TFAOT_ALONE void softmaxInRegisters(std::size_t rows, const float* in, float* out) {
+  constexpr int kTogether = kSize <= 2 * kLanes ? 4 : kSize <= 4 * kLanes ? 2 : 1;
+  std::size_t row = 0;
+  for (; row + kTogether <= rows; row += kTogether) softmaxTogether<kSize, kTogether>(in + row * kSize, out + row * kSize);
+  for (; row < rows; ++row) softmaxTogether<kSize, 1>(in + row * kSize, out + row * kSize);
+}
+
 /// One row of any length.
 TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
   Vector most = broadcast(kLowest);
@@ -60,21 +112,16 @@ TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
   // The partial sums turn: what is added next comes first. The tree adds the same pairs, wherever the turning ends.
   Vector partial[kPartialVectors] = {};
   for (std::size_t i = 0; i < size; i += kLanes) {
-    const Vector e = exponential(loadPart(in + i, size - i) - most).value();
+    const Vector e = exponentialOfNegative(loadPart(in + i, size - i) - most);
     storePart(out + i, size - i, e);
     const Vector added = partial[0] + e;
     TFAOT_UNROLL
     for (int v = 1; v < kPartialVectors; ++v) partial[v - 1] = partial[v];
     partial[kPartialVectors - 1] = added;
   }
-  TFAOT_UNROLL
-  for (int count = kPartialVectors / 2; count > 0; count /= 2) {
-    TFAOT_UNROLL
-    for (int v = 0; v < count; ++v) partial[v] += partial[v + count];
-  }
   // Rows of fewer than kPartial floats, which `softmaxShort` may do, have zeros for the others.
-  const Vector sum = reduceGroups<kLanes>(partial[0], Sum{});
-  for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) / sum);
+  const Vector inverse = 1.0f / sumOfPartial(partial);
+  for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) * inverse);
 }
 
 /// Rows of any length: a group of lanes each if they fill one, or vector by vector.

@@ -307,6 +307,33 @@ TFAOT_INLINE Vector exchanged(Vector x) {
   return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
 }
 
+template <int kStep, bool kUpper, int... kLane>
+TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kLane...>) {
+  // Of the pair, each gets what the other one has on the other side of the diagonal.
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, ((kLane & kStep) != 0 ? kLanes + (kUpper ? kLane : kLane ^ kStep)
+                                                             : (kUpper ? kLane ^ kStep : kLane))...);
+#else
+  return __builtin_shuffle(a, b, Mask{((kLane & kStep) != 0 ? kLanes + (kUpper ? kLane : kLane ^ kStep)
+                                                            : (kUpper ? kLane ^ kStep : kLane))...});
+#endif
+}
+
+/// Exchanges lane j of vector i and lane i of vector j.
+template <int kStep = kLanes / 2>
+TFAOT_INLINE void transpose(Vector (&rows)[kLanes]) {
+  if constexpr (kStep > 0) {
+    TFAOT_UNROLL
+    for (int i = 0; i < kLanes; ++i) {
+      if ((i & kStep) != 0) continue;
+      const Vector a = rows[i], b = rows[i + kStep];
+      rows[i] = mixedLanes<kStep, false>(a, b, std::make_integer_sequence<int, kLanes>{});
+      rows[i + kStep] = mixedLanes<kStep, true>(a, b, std::make_integer_sequence<int, kLanes>{});
+    }
+    transpose<kStep / 2>(rows);
+  }
+}
+
 /// Loads a value that is used several times once: GCC would make it a memory operand of each use, which costs more than
 /// it saves. Generates no instruction, and may be empty.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
