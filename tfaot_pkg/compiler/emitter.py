@@ -355,6 +355,8 @@ class Emitter(Writer):
         accesses = [moved_access(access, axes) for access in body.accesses]
         outputs = [(moved_access(access, axes), result) for access, result in written]
         counted = [(name, axes.index(index)) for name, index in body.counted]
+        body.alone = body.alone or set(axes.extents) <= {ONE}
+        body.overlaps = self._overlaps(accesses, outputs)
         with self.nest(axes.extents):
             for access in (*accesses, *(access for access, _ in outputs)):
                 self.address(access, is_written=any(access is each for each, _ in outputs))
@@ -363,6 +365,16 @@ class Emitter(Writer):
             with self.each(axes.extents, body):
                 for line in lines:
                     self.line(line)
+
+    def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
+        """Whether the last vector of a row may begin within the one before, because parts of vectors are slow where
+        elements do not lie side by side. Nothing that is read may be written before.
+        """
+        written = {name for access, _ in outputs for name in self.aliases.get(access.base, (access.base,))}
+        read = {name for access in accesses for name in self.aliases.get(access.base, (access.base,))}
+        every = [*accesses, *(access for access, _ in outputs)]
+        apart = any(access.index.factors[-1] not in (ZERO, ONE) for access in every if access.index.factors)
+        return apart and not written & read
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         """The name of what `value` is at `index`."""

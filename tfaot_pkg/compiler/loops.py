@@ -34,6 +34,7 @@ class Body:
     names: Iterator[int] = field(default_factory=count)
 
     alone: bool = False  # one element after the other, whatever the types are
+    overlaps: bool = False  # it may write an element twice
 
     @property
     def by_vectors(self) -> bool:

@@ -16,7 +16,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     at, shape = emitter.stored(indices.id), operation.shape
     # Before the loops begin: else it would be computed within them.
     source_is_stored = emitter.stored(array.id)
-    target = emitter.buffer(shape.dtype, shape.elements)
+    target = emitter.target(operation)
     outer = [axis for axis in range(shape.rank) if axis not in attributes["offset"]]
     sizes = tuple(as_size(size) for size in attributes["sizes"])
     for pointer in (at, source_is_stored):
@@ -69,7 +69,7 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
     if in_place:
         target = emitter.pointers[array]
     else:
-        target = emitter.buffer(shape.dtype, shape.elements)
+        target = emitter.target(operation)
         emitter.loop(shape.sizes, [(array, target, Index(ZERO, shape.strides))])
     runtime = []
     for axis, start in enumerate(starts):
@@ -100,7 +100,7 @@ def pad(emitter: Emitter, operation: Operation) -> str:
     padding = tuple(tuple(as_size(each) for each in sizes) for sizes in operation.attributes["padding"])
     if any(_is_negative(each) for sizes in padding for each in sizes):
         return _cropped(emitter, operation, padding)
-    target = emitter.buffer(shape.dtype, shape.elements)
+    target = emitter.target(operation)
     # All of it is filled first; then the array is written over its part.
     filling = next(emitter.fresh)
     emitter.known[filling] = Operation(

@@ -39,6 +39,8 @@ def called(emitter: Emitter, region: Region, arguments: Sequence[str]) -> list[s
 
 def targets(emitter: Emitter, operation: Operation) -> list[str]:
     """Memory for all that `operation` gives."""
+    if not isinstance(operation.type, tuple):
+        return [emitter.target(operation)]
     return [emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes]
 
 

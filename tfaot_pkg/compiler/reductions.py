@@ -8,6 +8,7 @@ from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merg
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, number_text
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
+from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
 
 _FEW, _BESIDE = 8, 4
@@ -61,7 +62,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     values = [
         emitter.value(array.id, tuple(places[order.index(a)] for a in range(len(order))), body) for array in arrays
     ]
-    targets = [emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes]
+    targets = wanted(emitter, operation)
     names = [f"r{next(emitter.new)}" for _ in arrays]
     region, types = operation.regions[0], [C_TYPES[shape.dtype] for shape in operation.shapes]
     for parameter, name in zip(region.parameters, [*names, *(f"{name}_element" for name in names)], strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
@@ -37,6 +37,12 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
     each = "each" if dtype == "f32" else "eachAlone"
     fill = "filled(x)" if dtype == "f32" else "x"
+    if made == features == ONE and dtype == "f32" and into[1] == over[0] == out[1] == ONE:
+        with counting(emitter, [("b", batch), *places]):
+            _depthwise(emitter, operation, (source, filters, to), (into, over), lengths)
+        for pointer in (source, filters, target):
+            emitter.touch(pointer)
+        return target
     # The filters lie side by side in most models, so the innermost loop reads and writes neighbours.
     with counting(emitter, [("b", batch), *places]):
         with counting(emitter, [("f", operation.shape.sizes[attributes["output"][1]])]):
@@ -64,6 +70,28 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     return target
 
 
+def _depthwise(
+    emitter: Emitter, operation: Operation, pointers: tuple[str, str, str], strides: tuple[list[Size], list[Size]],
+    lengths: Sequence[Size],
+) -> None:  # fmt: skip
+    """One filter for each feature, and the features side by side: each lane has one."""
+    (source, filters, to), (into, over) = pointers, strides
+    attributes = operation.attributes
+    emitter.line(f"float* const row = {to};")
+    size = cpp(operation.shape.sizes[attributes["output"][1]])
+    with emitter.braces(f"eachTogether({size}, [&]([[maybe_unused]] auto... places)", "});"):
+        emitter.line("Vector totals[] = {places.fill(0.0f)...};")
+        with _window(emitter, attributes["window"], lengths):
+            at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
+            emitter.line(f"const float* const in = {address(source, ('b', into[0]), *at)};")
+            steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
+            emitter.line(f"const float* const weights_at = {address(filters, *steps)};")
+            emitter.line("Vector* total = totals;")
+            emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
+        emitter.line("const Vector* total = totals;")
+        emitter.line("(places.store(row, *total++), ...);")
+
+
 def _added(dtype: str, one: str, other: str, total: str) -> str:
     """The C++ of `total` and the product of two numbers: rounded once if they are float32; integers wrap."""
     if dtype == "f32":
@@ -86,13 +114,18 @@ def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence
     for axis, (side, _) in sides:
         if tuple(side) == _WHOLE:
             emitter.line(f"[[maybe_unused]] const std::size_t k{axis} = 0, p{axis} = o{axis};")
-    with counting(emitter, [(f"k{axis}", as_size(side[0])) for axis, side, _ in moving]):
+    emitter.flush()
+    with ExitStack() as stack:
         for axis, side, length in moving:
-            _, stride, low, _, dilation, base = map(as_size, side)
+            size, stride, low, high, dilation, base = map(as_size, side)
+            stack.enter_context(counting(emitter, [(f"k{axis}", size)]))
             place = f"o{axis} * {cpp(stride)} + k{axis} * {cpp(dilation)}"
             before = cpp(low) if all(coefficient > 0 for _, coefficient in low.terms) else f"std::size_t({cpp(low)})"
             # Unsigned: what lies before the array is a large number.
             place = place if low == ZERO else f"{place} - {before}"
+            if low == high == ZERO and base == ONE:
+                emitter.line(f"const std::size_t p{axis} = {place};")
+                continue
             emitter.line(f"const std::size_t q{axis} = {place};")
             inside = f"q{axis} >= {cpp(length * base)}"
             emitter.line(f"if ({inside}{f' || q{axis} % {cpp(base)} != 0' if base != ONE else ''}) continue;")
@@ -123,19 +156,32 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     array = emitter.known[operation.operands[0]].shape
     source, start = emitter.stored(operation.operands[0]), emitter.scalar(operation.operands[1])
     (target,), outer = targets(emitter, operation), list(range(shape.rank - 1))
-    size, window = cpp(shape.sizes[-1]), operation.attributes["window"]
-    with counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer]):
+    size, window = shape.sizes[-1], operation.attributes["window"]
+    counted = [(f"o{axis}", shape.sizes[axis]) for axis in outer]
+    if outer and _is_row(window[outer[-1]]) and size.is_constant:
+        # Windows that lie side by side are one row.
+        size, counted[-1] = size * counted[-1][1], (counted[-1][0], ONE)
+    with emitter.braces(""), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
         emitter.line(f"float* const row = {to};")
-        emitter.line(f"each({size}, [&](auto at) {{ at.store(row, filled({start})); }});")
-        with _window(emitter, window[:-1], array.sizes[:-1]):
-            emitter.line(
-                f"const float* const in = {address(source, *((f'p{axis}', array.strides[axis]) for axis in outer))};"
-            )
-            emitter.line(f"each({size}, [&](auto at) {{ at.store(row, {combine}{{}}(at.load(row), at.load(in))); }});")
+        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", "});"):
+            emitter.line(f"Vector totals[] = {{places.fill({start})...}};")
+            with _window(emitter, window[:-1], array.sizes[:-1]):
+                steps = ((f"p{axis}", array.strides[axis]) for axis in outer)
+                emitter.line(f"const float* const in = {address(source, *steps)};")
+                emitter.line("Vector* total = totals;")
+                emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
+            emitter.line("const Vector* total = totals;")
+            emitter.line("(places.store(row, *total++), ...);")
     for pointer in (source, target):
         emitter.touch(pointer)
     return target
+
+
+def _is_row(side: Sequence[Any]) -> bool:
+    """Whether windows along an axis lie one element apart, all inside of the array."""
+    _, stride, low, high, _, base = map(as_size, side)
+    return stride == base == ONE and low == high == ZERO
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:

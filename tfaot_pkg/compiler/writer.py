@@ -112,7 +112,7 @@ class Writer:
 
     @contextmanager
     def each(self, extents: tuple[Size, ...], body: Body) -> Iterator[None]:
-        each = "each" if body.by_vectors else "eachAlone"
+        each = ("eachWhole" if body.overlaps else "each") if body.by_vectors else "eachAlone"
         self.line(f"{each}({cpp(extents[-1] if extents else ONE)}, [&]([[maybe_unused]] auto at) {{")
         self._depth += 1
         yield

@@ -42,6 +42,7 @@ from tfaot_pkg.native.library import (
     kernel_flags,
     library_uid,
     link_shared,
+    loop_flags,
     object_names,
     require_sound_libraries,
 )
@@ -360,7 +361,7 @@ class LibraryBuild:
     def _program(self, program: ProgramCode, target: Target) -> Path:
         """The function that computes the model on a target."""
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
-        return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target)])
+        return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target), *loop_flags(self.compiler)])
 
     def _segment(self, segment: CompiledSegment) -> Path:
         """What calls XLA's code of a part of the program."""

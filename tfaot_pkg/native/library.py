@@ -132,9 +132,17 @@ def kernel_flags(target: Target) -> list[str | Path]:
     return [NO_CONTRACTION, namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
 
 
+def loop_flags(compiler: Compiler) -> list[str | Path]:
+    """Flags for a program's loops over types of which the kernel library has no vectors: Clang has them by default.
+
+    GCC's own choice at -O2 is to make no vectors of loops that need a check at run time whether arrays overlap.
+    """
+    return ["-ftree-vectorize", "-fvect-cost-model=dynamic"] if compiler.is_gcc else []
+
+
 def program_flags(target: Target, interface: str, compiler: Compiler) -> list[str | Path]:
     """All flags of a program of ours beside those of every source."""
-    return [*compiler.library_flags, *target.flags, *kernel_flags(target), *includes(interface)]
+    return [*compiler.library_flags, *target.flags, *kernel_flags(target), *loop_flags(compiler), *includes(interface)]
 
 
 def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler) -> None:

@@ -112,7 +112,7 @@ TFAOT_INLINE Integers signOf(Integers a) { return (a < 0) - (a > 0); }
 TFAOT_BY_LANES(powerOf)
 #undef TFAOT_BY_LANES
 
-/// Towards zero, of numbers whose quotient is one: by doubles, which hold it and are never rounded to the next number.
+/// Towards zero, by doubles, which hold all quotients but that of the most negative number and -1.
 TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
   using HalfOfIntegers = std::int32_t __attribute__((vector_size(kLanes * sizeof(float) / 2)));
   HalfOfIntegers above[2], below[2];
@@ -120,7 +120,10 @@ TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
   std::memcpy(below, &b, sizeof b);
   TFAOT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const Doubles ratio = __builtin_convertvector(above[half], Doubles) / __builtin_convertvector(below[half], Doubles);
+    // Above the quotient by less than its distance from the next integer: a reciprocal may be too small, and compilers
+    // know that of a constant.
+    const Doubles reciprocal = (1.0 + 0x1p-50) / __builtin_convertvector(below[half], Doubles);
+    const Doubles ratio = __builtin_convertvector(above[half], Doubles) * reciprocal;
     above[half] = __builtin_convertvector(ratio, HalfOfIntegers);
   }
   std::memcpy(&a, above, sizeof a);

@@ -62,7 +62,36 @@ TFAOT_INLINE Vector turnedAround(Vector x, std::integer_sequence<int, kLane...>)
 #endif
 }
 
-using SmallIntegers = signed char __attribute__((vector_size(kLanes)));
+/// kLanes bytes as integers, and back. GCC 12 has no instructions for conversions between such different widths.
+TFAOT_INLINE Integers integersAt(const void* bytes) {
+#if defined(TFAOT_AVX512)
+  __m128i narrow;
+  std::memcpy(&narrow, bytes, sizeof narrow);
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(kAllLanes, narrow));
+#elif defined(TFAOT_AVX2)
+  return reinterpret_cast<Integers>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(bytes))));
+#else
+  signed char narrow[kLanes];
+  std::memcpy(narrow, bytes, sizeof narrow);
+  Integers wide;
+  for (int i = 0; i < kLanes; ++i) wide[i] = narrow[i];
+  return wide;
+#endif
+}
+TFAOT_INLINE void storeBytes(void* bytes, Integers wide) {
+#if defined(TFAOT_AVX512)
+  const __m128i narrow = _mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(wide));
+  std::memcpy(bytes, &narrow, sizeof narrow);
+#elif defined(TFAOT_AVX2)
+  const __m256i both = reinterpret_cast<__m256i>(wide);
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(bytes), _mm_packs_epi16(words, words));
+#else
+  signed char narrow[kLanes];
+  for (int i = 0; i < kLanes; ++i) narrow[i] = static_cast<signed char>(wide[i]);
+  std::memcpy(bytes, narrow, sizeof narrow);
+#endif
+}
 
 /// What whole vectors and parts of them share: elements that do not lie side by side, and what all lanes have in common.
 template <class Place>
@@ -101,10 +130,10 @@ struct Lanes {
     return bitsAs<Integers>(load(reinterpret_cast<const float*>(row), stride));
   }
   TFAOT_INLINE Mask load(const bool* row, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) {
-      SmallIntegers bytes;
-      std::memcpy(&bytes, row + self().start, sizeof bytes);
-      return -__builtin_convertvector(bytes, Mask);
+    if (Place::kIsWhole && stride == 1) return -integersAt(row + self().start);
+    if (Place::kIsWhole && stride == -1) {
+      const Vector turned = bitsAs<Vector>(-integersAt(row - static_cast<std::ptrdiff_t>(self().start) - (kLanes - 1)));
+      return bitsAs<Mask>(turnedAround(turned, std::make_integer_sequence<int, kLanes>{}));
     }
     std::int32_t values[kLanes] = {};
     for (std::size_t i = 0; i < self().count(); ++i) {
@@ -122,11 +151,7 @@ struct Lanes {
     store(reinterpret_cast<float*>(row), bitsAs<Vector>(value), stride);
   }
   TFAOT_INLINE void store(bool* row, Mask value, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) {
-      const SmallIntegers bytes = __builtin_convertvector(value & 1, SmallIntegers);
-      std::memcpy(static_cast<void*>(row + self().start), &bytes, sizeof bytes);
-      return;
-    }
+    if (Place::kIsWhole && stride == 1) return storeBytes(row + self().start, value & 1);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
     }
