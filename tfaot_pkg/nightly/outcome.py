@@ -112,7 +112,7 @@ _ENDS: dict[str, AttemptKind] = {
 _TOO_LARGE = (os.strerror(errno.EFBIG), "larger than this process may write")
 _UNSUPPORTED = re.compile(r"^  (\w+) \(node ", re.MULTILINE)
 _CLASSES = (
-    (re.compile(r"does not give TensorFlow's answers"), "answers differ from TensorFlow's"),
+    (re.compile(r"does not give ([^(:]{1,40}?)'s answers"), r"answers differ from \1's"),
     (re.compile(r"has dtype (\w+), which a compiled model"), r"unsupported dtype \1"),
     (re.compile(r"changes variables"), "the model keeps state"),
     (re.compile(r"operations that reach out of the model|reaches out of the model"), "forbidden operations"),

@@ -52,7 +52,7 @@ class Publisher:
     def require(self) -> None:
         """Raise the error with which publishing would fail without keys or access, before builds that take hours.
 
-        TrustError (keys), RegistryError (something else is in the folder), ConanError (a remote rejected the login of).
+        TrustError (keys), RegistryError (something else is in the folder), ConanError (a remote rejected the login).
         """
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         if registry is not None:

@@ -18,12 +18,11 @@ from messages.archives import write_arrays
 from messages.carriers import MADE
 from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
-from wiring import node_name
+from wiring import LOOPS, node_name
 
 _SELECTIONS = frozenset("Select SelectV2".split())
 _CONDITIONALS = frozenset("If StatelessIf".split())
 _CASES = frozenset("Case StatelessCase".split())
-_LOOPS = frozenset("While StatelessWhile".split())
 _INLINED = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
 """What TensorFlow puts before the names of nodes of functions whose calls are gone."""
 _STATEFUL = {
@@ -298,7 +297,7 @@ class _Body:
         switches: dict = {}
         for node in list(self._nodes):
             op = node.op
-            if op in _LOOPS:
+            if op in LOOPS:
                 self._before([node], op, ["no step", "a step"], *self._first_condition(node))
             elif op in _CASES:
                 sides = [f"branch {index}" for index in range(len(node.attr["branches"].list.func))]

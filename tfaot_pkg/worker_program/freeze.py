@@ -56,7 +56,7 @@ _SHOWN = 3
 _ASSIGNMENTS = frozenset("Assign AssignAdd AssignSub ScatterUpdate ScatterAdd".split()) | frozenset(assignments.WRITTEN)
 _OUTLINED = 1 << 10
 """Bytes from which on a variable is left out while TensorFlow freezes, which copies each one seven times."""
-_UNCOUNTED = operations.CONTROL_FLOW | operations.LOOPS | CALLS
+_UNCOUNTED = operations.CONTROL_FLOW | operations.OLD_CONTROL_FLOW | CALLS
 """TensorFlow's count of operations does not look into functions."""
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 

@@ -105,7 +105,7 @@ def in_order(kind: str, tensors: list, names: tuple) -> list:
         return tensors
     found = {tensor.name: tensor for tensor in tensors}
     missing = [name for name in found if name not in names]
-    faults = [f"there is no {name!r}{_nearest(name, missing or found)}" for name in names if name not in found]
+    faults = [f"there is no {name!r}{nearest(name, missing or found)}" for name in names if name not in found]
     faults += [f"{name!r} is missing" for name in missing]
     if faults:
         raise ModelFault(
@@ -115,9 +115,10 @@ def in_order(kind: str, tensors: list, names: tuple) -> list:
     return [found[name] for name in names]
 
 
-def _nearest(name: str, candidates) -> str:
-    nearest = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+def nearest(name: str, candidates) -> str:
+    """What to add to a message about `name`, which is none of the `candidates`: the most similar one."""
+    found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def _require_fits(name: str, shape, override) -> None:

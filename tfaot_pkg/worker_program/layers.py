@@ -15,9 +15,10 @@ import itertools
 import re
 from dataclasses import dataclass
 
-_LOOPS = frozenset("While StatelessWhile".split())
+from wiring import LOOPS
+
 _BODIES = {
-    **dict.fromkeys(_LOOPS, ("body",)),
+    **dict.fromkeys(LOOPS, ("body",)),
     **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
     **dict.fromkeys(("Case", "StatelessCase"), ("branches",)),
 }
@@ -184,7 +185,7 @@ def _places(sources: dict, after: dict) -> dict:
 
 def _kind(operation, functions: dict) -> str:
     """The layer whose cell a loop computes, by its activations or its name, "" if it is none that is known."""
-    if operation.type not in _LOOPS:
+    if operation.type not in LOOPS:
         return ""
     body = body_of(operation, functions)
     counts = collections.Counter(node.op for node in body)
@@ -245,7 +246,7 @@ def _fed(members: frozenset, operations: dict, sources: dict, after: dict) -> fr
     found, waiting = set(members), list(members)
     while waiting:
         for one in sources[waiting.pop()]:
-            if one not in found and operations[one].type not in _LOOPS and found >= after[one]:
+            if one not in found and operations[one].type not in LOOPS and found >= after[one]:
                 found.add(one)
                 waiting += [one, *(found & after[one])]
     return frozenset(found)

@@ -4,12 +4,13 @@ Everything behind this sees a model without state. The signature as it was stays
 answers, step by step, are what the library's are compared with.
 """
 
-import difflib
 import fnmatch
 import re
+from dataclasses import replace
 
 import assignments
 import checkpoint
+import interface
 import operations
 import reached
 import saved_model
@@ -39,12 +40,12 @@ def lift(request: Lift, report) -> Lifted:
     operations.require_none(found.faults)
     variables = variables_of(found.variables, graph.graph_def)
     # First with all variables lifted, and leniently: only that tells which of them the signature changes.
-    every = {key: _lifted(each, True) for key, each in variables.items()}
-    changed = list(stateless.lift(found.graph_def, every, is_lenient=True).outputs)
+    changed = list(stateless.lift(found.graph_def, variables, is_lenient=True).outputs)
     chosen = _chosen(request, variables, changed)
     values = checkpoint.values_of(request.folder, graph, {key: found.variables[key] for key in chosen})
     lifted = stateless.lift(
-        found.graph_def, {key: _lifted(each, key in chosen) for key, each in _shaped(variables, values).items()}
+        found.graph_def,
+        {key: replace(each, is_lifted=key in chosen) for key, each in _shaped(variables, values).items()},
     )
     state = _add(graph, request.signature, found, lifted, {key: variables[key].name for key in chosen})
     with open(request.out, "wb") as file:
@@ -77,22 +78,10 @@ def _name_in_python(node, others: set) -> str:
     return plain if plain in others else name
 
 
-def _lifted(variable, is_lifted: bool):
-    return assignments.Variable(
-        key=variable.key, name=variable.name, dtype=variable.dtype, shape=variable.shape, is_lifted=is_lifted
-    )
-
-
 def _shaped(variables: dict, values: dict) -> dict:
     """`variables` with the shapes of their values: a variable of unknown shape has that of its trained value."""
     return {
-        key: assignments.Variable(
-            key=key,
-            name=each.name,
-            dtype=each.dtype,
-            shape=tuple(values[key].shape) if key in values else each.shape,
-        )
-        for key, each in variables.items()
+        key: replace(each, shape=tuple(values[key].shape)) if key in values else each for key, each in variables.items()
     }
 
 
@@ -100,7 +89,7 @@ def _chosen(request: Lift, variables: dict, changed: list) -> list:
     """The variables (nodes) to lift, sorted by name; ModelFault if `update` does not name those that are `changed`."""
     names = {each.name: key for key, each in variables.items()}
     faults = [
-        f"{text!r} is no variable of the signature{_nearest(text, names)}"
+        f"{text!r} is no variable of the signature{interface.nearest(text, names)}"
         for text in (*request.read, *request.update)
         if not _matching(text, names)
     ]
@@ -131,11 +120,6 @@ def _matching(text: str, names: dict) -> list:
     if text in names:
         return [text]
     return [name for name in names if fnmatch.fnmatchcase(name, text)] if any(c in text for c in _WILD) else []
-
-
-def _nearest(text: str, names: dict) -> str:
-    nearest = difflib.get_close_matches(text, list(names), n=1, cutoff=0.0)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def _told(variable, is_changed: bool) -> str:
@@ -204,8 +188,6 @@ def _copy_info(infos, name: str, source, tensor: str) -> None:
 
 def _written(state: list, values: dict, path: str) -> tuple:
     """The state, whose values are written to the file at `path`, each at an aligned offset."""
-    import interface
-
     made = []
     with open(path, "wb") as file:
         for key, shown, given, taken in state:

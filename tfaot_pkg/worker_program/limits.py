@@ -5,8 +5,8 @@ TensorFlow's loops count their turns in their first variable; the limit becomes 
 """
 
 import operations
+from wiring import LOOPS
 
-_LOOPS = ("While", "StatelessWhile")
 _LIST = "EmptyTensorList"
 _PREFIX = "tfaot_limit"
 _NO_SIZE = "requires a fixed tensor list size"
@@ -15,7 +15,7 @@ _NO_SIZE = "requires a fixed tensor list size"
 def limit(graph_def, most: int) -> None:
     """End each loop of `graph_def` after `most` turns, and give lists of unknown size that size."""
     functions = {function.signature.name: function for function in graph_def.library.function}
-    conditions = {node.attr["cond"].func.name for node in operations.nodes_of(graph_def) if node.op in _LOOPS}
+    conditions = {node.attr["cond"].func.name for node in operations.nodes_of(graph_def) if node.op in LOOPS}
     for name in sorted(conditions):
         _end(functions[name], most)
     _size(graph_def.node, most, "")
@@ -31,7 +31,7 @@ def fault_of(graph_def, text: str) -> tuple | None:
     loops = [
         node.name
         for node in graph_def.node
-        if node.op in _LOOPS and any(each.split(":")[0] in lists for each in node.input)
+        if node.op in LOOPS and any(each.split(":")[0] in lists for each in node.input)
     ]
     named = f"the loop {loops[0]!r}" if loops else "a loop"
     return (

@@ -14,7 +14,9 @@ _DEVICE = "XLA_CPU_JIT"
 _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Const VarHandleOp ReadVariableOp".split())
 """Fed, folded or frozen away before XLA sees the graph."""
 CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase".split())
-LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split())
+OLD_CONTROL_FLOW = frozenset(
+    "Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split()
+)
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
 _CLASSES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "operations.txt")
 ALLOWED = frozenset("compiled structural inspected rewritten".split())
@@ -182,7 +184,7 @@ def unsupported_nodes(graph_def) -> list:
     functions = {function.signature.name for function in graph_def.library.function}
     faults = _growing(graph_def)
     for node in nodes_of(graph_def):
-        if node.op in _STRUCTURAL or node.op in LOOPS or node.op in functions:
+        if node.op in _STRUCTURAL or node.op in OLD_CONTROL_FLOW or node.op in functions:
             continue
         if node.op not in table:
             faults.append((node.op, node.name, "XLA has no kernel for it"))

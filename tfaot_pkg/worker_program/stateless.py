@@ -9,11 +9,10 @@ import graphlib
 
 import assignments
 from messages.requests import ModelFault
-from wiring import CALLS, free, node_name, tensor_name
+from wiring import CALLS, LOOPS, free, node_name, tensor_name
 
 _BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
 _CASES = frozenset("Case StatelessCase".split())
-_LOOPS = frozenset("While StatelessWhile".split())
 
 
 class Lifted:
@@ -184,7 +183,7 @@ class _Body:
             self._call(node, variables)
         elif node.op in _BRANCHES or node.op in _CASES:
             self._branch(node, variables)
-        elif node.op in _LOOPS:
+        elif node.op in LOOPS:
             self._loop(node, variables)
         else:
             self._use(node, inputs, variables)

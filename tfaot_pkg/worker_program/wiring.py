@@ -3,6 +3,9 @@
 CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 """Operations that only call a function."""
 
+LOOPS = frozenset("While StatelessWhile".split())
+"""Loops of TensorFlow 2; those of version 1 are circles of nodes (operations.OLD_CONTROL_FLOW)."""
+
 
 def tensor_name(text: str) -> str:
     """`node` is short for `node:0`."""
