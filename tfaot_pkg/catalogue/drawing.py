@@ -267,7 +267,7 @@ def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:
             else:
                 waiting.extend(open_[:1])
     last = max(layers.values())
-    # Outputs stand in the last row, however early they are computed.
+    # Outputs are in the last row, however early they are computed.
     return [last if node.kind == "output" and node.sources else layers[n] for n, node in enumerate(nodes)]
 
 
@@ -477,7 +477,7 @@ def _point(row: tuple[str, int, float], across: _Axis, up: _Axis) -> Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axis:
-    """A logarithmic axis: the value `low` stands at `start`, `high` at `end`."""
+    """A logarithmic axis: the value `low` is at `start`, `high` at `end`."""
 
     low: float
     high: float

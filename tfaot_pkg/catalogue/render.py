@@ -56,7 +56,7 @@ _NEWEST, _OPTIONS, _VOCABULARY = 30, 40, 4000
 _OURS = frozenset({"packages", "list", "words", "assets"})
 _LOCK, _LOCK_TIMEOUT = ".catalogue.lock", 60
 _SMALL = 200
-"""A publication makes a missing or damaged catalogue anew up to this number of packages: at about 3 ms each
+"""A publication writes a missing or damaged catalogue again up to this number of packages: at about 3 ms each
 (decision 17), nobody waits for that."""
 
 
@@ -188,7 +188,7 @@ def render(
 def update(reader: RegistryReader, output: Path, package: str) -> None:
     """Update the catalogue after a change of `package`; the cost does not grow with the registry.
 
-    A missing or damaged catalogue of a small registry is made anew; for a larger one RegistryError says how to.
+    A missing or damaged catalogue of a small registry is written again; for a larger one RegistryError says how to.
     Raises StorageError.
     """
     package = package_meant_by(package)
@@ -228,7 +228,7 @@ def update_front(reader: RegistryReader, output: Path) -> None:
 
 
 def update_or_note(registry: FolderRegistry, package: str, progress: Progress) -> None:
-    """Update the catalogue after a publication of `package`; an error is a note: the publication stands."""
+    """Update the catalogue after a publication of `package`; an error is a note: the publication remains."""
     try:
         update(registry, registry.root / FOLDER, package)
     except TfaotError as error:
@@ -350,7 +350,7 @@ class _Renderer:
         self._finish(lists, words, home)
 
     def _is_current(self) -> bool:
-        """Whether the front page is of this version of the tool: the names of its assets hold their digests."""
+        """Whether the front page is of this version of the tool: the names of its assets have their digests."""
         return self._site.has_assets()
 
     def _finish(self, lists: NodeShelf, words: NodeShelf, home: Home) -> None:
@@ -444,7 +444,7 @@ def _way_to_registry(output: Path, reader: RegistryReader) -> str | None:
 
 
 def _require_ours(output: Path) -> None:
-    """Raise RegistryError if `output` holds files, but no catalogue: `render` would delete some of them."""
+    """Raise RegistryError if `output` has files, but no catalogue: `render` would delete some of them."""
     # The lock file marks a catalogue whose first rendering was killed.
     if output.is_dir() and not any((output / name).exists() for name in (HOME, _LOCK)):
         if any(not path.name.startswith(".") for path in output.iterdir()):

@@ -83,7 +83,7 @@ class Site:
         return all((self.root / name).exists() for name in _assets())
 
     def assets(self) -> None:
-        """Write style and script, under names that hold their digests: browsers cache them forever. Raises OSError."""
+        """Write style and script, under names with their digests: browsers cache them forever. Raises OSError."""
         for name, data in _assets().items():
             if self.read(name) != data:
                 self.write(name, data)

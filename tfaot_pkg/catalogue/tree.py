@@ -1,6 +1,6 @@
 """A sorted list in many small files: a radix tree, in which adding to 100,000 items rewrites a handful of small files.
 
-A node holds the items that begin with its prefix: a leaf up to `LEAF` items, another node its children by longer
+A node has the items that begin with its prefix: a leaf up to `LEAF` items, another node its children by longer
 prefixes, with counts. A long common prefix takes one step. The browser walks the same files (site.js).
 """
 
@@ -71,7 +71,7 @@ class Shelf(Protocol):
 def build(
     items: Mapping[str, list[object]], prefix: str = "", path: tuple[str, ...] = ()
 ) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """All nodes of the tree that holds `items`, each after its children, with the prefixes above it."""
+    """All nodes of the tree of `items`, each after its children, with the prefixes above it."""
     if len(items) <= LEAF:
         yield Node(prefix, dict(items)), path
         return
@@ -139,7 +139,7 @@ def _insert(shelf: Shelf, node: Node, key: str, value: list[object], path: tuple
             raise ValueError(f"the node {child!r} is missing")
         node.children[child] = _insert(shelf, found, key, value, below)
     else:
-        # The key leaves the child's prefix: a new node between holds both.
+        # The key leaves the child's prefix: a new node between has both.
         shared = _shared(child, key)
         between = Node(shared, {}, {child: node.children.pop(child)})
         node.children[shared] = _insert(shelf, between, key, value, below)

@@ -171,7 +171,7 @@ def _unit_symbol(library: str, unit: CompiledUnit) -> str:
 
 
 def _part_symbol(library: str, target: Target, name: str) -> str:
-    """What `name` of a runtime part, or of the program, is called in that library: code of all targets stands there."""
+    """What `name` of a runtime part, or of the program, is called in that library: it has code of all targets."""
     return f"{library}_{target.identifier}_{name}"
 
 

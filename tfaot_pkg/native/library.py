@@ -1,4 +1,4 @@
-"""`NativeLibrary`: a static and a shared library behind the C ABI, what they may hold, and how they are linked.
+"""`NativeLibrary`: a static and a shared library behind the C ABI, what they may contain, and how they are linked.
 
 Linking depends on its inputs only, so whoever has a package can make its files again and compare (nightly/recheck.py).
 """
@@ -69,7 +69,7 @@ class NativeLibrary:
 
     @property
     def archives(self) -> dict[str, tuple[ArchiveMember, ...]]:
-        """What the shared library holds of the compiler's own library, by its file name."""
+        """What the shared library contains of the compiler's own library, by its file name."""
         return read_members((self.folder / ARCHIVES).read_text())
 
 
@@ -81,7 +81,7 @@ def library_uid(spec: ModelSpec, compiled: Key) -> str:
 def require_sound_libraries(library: NativeLibrary, architecture: str, *, profile: bool = False) -> None:
     """Raise ModelError if code that a model brought along needs what no library of a package may need.
 
-    Raises CompilerError if the compiler made something else that a package may not hold.
+    Raises CompilerError if the compiler made something else that a package may not contain.
     """
     rules = Rules(
         architecture=architecture,

@@ -29,7 +29,7 @@ _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """The programs, and what they hold of the compiler's own library by file name."""
+    """The programs, and what they contain of the compiler's own library by file name."""
 
     paths: tuple[Path, ...] = ()
     archives: Mapping[str, tuple[ArchiveMember, ...]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Build:
     folder: Path
 
     def make(self, names: Mapping[str, str]) -> None:
-        """Fill the folder with the programs `names`, by tool, and with the list of what they hold."""
+        """Fill the folder with the programs `names`, by tool, and with the list of what they contain."""
         work = self.folder / "work"
         work.mkdir()
         tools, native = resources.templates() / "tools", resources.templates() / "native"

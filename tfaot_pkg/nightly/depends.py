@@ -1,4 +1,4 @@
-"""What packages need of one another: `depends` of the definition, which the index holds as `dependencies`.
+"""What packages need of one another: `depends` of the definition, which the index has as `dependencies`.
 
 A model's library needs no other library to run. Only the registry's maintainer knows what its users need with it, so
 that is given in registry.yaml, and goes from there into the index line that is published.

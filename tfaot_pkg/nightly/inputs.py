@@ -4,7 +4,7 @@
 Digests of files go by path, size, times and inode. A file that was changed so shortly before it was read that another
 change would show the same times is not kept (git calls such entries racy): it is digested again next time.
 
-The cache lies in the user's data folder, not in the state folder: builders can write there, and a cached spec decides
+The cache is in the user's data folder, not in the state folder: builders can write there, and a cached spec decides
 what is built and signed.
 """
 
@@ -216,5 +216,5 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _maker() -> str:
-    """The code that made what the cache holds."""
+    """The code that made the content of the cache."""
     return code_digest("tfaot_pkg.spec.parse", __name__)

@@ -131,7 +131,7 @@ def _called(path: Path) -> tuple[str, str]:
 def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Path | None]]:
     """The specs of each entry: patterns exclude a spec that has an entry of its own.
 
-    None stands for a spec in another repository.
+    None means a spec in another repository.
     """
     folder = definition.path.parent
     single = {
@@ -204,7 +204,7 @@ def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Mod
     folder = definition.path.parent
     root = Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
     commit = _commit(folder, revision)
-    # No renames: the former place of a moved file counts as changed. -z: names may hold any character.
+    # No renames: the former place of a moved file counts as changed. -z: names may have any character.
     changed = _git(root, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", commit, "--")
     new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     files = {os.path.join(root, name) for name in (changed + new).split("\0") if name}

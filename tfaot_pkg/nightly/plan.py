@@ -91,7 +91,7 @@ def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Facts about published packages that the index does not hold.
+    """Facts about published packages that the index does not have.
 
     `unverified` gives the reasons why a package counts as unverified, `source` the digest of the model's files from
     which it was built, None if that is unknown. Neither raises.
@@ -121,7 +121,7 @@ def decide(
                     return _decision(task, "up to date", (), published.version, plan.key)
             elif changed_source == "refuse":
                 _require_same_source(task, published, plan, known)
-        # The key holds the version, so the next build has another plan than the published one.
+        # The key includes the version, so the next build has another plan than the published one.
         release = task.release(candidate.number + 1)
         plan = plan_at(release)
         if candidate.sibling is not None and changed_source == "refuse":

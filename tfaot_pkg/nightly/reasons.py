@@ -32,7 +32,7 @@ NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
 _SHOWN_FILES = 4
 _SHOWN_CHARACTERS = 80
 _VERSION = f"{SPEC}model.version"
-"""Ignored: it holds the build number, which differs between all builds of a model."""
+"""Ignored: it has the build number, which differs between all builds of a model."""
 _COMPILER_PARTS = ("", "linker ", "C library ", "machine ")
 """The labels of the parts of a compiler's identity (cxx/compiler.py)."""
 

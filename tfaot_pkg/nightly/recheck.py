@@ -156,7 +156,7 @@ def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> 
     expected = (plan.key, plan.source.digest, plan.toolchain.identity)
     if (recorded.key, recorded.source, recorded.toolchain) != expected:
         raise _tampered(release, "its provenance is about another build")
-    # The provenance lists all files except itself: no file can hold its own digest.
+    # The provenance lists all files except itself: no file can contain its own digest.
     if recorded.files != {path: digest for path, digest in tree.files.items() if path != place}:
         raise _tampered(release, "its provenance is about other files")
 
@@ -248,7 +248,7 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
     whole = work / f"{library.name}.o"
     try:
         whole.write_bytes(_only_member(library.static.read_bytes(), whole.name, library.symbol))
-        # Archived again, because an archive holds more than its member: headers and a symbol table.
+        # Archived again, because an archive has more than its member: headers and a symbol table.
         compiler.archive([whole], again.static)
         _require_same(library.static, again.static)
         _require_objects(library, object_names(spec) if spec.package.objects else (), whole, compiler)

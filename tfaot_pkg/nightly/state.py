@@ -141,7 +141,7 @@ class NightFolder:
         kept = [one for one in self.outcomes() if (one.task, one.release, one.key) in same and one.kind in FAILURES]
         with storage_errors(f"write {self.folder}"):
             write_file(self.folder / "plan.json", write_indented(_Plan(decisions=tuple(decisions))))
-            # A kill before this write does no harm: without a verdict the night is planned anew once more.
+            # A kill before this write does no harm: without a verdict the night is planned once more.
             write_file(self._outcomes, b"".join(map(write, kept)))
 
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -161,7 +161,7 @@ class NightFolder:
         return Verdict(built=gate.built, failed=gate.failed, limit=gate.limit)
 
     def set_verdict(self, verdict: Verdict) -> None:
-        """Record the verdict of the gate: it holds for this night, even if publishing is cut off."""
+        """Record the verdict of the gate: it applies to this night, even if publishing is cut off."""
         with storage_errors(f"write {self._gate}"):
             write_file(self._gate, write(_Gate(built=verdict.built, failed=verdict.failed, limit=verdict.limit)))
 

@@ -92,7 +92,7 @@ class ModelEntry:
     """One model, or all that a glob names. `specs` is a glob relative to the definition's folder, or a spec elsewhere
     (then that is `origin` too).
 
-    Empty `toolchains` and `targets` stand for the definition's. `defines` are the values of `env.*` in the specs,
+    Empty `toolchains` and `targets` mean the definition's. `defines` are the values of `env.*` in the specs,
     `depends` names models that must be published before this one; `known_broken` goes by toolchain.
     """
 
@@ -110,7 +110,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyDefinition:
-    """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` stand for each spec's own.
+    """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` mean each spec's own.
 
     `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded.
     """

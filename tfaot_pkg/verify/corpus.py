@@ -152,7 +152,7 @@ def _denormal(dtype: np.dtype[Any], words: Array) -> Array:
 
 
 def _below(words: Array, limit: int) -> Array:
-    """Of the upper 24 bits, which all types of floats can hold."""
+    """Of the upper 24 bits, which all types of floats can represent."""
     numbers: Array = (words >> np.uint64(40)) % np.uint64(limit)
     return numbers
 

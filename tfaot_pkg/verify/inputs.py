@@ -75,7 +75,7 @@ def _draw(generator: np.random.Generator, name: str, tensor: Tensor, rows: int) 
     if name != "integers" or tensor.dtype is DType.BOOL:
         return usual
     special = generator.choice(_special_integers(dtype), shape)
-    # Some rows hold nothing that TensorFlow rejects: small numbers are in the range of most tables.
+    # Some rows have nothing that TensorFlow rejects: small numbers are in the range of most tables.
     small = generator.integers(0, 4, shape).astype(dtype)
     row = np.arange(shape[0]) if tensor.has_batch_axis else np.zeros(1)
     return np.where((row % 2 == 0).reshape(-1, *[1] * (len(shape) - 1)) if shape else True, small, special)

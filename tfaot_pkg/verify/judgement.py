@@ -37,7 +37,7 @@ _BY_PRODUCTS = frozenset(
 )
 """What is computed by products with matrices (worker_program/rewrites.py): 0 times infinity is NaN in these."""
 _MAXIMA = frozenset({"ai.onnx.MaxPool"})
-"""ONNX Runtime's maxima of NaN depend on where in a window it stands, and an infinity beside it may get lost."""
+"""ONNX Runtime's maxima of NaN depend on where in a window it is, and an infinity beside it may get lost."""
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
@@ -162,7 +162,7 @@ def _explanations(
     answers: Answers, class_name: str, rtol: float, atol: float, operations: frozenset[str], left: Mask
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
     """(kind, what agrees, whether it is a fault, where), the best explanation first."""
-    # The order of docs/decisions/030: the first explanation that holds names the difference.
+    # The order of docs/decisions/030: the first explanation that applies names the difference.
     every = np.ones(left.shape, bool)
     ours, eager = answers.ours, answers.eager
     if answers.flushed is not None and eager is not None:

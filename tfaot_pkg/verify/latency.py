@@ -1,6 +1,6 @@
 """How long one run of a library takes on this machine, per target and batch size.
 
-A measurement depends on the machine and the moment: it lies beside a package in the registry, never inside it.
+A measurement depends on the machine and the moment: it is beside a package in the registry, never inside it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Timer:
         """As `rounds`, of units in the words of the program, by library: a target alone means all of its sizes."""
         arguments: list[str | Path] = []
         for library, units in words.items():
-            # "--" stands between libraries only, so the first one is dropped below.
+            # "--" is between libraries only, so the first one is dropped below.
             arguments += ["--", library, *units]
         try:
             # A library is code of a model, which may be hostile (docs/decisions/027).

@@ -244,7 +244,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
     for each in classes:
         if each.name == DRAWS and not each.differences:
             yield f"random numbers: {each.rows} draws have the distributions of the framework's own"
-    # One line per reason: often one reason holds for all classes.
+    # One line per reason: often one reason applies to all classes.
     for reason in dict.fromkeys(each.not_run for each in classes if each.not_run):
         names = ", ".join(each.name for each in classes if each.not_run == reason)
         yield f"inputs not tried: {names} ({reason})"

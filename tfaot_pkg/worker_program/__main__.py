@@ -1,6 +1,6 @@
 """The program that runs inside a toolchain's environment: requests in, answers out, one JSON line each.
 
-It needs the standard library, NumPy and TensorFlow only, because a toolchain holds nothing else, and starts no other
+It needs the standard library, NumPy and TensorFlow only, because a toolchain has nothing else, and starts no other
 program, because the sandbox takes that away before its first line. Requests (messages/) come on standard input; answers
 go to the file descriptor named by the first argument, so that whatever TensorFlow prints (standard output and error are
 a log file) never mixes with them.

@@ -38,7 +38,7 @@ class Nodes:
         return made
 
     def waiting(self, node) -> None:
-        """What stands for `node` to those that wait for it, if its result is computed by others."""
+        """What replaces `node` for those that wait for it, if its result is computed by others."""
         made = self._node()
         made.name, made.op = node.name, "NoOp"
         made.input.extend(text for text in node.input if text.startswith("^"))

@@ -1,7 +1,7 @@
 """Operations that the author of a model supplies (docs/decisions/053): their calls, which the program makes itself.
 
 Such an operation is a function of the graph that says what it implements: `tfaot.operation:NAME`, with attributes as
-JSON behind a blank. TensorFlow runs its body. In the listing of HLO, a custom call stands for each call of it.
+JSON behind a blank. TensorFlow runs its body. In the listing of HLO, each call of it is a custom call.
 """
 
 import json
@@ -21,7 +21,7 @@ _ADVICE = "compilation.operations in the spec names the operations that the auth
 
 
 def config(name: str, attributes: dict) -> dict:
-    """What a custom call says of the operation that it stands for."""
+    """The configuration of the custom call that represents an operation."""
     return {"name": name, "attributes": attributes}
 
 

@@ -14,7 +14,7 @@ _CALLS = {
     "StatefulPartitionedCall": (("f",), 0),
     "While": (("cond", "body"), 0),
 }
-"""Operation -> its functions, and how many inputs are not theirs; `Stateless` may stand before the name."""
+"""Operation -> its functions, and how many inputs are not theirs; `Stateless` may precede the name."""
 
 
 class Known:

@@ -140,7 +140,7 @@ def first_of(op: str, values):
     return ~tf.reduce_any(_same(values) & earlier, axis=1)
 
 
-# What stands for these operations where sizes are fixed.
+# Replacements of these operations where sizes are fixed.
 
 
 def where(node, values):

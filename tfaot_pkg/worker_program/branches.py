@@ -1,6 +1,6 @@
 """Inputs for both sides of a model's branches: found by trying, not by reasoning.
 
-Branches are conditionals, loops and selections of the frozen graph and of its functions. Before each of them stands a
+Branches are conditionals, loops and selections of the frozen graph and of its functions. Before each of them is a
 node that hands what chooses the side to Python, so branches in functions, in bodies of loops and in other branches are
 seen when they run.
 """
@@ -138,7 +138,7 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
         return values > 0
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
-        # Floats cannot hold the limits of 64-bit integers: the conversion would overflow.
+        # Floats cannot represent the limits of 64-bit integers: the conversion would overflow.
         return np.clip(np.rint(values), max(limits.min, -(2**31)), min(limits.max, 2**31)).astype(dtype)
     return values.astype(dtype)
 
@@ -187,7 +187,7 @@ class Branch:
 class Watched:
     """`graph_def` with `branches`; `runs` names the nodes that must run for all of them to run.
 
-    Whoever runs it calls `sides_of`. The graph that `keeps` holds must live as long.
+    Whoever runs it calls `sides_of`. The graph in `keeps` must live as long.
     """
 
     graph_def: object

@@ -177,7 +177,7 @@ def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
 
 
 def _origin(nodes: dict, text: str) -> str:
-    """The tensor that `text` stands for: operations that only pass it on are skipped."""
+    """The tensor whose value `text` has: operations that only pass it on are skipped."""
     seen: set = set()
     while (name := node_name(text)) in nodes and name not in seen and nodes[name].op in _PASSING and nodes[name].input:
         seen.add(name)

@@ -80,7 +80,7 @@ def _without_places(text: str) -> str:
 
 
 def _without_places_in(line: str) -> str:
-    """`line` without its `loc(...)`, in which places may stand in places."""
+    """`line` without its `loc(...)`, in which places may be nested."""
     while found := _PLACE.search(line):
         depth, end = 0, len(line)
         for part in _IN_PLACE.finditer(line, found.end()):

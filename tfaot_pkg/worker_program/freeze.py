@@ -76,7 +76,7 @@ def freeze(request: Freeze, report) -> Frozen:
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     symbols = request.model.symbols
-    # What becomes of the program: calls of operations stand in it, whose bodies are for TensorFlow.
+    # What becomes of the program: it contains calls of operations, whose bodies are for TensorFlow.
     program = authored.called(graph_def, inputs, request.model.operations)
     # XLA compiles segments for one size of all axes but the batch.
     pieces = segments.cut(program, inputs, outputs) if request.constants and not symbols else None

@@ -191,7 +191,7 @@ def _is_inference(node) -> bool:
 
 
 def is_of_training(node) -> bool:
-    """Whether a node lies in a scope of TensorFlow's savers or optimizers."""
+    """Whether a node is in a scope of TensorFlow's savers or optimizers."""
     return any(re.sub(r"_\d+$", "", part) in _SCOPES_OF_TRAINING for part in node.name.split("/")[:-1])
 
 

@@ -28,7 +28,7 @@ _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2 PlaceholderWithDefault".spl
 
 
 def convert(request: ConvertGraph, report) -> Nothing:
-    """Write the SavedModel; ModelFault for files that hold something else, or a border that the graph does not have."""
+    """Write the SavedModel; ModelFault for files of something else, or a border that the graph does not have."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
     pinned.replace_nodes(found.graph_def, request.constants)

@@ -21,7 +21,7 @@ computation must be the same, so that a branch that only small or large batches 
 because the first two are odd: so `batch % 2` is no constant. Never 1: sizes of 1 change what the bridge gives, and 2
 does now and then."""
 _SYMBOL_SIZES = (11, 13, 17)
-"""Sizes of a symbol beside the batch, if its range holds them: three tell polynomials of the second degree apart."""
+"""Sizes of a symbol beside the batch, if they are in its range: three tell polynomials of the second degree apart."""
 _MOST_TRACES, _ENOUGH_TRACES = 8, 3
 """Attempts at modules of the same instructions: at most, and if no size ever gave two kinds."""
 _LARGEST_LITERAL = 1 << 18

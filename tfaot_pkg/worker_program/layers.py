@@ -257,7 +257,7 @@ def _reverses(members: frozenset, operations: dict) -> bool:
 
 
 def _between(members: frozenset, sources: dict, after: dict, places: dict | None = None) -> bool:
-    """Whether an operation that is no member lies on a way from a member to another one."""
+    """Whether an operation that is no member is on a path from a member to another one."""
     places = places or {}
     last = max(places.get(name, len(after)) for name in members)
     waiting = [one for name in members for one in after[name] if one not in members]

@@ -71,7 +71,7 @@ def _wholes(names: list, sources: dict, operations: dict, functions: dict) -> di
 
 
 def _contracted(names: list, sources: dict, wholes: dict) -> tuple:
-    """(names, their sources), in which one operation of each layer stands for the layer."""
+    """(names, their sources), in which one operation represents each layer."""
     stands = {name: first for first, whole in wholes.items() for name in whole.members}
     between: dict = {}
     for name in names:

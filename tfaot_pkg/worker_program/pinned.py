@@ -97,7 +97,7 @@ def _fits(values, dtype) -> bool:
 def without_dead_branches(graph_def, border: Border) -> Border:
     """`border` in `graph_def`, in which branches that constants turn off are gone; placeholders have their defaults.
 
-    ModelFault if an output lies in such a branch.
+    ModelFault if an output is in such a branch.
     """
     fed = {info.name for info in border.feeds.values()}
     for node in graph_def.node:

@@ -170,7 +170,7 @@ class _Walk:
         return sorted(self._bodies)
 
     def placed_nodes(self):
-        """(node, the function that it lies in or ""), of all that is reached; variables too."""
+        """(node, the function that it is in or ""), of all that is reached; variables too."""
         for node in (*self._reached.values(), *self.variables.values(), *self.tables.values()):
             yield node, ""
         for name, body in sorted(self._bodies.items()):
@@ -189,7 +189,7 @@ class _Walk:
         graph_def = graph_pb2.GraphDef()
         graph_def.versions.CopyFrom(self._source.versions)
         for node in self._source.node:  # in the order of the file: what is made of it must not depend on the walk
-            # By identity: a file may hold several nodes of one name, of which only one was checked.
+            # By identity: a file may have several nodes of one name, of which only one was checked.
             if self._reached.get(node.name) is node:
                 copy = graph_def.node.add()
                 _copy_node(node, copy, self._keeps_input)

@@ -34,7 +34,7 @@ def reference(request: Reference, report) -> Referenced:
     answers of all whole batches, or of the first `most`, batch axis first. Answers without batch axis are those of the
     first batch.
 
-    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" holds by how much
+    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" has by how much
     the answers change if the inputs are off by some roundings, the largest of the tries, or by how much they are off in
     each of them for lack of digits in special functions. With `tolerant`, batches that the framework rejects are
     zeros, and "B/ran" holds which of them ran; if none did, "B/O" is missing.

@@ -22,7 +22,7 @@ _DENSE, _DENSE_LEAST = 4, 4096
 
 @dataclass(frozen=True)
 class _Cannot(Exception):
-    """A rule does not hold: why not, and what to do."""
+    """A rule does not apply: why not, and what to do."""
 
     why: str
     advice: str

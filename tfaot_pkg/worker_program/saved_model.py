@@ -95,7 +95,7 @@ def sizes_of(shape):
 
 
 def read(folder: str):
-    """The parsed `saved_model.pb` of `folder`; ModelFault if it is missing, truncated or holds no graph."""
+    """The parsed `saved_model.pb` of `folder`; ModelFault if it is missing, truncated or has no graph."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 

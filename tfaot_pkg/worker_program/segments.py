@@ -138,7 +138,7 @@ class _Graph:
 
     def _parts(self, found: set) -> list:
         """Sets of operations, each with a border that fits."""
-        # A part that grows may touch another one, so all are connected anew.
+        # A part that grows may touch another one, so all are connected again.
         while True:
             parts = self._connected(found)
             grown = set(found)

@@ -127,7 +127,7 @@ def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
 
 
 def _fed(name: str, node, variable):
-    """What stands for a variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
+    """What represents a variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
     import tensorflow as tf
 
     graph = tf.compat.v1.get_default_graph()

@@ -14,7 +14,7 @@ _OF_SHAPES = frozenset("Shape Size Rank".split())
 
 @dataclass(frozen=True)
 class ConstantFeed:
-    """A placeholder that stands for a constant."""
+    """A placeholder in place of a constant."""
 
     node: str
     dtype: str

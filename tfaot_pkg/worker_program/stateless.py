@@ -94,7 +94,7 @@ class _Functions:
                 assignments.Nodes([], taken, in_function=True),
                 {text: each for text, each in zip(arguments, bound, strict=True) if each is not None},
             )
-            # Of a variable that stands twice among the arguments, both are the same value.
+            # Of a variable that is two of the arguments, both are the same value.
             body.values.update(
                 {each.key: text for text, each in zip(arguments, bound, strict=True) if each and each.is_lifted}
             )
@@ -161,7 +161,7 @@ class _Body:
             self._rewrite(node)
 
     def resolve(self, text: str) -> str:
-        """What stands for a tensor (or a control input) of the former graph."""
+        """What replaces a tensor (or a control input) of the former graph."""
         if text.startswith("^"):
             return text
         # Values of variables may be other variables' former values, but never tensors that are replaced again.

@@ -16,8 +16,8 @@ from reference_tensorflow import tensor_of
 def run_steps(request: RunSteps, report) -> Nothing:
     """Run the signature on the arrays in `inputs`, whose first axes are the steps; write the answers to `request.out`.
 
-    For each output O the .npz holds "outputs/O", all steps on the first axis, and for each variable V "state/V", its
-    value after the last step, both as numbers (messages/elements.py). "spread/" before these names holds by how much
+    For each output O the .npz has "outputs/O", all steps on the first axis, and for each variable V "state/V", its
+    value after the last step, both as numbers (messages/elements.py). "spread/" before these names has by how much
     they change, at most, if all inputs are off by some roundings.
     """
     with np.load(request.inputs, allow_pickle=False) as file:

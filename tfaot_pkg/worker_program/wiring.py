@@ -64,6 +64,6 @@ def free(wanted: str, taken: set) -> str:
 
 
 def distinct(wanted) -> list:
-    """The names `wanted`, with a number behind those that stand there already."""
+    """The names `wanted`, with a number after those that occurred before."""
     taken: set = set()
     return [free(name, taken) for name in wanted]

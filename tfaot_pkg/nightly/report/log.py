@@ -1,4 +1,4 @@
-"""The part of a log that shows the reason of a failure. Logs hold what compilers and models print: untrusted. Pure."""
+"""The part of a log that shows the reason of a failure. Logs have what compilers and models print: untrusted. Pure."""
 
 from __future__ import annotations
 

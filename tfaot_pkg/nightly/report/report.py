@@ -209,7 +209,7 @@ def make_report(
     by_id = {one.task.id: one for one in decisions}
     tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
     there = [one for one in tonight if one is not None]
-    # The history holds builds only; the night before adds its outcomes without a build.
+    # The history has builds only; the night before adds its outcomes without a build.
     past = pasts(there, [*history, *((before[0], one) for one in before[1])])
     has_failed = any(one.kind in FAILURES for one in there)
     hit = blast_radius((one.task for one in decisions), there, published()) if has_failed else {}

@@ -26,7 +26,7 @@ _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
 def write_report(report: Report, output: Path) -> None:
     """Write `report` into the folder `output`; an older report there is replaced page by page, index.html last.
 
-    Within a catalogue, pages link back to it. Raises StorageError, also if the folder holds something else.
+    Within a catalogue, pages link back to it. Raises StorageError, also if the folder has something else.
     """
     _require_ours(output)
     with storage_errors(f"write the report {output}"):

@@ -22,7 +22,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """A constant: `file` holds its values, row-major; one value stands for all if `is_splat`."""
+    """A constant: `file` has its values, row-major; only one, of all elements, if `is_splat`."""
 
     file: str
     dtype: str
@@ -98,7 +98,7 @@ def write(folder: str, functions: Functions) -> None:
 
 
 def read(folder: str) -> Functions | None:
-    """None if the folder holds no functions. Raises ValueError for a file of another form."""
+    """None if the folder has no functions. Raises ValueError for a file of another form."""
     path = os.path.join(folder, _FILE)
     if not os.path.exists(path):
         return None

@@ -82,7 +82,7 @@ def text_of(path: str):
 
 
 def write_values(path: str, array, dtype: str) -> None:
-    """Write a constant, row-major. MLIR's arrays of bfloat16 hold numbers of another type."""
+    """Write a constant, row-major. MLIR's arrays of bfloat16 have numbers of another type."""
     with open(path, "wb") as file:
         file.write(np.ascontiguousarray(array).astype(numpy_type(dtype)).tobytes())
 

@@ -1,6 +1,6 @@
 """Nodes of ONNX files that the author of the model supplies (docs/decisions/053), computed by their references.
 
-ONNX Runtime has no code for them, so it runs what lies between them: a model is cut at these nodes.
+ONNX Runtime has no code for them, so it runs what is between them: a model is cut at these nodes.
 """
 
 import authored
@@ -19,7 +19,7 @@ def is_authored(domain: str, operator: str, operations) -> bool:
 
 
 def tensors(node, inputs: list, file: str) -> tuple:
-    """What stands in the graph for the node (table.Node), of the shapes that its reference in `file` gives."""
+    """What represents the node in the graph (table.Node), of the shapes that its reference in `file` gives."""
     if any(each is None for each in inputs):
         raise node.fault("an operation of the author's has no inputs that are left out")
     attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
@@ -143,7 +143,7 @@ def _captured(node) -> list:
 
 
 def require_outside(model, operations) -> None:
-    """ModelFault if an operation of the author's stands in an inner graph or a function of the file."""
+    """ModelFault if an operation of the author's is in an inner graph or a function of the file."""
     graphs = [attribute.g for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]
     waiting = [*graphs, *model.functions]
     while waiting:

@@ -146,7 +146,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
     if mode not in kernels:
         raise node.fault(f"the mode {mode!r} is not read")
     kernel, reach = kernels[mode]
-    # Smoothing, where the result is smaller: the kernel is as wide as what an element stands for.
+    # Smoothing, where the result is smaller: the kernel is as wide as the elements that one becomes.
     width = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0
     low = int(np.floor((points - reach * width).min())) - 1
     high = int(np.ceil((points + reach * width).max())) + 1
@@ -156,7 +156,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
         weights = weights * ((places >= 0) & (places < size)) if node.get("exclude_outside", 0) else weights
         weights = weights / weights.sum(1, keepdims=True)
     matrix = np.zeros((len(points), size))
-    # What lies outside counts as the element at the edge.
+    # What is outside counts as the element at the edge.
     for column, place in enumerate(places):
         matrix[:, min(max(place, 0), size - 1)] += weights[:, column]
     return matrix

@@ -1,4 +1,4 @@
-"""Convolutions. ONNX has channels in axis 1; TensorFlow's kernels want them last."""
+"""Convolutions. ONNX has channels in axis 1; TensorFlow's kernels need them last."""
 
 import tensorflow as tf
 from from_onnx.table import operator

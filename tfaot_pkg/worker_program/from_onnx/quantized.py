@@ -1,4 +1,4 @@
-"""Quantized numbers, computed as what they stand for."""
+"""Quantized numbers, computed as the numbers that they represent."""
 
 import functools
 import math
@@ -111,7 +111,7 @@ def _conv_integer(node, x, w, x_zero=None, w_zero=None):
 
 
 def _exact_parts(node, x, w) -> list:
-    """Parts of the channels whose convolutions are exact: float32 holds the sums of 258 products of bytes."""
+    """Parts of the channels whose convolutions are exact: float32 represents the sums of 258 products of bytes."""
     if not w.shape.is_fully_defined():
         raise node.fault("the sizes of its weights are not known")
     channels, *taps = w.shape.as_list()[1:]
@@ -125,7 +125,7 @@ def _exact_parts(node, x, w) -> list:
 
 
 def _between(a, a_scale, a_zero):
-    """The numbers that `a` stands for, with one scale for all."""
+    """The numbers that `a` represents, with one scale for all."""
     made = tf.cast(a, tf.float32)
     return (made if a_zero is None else made - tf.cast(a_zero, tf.float32)) * a_scale
 

@@ -150,7 +150,7 @@ def _activations_of(node, names: tuple, place: int) -> list:
     count = len(names)
     alphas, betas = list(node.get("activation_alpha") or []), list(node.get("activation_beta") or [])
     found = []
-    # Values stand in the order of those activations, of all directions, that take one.
+    # Values are in the order of those activations, of all directions, that take one.
     for name in [each.lower() for each in node.get("activations") or names]:
         if name not in _ACTIVATIONS:
             raise node.fault(f"the activation {name!r} is not read")

@@ -117,7 +117,7 @@ def _roi_align(node, x, regions, owners):
         extent = end - start if half else tf.maximum(end - start, 1)
         steps = (np.arange(length * ratio) + 0.5) / (length * ratio)
         points.append(start[:, None] + extent[:, None] * tf.constant(steps, x.dtype))
-    # What lies outside by less than an element counts as the edge; farther out there is nothing.
+    # What is outside by less than an element counts as the edge; farther out there is nothing.
     inside = [tf.cast((p >= -1) & (p <= size), x.dtype) for p, size in zip(points, space, strict=True)]
     points = [tf.clip_by_value(p, 0, size - 1) for p, size in zip(points, space, strict=True)]
     owner = tf.cast(owners, tf.int32)

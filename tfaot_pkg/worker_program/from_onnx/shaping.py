@@ -28,7 +28,7 @@ _CONSTANTS = {
     "value_string": None,
     "value_strings": None,
 }
-"""Attributes that hold the value of a constant, and its type, None for that of the value."""
+"""Attributes with the value of a constant, and its type, None for that of the value."""
 
 
 @operator("Constant")

@@ -246,7 +246,7 @@ def _of_newer(node, outputs: int) -> _Trees:
 
 
 def _members(node, modes: list) -> dict:
-    """The sets of BRANCH_MEMBER nodes, which stand in one list with a NaN behind each."""
+    """The sets of BRANCH_MEMBER nodes, which are in one list with a NaN after each."""
     places = [number for number, mode in enumerate(modes) if mode == trees.IN]
     if not places:
         return {}
@@ -269,7 +269,7 @@ def _aggregated(node, x, found: _Trees, aggregate: str):
     x = tf.cast(x, dtype)
     has_members = bool(found.members)
     if has_members:
-        # A set holds whole numbers; other numbers are in none.
+        # A set contains whole numbers; other numbers are in none.
         whole = tf.where((x == tf.floor(x)) | tf.math.is_nan(x), x, -tf.ones_like(x))
         x = tf.concat([x, whole], -1)
     try:

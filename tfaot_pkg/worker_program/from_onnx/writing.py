@@ -67,7 +67,7 @@ class Writer:
         )
 
     def _tensor(self, tensor) -> str:
-        """The name of the array that holds the values of `tensor`."""
+        """The name of the array of the values of `tensor`."""
         from onnx import TensorProto, numpy_helper
 
         if tensor.data_type == TensorProto.STRING:

@@ -18,7 +18,7 @@ class Fitted:
     name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name of the sums, if
     they are a result too. `library` and `origin` say what made the file. `classes` are labels, `features` names of the
     columns of x, both in their order, and may be empty.
-    Columns in `categorical` hold categories: numbers that are not whole are missing there.
+    Columns in `categorical` have categories: numbers that are not whole are missing there.
     """
 
     forest: Forest

@@ -47,7 +47,7 @@ def _fitted(text: str) -> Fitted:
         features=int(fields["max_feature_idx"]) + 1,
         outputs=per_turn,
         base=np.zeros(per_turn),
-        # Trees of one turn stand in the order of the outputs.
+        # Trees of one turn are in the order of the outputs.
         target=np.arange(len(blocks)) % per_turn,
         **made.arrays(),
     )

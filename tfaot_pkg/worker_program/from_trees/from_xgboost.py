@@ -135,7 +135,7 @@ def _base_of(learner: dict) -> np.ndarray:
     if "model" not in inner:
         return np.zeros(1, np.float32)
     model, parameters = inner["model"], learner["learner_model_param"]
-    # A leaf of 0 for each output: without trees XGBoost gives the base score as it stands in the file.
+    # A leaf of 0 for each output: without trees XGBoost gives the base score as it is in the file.
     outputs = max(
         1,
         int(parameters.get("num_target", 1)),

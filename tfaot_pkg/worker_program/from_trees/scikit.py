@@ -15,7 +15,7 @@ from messages.requests import ModelFault, one_line
 TRUSTED = (
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    # The encoder of HistGradientBoosting's categories holds a partial of check_array, and skops asks for both.
+    # The encoder of HistGradientBoosting's categories has a partial of check_array, and skops asks for both.
     "functools.partial",
     "sklearn.utils.validation.check_array",
 )
@@ -25,7 +25,7 @@ _DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
 
 
 def load(path: str):
-    """The estimator in the file. Raises ModelFault for what is no file of skops, or holds other types."""
+    """The estimator in the file. Raises ModelFault for what is no file of skops, or has other types."""
     from skops import io
     from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
 
@@ -153,7 +153,7 @@ class _Builder:
 
 
 def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=None) -> None:
-    """One of the trees that DecisionTree* hold; `columns` are those of x that it looks at."""
+    """One of the trees of DecisionTree*; `columns` are those of x that it looks at."""
     tree = estimator.tree_
     feature = tree.feature if columns is None else np.asarray(columns)[np.maximum(tree.feature, 0)]
     default = np.asarray(tree.missing_go_to_left, bool)
@@ -190,7 +190,7 @@ def _leaf_values(model, estimator) -> np.ndarray:
 
 
 def _forest(model) -> Fitted:
-    """RandomForest*, ExtraTrees*: means over the trees, whose leaves hold fractions of classes."""
+    """RandomForest*, ExtraTrees*: means over the trees, whose leaves are fractions of classes."""
     _one_output(model)
     return _mean(model, [(each, None) for each in model.estimators_])
 
@@ -304,7 +304,7 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
     feature, default = nodes["feature_idx"].astype(np.int64), nodes["missing_go_to_left"].astype(bool)
     if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
         raise ValueError("a tree looks at columns that there are not")
-    # Bit sets hold places among the known categories, not the categories themselves.
+    # Bit sets contain places among the known categories, not the categories themselves.
     comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
     limits = nodes["num_threshold"].astype(np.float64)
     for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):

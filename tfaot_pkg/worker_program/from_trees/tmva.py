@@ -27,7 +27,7 @@ _TRAIN = "keep the method in TMVA, or train it without this option"
 class Bdt:
     """A method as its file describes it.
 
-    Nodes of all trees are numbered as they stand in the file; `left` and `right` are -1 where there is none. `leaf` is
+    Nodes of all trees are numbered as in the file; `left` and `right` are -1 where there is none. `leaf` is
     the value that a leaf gives, `is_inner` says which nodes compare. A tree has a root and a weight.
     """
 

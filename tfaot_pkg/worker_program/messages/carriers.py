@@ -4,7 +4,7 @@ CARRIERS = {"bfloat16": "uint16", "complex128": "float64", "complex64": "float32
 """The types by which compiled code takes and gives others: of the same bits, or of each of the two parts."""
 PARTS = {"complex128": "float64", "complex64": "float32"}
 MADE = "/rewritten/"
-"""In the names of nodes that stand for others (rewrites.py, parts.py)."""
+"""In the names of nodes that replace others (rewrites.py, parts.py)."""
 
 OWN = "tfaot."
 """Targets of custom calls that are ours (own_calls.py) begin so."""

@@ -24,7 +24,7 @@ NEAR_ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold, a float."""
 
 CATEGORIES = 1 << 24
-"""Of IN and IN_CUT: categories are below it, so that floats hold them."""
+"""Of IN and IN_CUT: categories are below it, so that floats represent them."""
 
 _MOST = 1 << 26
 """Nodes, leaves and words of sets at most."""
@@ -152,7 +152,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 def packed(forest: Forest) -> np.ndarray:
-    """The forest as bytes, of which a graph holds one constant; at least 256, so that it counts as weights there."""
+    """The forest as bytes, one constant of a graph; at least 256, so that it counts as weights there."""
     arrays = {name: getattr(forest, name) for name in ARRAYS}
     head = {name: getattr(forest, name) for name in _HEAD}
     head["shapes"] = {name: list(array.shape) for name, array in arrays.items()}

@@ -14,7 +14,7 @@ Shape = tuple[int | None, ...]
 
 
 Axes = tuple[str, ...]
-"""The symbol of each axis, "" for an axis without one; none if no axis has one. Shapes hold their maxima."""
+"""The symbol of each axis, "" for an axis without one; none if no axis has one. Shapes have their maxima."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ class OutlineNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A frozen graph to look at (outline.py). Packages hold it as graph.json: fields stand there in this order."""
+    """A frozen graph to look at (outline.py). Packages have it as graph.json, with the fields in this order."""
 
     format: int
     nodes: tuple[OutlineNode, ...]

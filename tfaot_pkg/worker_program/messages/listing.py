@@ -207,7 +207,7 @@ class Computation:
 class Module:
     """The graph at one batch size, and `sizes` of the other symbols; `entry` is a computation's id.
 
-    Each computation stands after those that it calls.
+    Each computation comes after those that it calls.
     """
 
     batch_size: int

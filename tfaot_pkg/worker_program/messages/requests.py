@@ -1,4 +1,4 @@
-"""Requests and their answers, and what stands around both on the line between host and worker."""
+"""Requests and their answers, and what encloses both on the line between host and worker."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Referenced:
-    """The kinds of operations in the graph, and the first messages of the framework if it refused batches."""
+    """The kinds of operations in the graph, and the first messages of the framework if it rejected batches."""
 
     version: str
     operations: tuple[str, ...]

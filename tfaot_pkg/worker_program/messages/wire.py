@@ -71,7 +71,7 @@ def _require(fits: bool, wanted: str, value: Any, path: str) -> None:
 
 
 def _scalar(kind: type, value: Any, path: str) -> Any:
-    # bool is a subclass of int, but true is no number of JSON; 1 may stand for 1.0.
+    # bool is a subclass of int, but true is no number of JSON; 1 is allowed for 1.0.
     fits = type(value) is kind or (kind is float and type(value) is int)
     _require(fits, _SCALARS[kind], value, path)
     return value
@@ -80,7 +80,7 @@ def _scalar(kind: type, value: Any, path: str) -> Any:
 def _tuple(kinds: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
     _require(isinstance(value, list), "a list", value, path)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        # Literals of a graph hold up to 2 ** 18 numbers: those of one plain type take no call each.
+        # Literals of a graph have up to 2 ** 18 numbers: those of one plain type take no call each.
         if kinds[0] in _SCALARS and all(type(each) is kinds[0] for each in value):
             return tuple(value)
         return tuple(built(kinds[0], each, f"{path}[{index}]") for index, each in enumerate(value))
