@@ -214,13 +214,21 @@ def test_other_types_are_computed_one_by_one(compiled: Compile, dtype: str) -> N
     larger = writer.add("compare", (N, 5), x, y, dtype="pred", direction="GT")
     chosen = writer.add("select", (N, 5), larger, total, y, dtype=dtype)
     floats = writer.add("convert", (N, 5), chosen)
-    code = compiled(writer.program(chosen, floats), 8)
     random = np.random.default_rng(4)
+    weights = (random.integers(0, 100, (5, 61)) / 7).astype(NUMPY_TYPES[dtype])  # a strip of vectors, vectors, one more
+    product = writer.add(
+        "dot", (N, 61), x, writer.constant(weights, dtype), dtype=dtype, contracting=((1,), (0,)), batch=((), ())
+    )
+    code = compiled(writer.program(chosen, floats, product), 8)
     first, second = (random.integers(0, 100, (9, 5)).astype(NUMPY_TYPES[dtype]) for _ in range(2))
     wanted = np.where(first > second, first + second, second)
-    given, as_floats = code(first, second)
+    given, as_floats, multiplied = code(first, second)
     np.testing.assert_array_equal(given, wanted)
     np.testing.assert_array_equal(as_floats, wanted.astype(np.float32))
+    summed = np.zeros_like(multiplied)
+    for k in range(5):  # in this order, to the last bit
+        summed += first[:, k : k + 1] * weights[k]
+    np.testing.assert_array_equal(multiplied, summed)
 
 
 def test_floats_become_integers_towards_zero_and_stay_within_their_range(compiled: Compile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.plain import address, counting
@@ -15,19 +16,32 @@ def product(
     batch, m, k, n = sizes
     dtype = operation.shape.dtype
     target = emitter.buffer(dtype, operation.shape.elements)
-    is_float = dtype[0] == "f"
+    if {dtype, *(emitter.known[operand].shape.dtype for operand in operation.operands)} == {"f64"}:
+        with counting(emitter, [("b", batch), ("i", m)]):
+            left, right = address(rows, ("b", m * k), ("i", k)), address(columns, ("b", k * n))
+            made = address(target, ("b", m * n), ("i", n))
+            emitter.line(f"rowTimesMatrix({left}, {right}, {cpp(k)}, {cpp(n)}, {made});")
+    else:
+        _by_elements(emitter, rows, columns, target, dtype, sizes)
+    for pointer in (rows, columns, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _by_elements(
+    emitter: Emitter, rows: str, columns: str, target: str, dtype: str, sizes: tuple[Size, Size, Size, Size]
+) -> None:
+    batch, m, k, n = sizes
     with counting(emitter, [("b", batch), ("i", m), ("j", n)]):
         emitter.line(f"{C_TYPES[dtype]} total = 0;")
         with counting(emitter, [("k", k)]):
             left = address(rows, ("b", m * k), ("i", k), ("k", Size(1)))
             right = address(columns, ("b", k * n), ("k", n), ("j", Size(1)))
             one, other = (f"{C_TYPES[dtype]}(*({pointer}))" for pointer in (left, right))
+            is_float = dtype[0] == "f"
             added = f"total + {one} * {other}" if is_float else f"sumOf(total, productOf({one}, {other}))"
             emitter.line(f"total = {added};")
         emitter.line(f"*({address(target, ('b', m * n), ('i', n), ('j', Size(1)))}) = total;")
-    for pointer in (rows, columns, target):
-        emitter.touch(pointer)
-    return target
 
 
 def turned(emitter: Emitter, operation: Operation) -> str:
