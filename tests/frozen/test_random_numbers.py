@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,29 +17,38 @@ from tests.toolchains import VERSIONS
 from tfaot_pkg.loader import load
 
 HERE = Path(__file__).resolve().parent
+pytestmark = [pytest.mark.coverage, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 _CRITICAL = np.sqrt(-np.log(1e-6 / 2) / 2)
 """Of Kolmogorov and Smirnov's test: equal distributions are told apart once in a million comparisons."""
 
 
-@pytest.mark.sweep("2.17.1")
-@pytest.mark.coverage
-@pytest.mark.slow
-@pytest.mark.needs_tensorflow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_numbers_are_tensorflows_or_follow_a_seed(
-    version: str, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
-) -> None:
-    models = saved_models(shared_home_folder, HERE / "random_models.py", toolchain_python)
-    (tmp_path / "scratch").mkdir()
-    tfaot = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
+@pytest.fixture(scope="module")
+def models(shared_home_folder: Path, toolchain_python: Path) -> Path:
+    return saved_models(shared_home_folder, HERE / "random_models.py", toolchain_python)
 
-    def spec(signature: str, seed: str = "seed", **more: object) -> Path:
+
+@pytest.fixture
+def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
+    (tmp_path / "scratch").mkdir()
+    return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
+
+
+@pytest.fixture
+def spec(version: str, models: Path, tmp_path: Path) -> Callable[..., Path]:
+    def write(signature: str, seed: str = "seed", **more: object) -> Path:
         model = {"name": "noise", "version": "1.0.0", "saved_model": "noise", "serving_key": signature}
         model |= {"seed": seed} if seed else {}
         compilation = {"batch_sizes": [1, 4], "targets": ["x86-64-v3"], "tensorflow": version, **more}
         return write_spec(tmp_path / f"{signature}.yaml", models / "noise", model=model, compilation=compilation)
 
+    return write
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", VERSIONS)
+def test_numbers_of_a_model_with_seeds_or_a_state_are_tensorflows(
+    version: str, models: Path, spec: Callable[..., Path], tfaot: CommandLine, tmp_path: Path
+) -> None:
     drawn, x = np.load(models / "drawn.npz"), np.ones((1, 4), np.float32)
     with verified("random numbers: seeds of the model", version=version, engine="program"):
         tfaot.works("build", spec("fixed"), "-o", tmp_path / "fixed")
@@ -52,6 +62,13 @@ def test_numbers_are_tensorflows_or_follow_a_seed(
         for name, values in state.step(x=np.ones(6, np.float32)).items():
             np.testing.assert_allclose(values, drawn[f"kept/{name}"][step], rtol=1e-5, atol=1e-6, err_msg=name)
 
+
+@pytest.mark.sweep("2.17.1")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_numbers_that_follow_a_seed_have_tensorflows_distributions(
+    version: str, models: Path, spec: Callable[..., Path], tfaot: CommandLine, tmp_path: Path
+) -> None:
+    drawn, x = np.load(models / "drawn.npz"), np.ones((1, 4), np.float32)
     with verified("random numbers: a seed of the caller", version=version, engine="program"):
         tfaot.works("build", spec("free"), "-o", tmp_path / "free")
         (report,) = (tmp_path / "free").glob("share/*/validation.json")

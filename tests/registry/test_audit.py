@@ -55,7 +55,7 @@ def test_an_index_file_in_the_wrong_folder_is_a_fault(registry: FolderRegistry, 
     registry.publish(package.entry, package.blobs)
     (registry.root / "index/zz/zz").mkdir(parents=True)
     (registry.root / "index/zz/zz/tfaot-model-lost").write_bytes(b"")
-    assert "tfaot-model-lost lies in the wrong folder" in audit(registry, Silent()).faults[0]
+    assert "tfaot-model-lost is in the wrong folder" in audit(registry, Silent()).faults[0]
 
 
 def test_a_stale_shard_is_a_note_where_nothing_is_signed_and_publishing_again_mends_it(
