@@ -36,9 +36,9 @@ from tfaot_pkg.worker_program.messages.wire import plain
 MAKER = Path(__file__).parents[1] / "models" / "deep.py"
 
 
-def _outline_module() -> ModuleType:
-    path = Path(tfaot_pkg.__file__).parent / "worker_program" / "outline.py"
-    spec = importlib.util.spec_from_file_location("outline", path)
+def _worker_module(name: str) -> ModuleType:
+    path = Path(tfaot_pkg.__file__).parent / "worker_program" / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))  # its imports are those of a program in this folder
@@ -49,7 +49,7 @@ def _outline_module() -> ModuleType:
     return module
 
 
-outline = _outline_module()
+outline, scopes = _worker_module("outline.py"), _worker_module("from_onnx/scopes.py")
 
 
 # --- a graph as TensorFlow gives it, made by hand -------------------------------------------------------------------
@@ -353,6 +353,33 @@ def assert_readable(nodes: list[dict[str, Any]]) -> Drawing:
     assert drawing.width <= 110 * (drawing.box_width + 20) and drawing.height <= 110 * (drawing.box_height + 34)
     assert sum(map(len, drawing.edges)) < 200_000
     return drawing
+
+
+def test_each_call_of_a_module_of_pytorch_is_a_scope_of_its_own() -> None:
+    """An encoder that is called twice behind another layer, and once more without anything between."""
+
+    def call(number: int) -> list[tuple[list[str], str]]:
+        return [(["encoder", "encoder.fc", f"linear_{number}"], "w"), (["encoder", f"relu_{number}"], "")]
+
+    first = [(["first", "linear"], "v")]
+    found = scopes.scopes_of([*first, *call(1), *first, *call(2), *call(3), (["cat"], ""), ([], "")])
+    assert found == [
+        "first/linear", "encoder/fc/linear_1", "encoder/relu_1", "first_1/linear", "encoder_1/fc/linear_2",
+        "encoder_1/relu_2", "encoder_2/fc/linear_3", "encoder_2/relu_3", "cat", "",
+    ]  # fmt: skip
+
+
+def test_calls_share_weights_whose_values_are_equal_but_not_those_that_are_still_zero() -> None:
+    graph = Graph()
+    for call, values in (("enc", b"\1\2"), ("enc_1", b"\1\2"), ("other", bytes(8)), ("other_1", bytes(8))):
+        graph.add(f"x_{call}", "Placeholder")
+        graph.add(f"{call}/kernel", "Const")
+        graph.operations[f"{call}/kernel"].functions["value"] = SimpleNamespace(tensor_content=values)
+        graph.add(f"{call}/MatMul", "MatMul", f"x_{call}", f"{call}/kernel")
+        graph.add(f"{call}/Relu", "Relu", f"{call}/MatMul")
+    graph.add("out", "AddN", *(f"{call}/Relu" for call in ("enc", "enc_1", "other", "other_1")))
+    nodes = outlined(graph, ["x_enc", "x_enc_1", "x_other", "x_other_1"], ["out"])
+    assert [node["op"] for node in nodes if node["members"] > 1] == ["enc, shared"] * 2
 
 
 # --- graphs as TensorFlow freezes them ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ files by those of their operators (from_onnx/building.py), and a block that is u
 """
 
 import collections
+import hashlib
 import itertools
 import re
 from dataclasses import dataclass
@@ -157,15 +158,28 @@ def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
 
 
 def _weights_of(operation) -> list:
-    """The names of the matrices, or kernels, among the constants that an operation takes."""
+    """The identities of the matrices, or kernels, among the constants that an operation takes."""
     found = []
     for tensor in operation.inputs:
         end = tensor
         while end.op.type == "Identity" and end.op.inputs:
             end = end.op.inputs[0]
         if end.op.type == "Const" and (end.shape.rank or 0) > 1:
-            found.append(end.op.name)
+            found.append(_identity(end.op))
     return found
+
+
+def _identity(constant) -> str:
+    """A digest of the values: of files, each use of a weight has a constant of its own.
+
+    The name of the constant if all values are equal: while TensorFlow freezes, zeros stand for large variables.
+    """
+    try:
+        content = constant.get_attr("value").tensor_content
+    except (KeyError, ValueError):
+        return constant.name
+    is_varied = content.count(content[:1]) < len(content)
+    return hashlib.sha256(content).hexdigest() if is_varied else constant.name
 
 
 def _places(sources: dict, after: dict) -> dict:

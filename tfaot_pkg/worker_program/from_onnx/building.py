@@ -97,7 +97,7 @@ class Builder:
             node = self._node(document, values)
             inputs = [values[name] if name else None for name in node.inputs]
             # The scopes are what the graph of the package's page is drawn by (layers.py).
-            with tf.name_scope(_scope_of(node)):
+            with tf.name_scope(_scope_of(document["scope"], node.op)):
                 results = self._computed(node, inputs)
             for name, result in zip(node.outputs, results, strict=False):
                 if name and isinstance(result, Sequence):
@@ -173,12 +173,12 @@ def _is_small(made) -> bool:
     return made is None or (not isinstance(made, Sequence) and np.prod(made.shape) <= _MOST_FOLDED)
 
 
-def _scope_of(node: Node) -> str:
+def _scope_of(name: str, op: str) -> str:
     """The name of a node as a scope, whose last part names the operator: `/encoder/in` becomes `encoder/in/Conv`."""
-    parts = [re.sub(r"[^A-Za-z0-9_.]", "_", part) for part in node.name.split("/") if part]
+    parts = [re.sub(r"[^A-Za-z0-9_.]", "_", part) for part in name.split("/") if part]
     parts = [part if part[0].isalnum() or part[0] == "." else f"n{part}" for part in parts]
-    if not parts or re.sub(r"_\d+$", "", parts[-1]) != node.op:
-        parts.append(re.sub(r"[^A-Za-z0-9]", "_", node.op))
+    if not parts or re.sub(r"_\d+$", "", parts[-1]) != op:
+        parts.append(re.sub(r"[^A-Za-z0-9]", "_", op))
     return "/".join(parts)[-_LONGEST_SCOPE:].strip("/_") or "node"
 
 

@@ -1,6 +1,7 @@
 """Write a checked ONNX graph as JSON and arrays (graphs.py)."""
 
 import numpy as np
+from from_onnx.scopes import scopes
 from messages.archives import write_arrays
 from messages.requests import ModelFault, one_line
 
@@ -21,19 +22,23 @@ class Writer:
             "outputs": [value.name for value in graph.output],
             "tensors": initializers,
             "shapes": {value.name: sizes for value in values if (sizes := _sizes(value)) is not None},
-            "nodes": [self._node(node, number) for number, node in enumerate(graph.node)],
+            "nodes": [
+                self._node(node, number, scope)
+                for number, (node, scope) in enumerate(zip(graph.node, scopes(graph), strict=True))
+            ],
         }
 
     def save(self, path: str) -> None:
         write_arrays(path, self._arrays)
 
-    def _node(self, node, number: int) -> dict:
+    def _node(self, node, number: int, scope: str) -> dict:
         import onnx
 
         return {
             "op": node.op_type,
             "domain": node.domain or "ai.onnx",
-            "name": node.name or f"{node.op_type}_{number}",
+            "name": (name := node.name or f"{node.op_type}_{number}"),
+            "scope": scope or name,
             "inputs": list(node.input),
             "outputs": list(node.output),
             "attributes": {
