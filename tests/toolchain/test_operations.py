@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,17 @@ def operations(request: pytest.FixtureRequest, shared_home_folder: Path) -> Mapp
 def test_the_file_is_as_the_tool_writes_it_and_every_class_is_known(known: Mapping[str, str]) -> None:
     assert FILE.read_text() == written(known)
     assert [name for name, kind in known.items() if not _CLASS.fullmatch(kind)] == []
+
+
+def test_replacements_are_proposed_for_operations_without_a_kernel_and_are_none_themselves(
+    known: Mapping[str, str],
+) -> None:
+    program = importlib.util.spec_from_file_location("instead", FILE.with_name("instead.py"))
+    assert program is not None and program.loader is not None
+    module = importlib.util.module_from_spec(program)
+    program.loader.exec_module(module)
+    assert [name for name in module.INSTEAD if known.get(name) != "refused kernel"] == []
+    assert module.no_kernel("Foo1") == "XLA has no kernel for it" and "unsorted" in module.no_kernel("SegmentSum")
 
 
 @pytest.mark.sweep("2.17.1")

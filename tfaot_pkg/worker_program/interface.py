@@ -43,7 +43,10 @@ def input_shape(name: str, shape, override):
             f"fix the others in the spec, such as `model: {{shapes: {{{name}: [null, 10]}}}}`",
         )
     if any(size == 0 for size in shape if size is not None):
-        raise ModelFault(f"input {name!r} has an axis of size 0", "there is nothing to compute")
+        raise ModelFault(
+            f"input {name!r} has an axis of size 0",
+            "no call can give it values: let the model make such an array itself",
+        )
     return tuple(shape)
 
 

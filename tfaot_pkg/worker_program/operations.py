@@ -8,6 +8,7 @@ toolchain itself is asked which of them XLA can compile, and for which dtypes.
 import functools
 import os
 
+import instead
 from messages.requests import ListOperations, ModelFault, Nothing, OperationTable, ReadFlags
 
 _DEVICE = "XLA_CPU_JIT"
@@ -39,7 +40,6 @@ OUTSIDE = {
 
 TABLES_ADVICE = "lookup tables cannot be compiled, except those of numbers with constant content (StaticHashTable)"
 _UNCOMPILED = {
-    "kernel": "XLA has no kernel for it",
     "queues": "XLA has no kernel for it: queues keep state between calls",
     "tables": TABLES_ADVICE,
     "text": "XLA has no kernel for it: text cannot be compiled",
@@ -85,7 +85,8 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
             continue
         if kind not in ALLOWED:
             family = family or kind
-            fault = (node.op, _shown(node, family), OUTSIDE.get(family) or _UNCOMPILED[family])
+            why = instead.no_kernel(node.op) if family == "kernel" else OUTSIDE.get(family) or _UNCOMPILED[family]
+            fault = (node.op, _shown(node, family), why)
             (outside if family in OUTSIDE else uncompiled).append(fault)
         elif why := _misplaced(node, function):
             uncompiled.append((node.op, node.name, why))
@@ -187,7 +188,7 @@ def unsupported_nodes(graph_def) -> list:
         if node.op in _STRUCTURAL or node.op in OLD_CONTROL_FLOW or node.op in functions:
             continue
         if node.op not in table:
-            faults.append((node.op, node.name, "XLA has no kernel for it"))
+            faults.append((node.op, node.name, instead.no_kernel(node.op)))
         elif not any(_fits(node, constraints) for constraints in table[node.op]):
             faults.append((node.op, node.name, f"XLA has no kernel for its dtypes ({_dtypes(node)})"))
     return sorted(faults)
