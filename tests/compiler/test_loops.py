@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,10 @@ import pytest
 from tests.compiler.conftest import Compile, Networks
 from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
+from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.last_steps import of_last_steps
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Type, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
@@ -97,3 +102,55 @@ def test_memory_that_a_loop_reads_is_kept_while_its_other_values_are_computed(co
     found = compiled(recognize(simplify(writer.program(result, kept))), 4)(given)
     np.testing.assert_allclose(found[0], wanted, rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(found[1], wanted.sum(1), rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize(("step", "counts_by", "is_left_out"), [(4, 1, True), (3, 1, False), (4, 2, False)])
+def test_an_array_of_which_the_last_step_is_read_is_not_filled(step: int, counts_by: int, *, is_left_out: bool) -> None:
+    """As exporters write the last state of a recurrent layer, behind a transpose. The state itself is read, too."""
+    program = simplify(_recurrent(step, counts_by))
+    made = of_last_steps(program)
+    verify(made)
+    (loop,) = [each for each in made.entry.operations if each.opcode == "while"]
+    assert (len(loop.shapes), made is program) == ((2, False) if is_left_out else (3, True))
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    for ours, wanted in zip(interpret.run(made, 6, [x]), interpret.run(program, 6, [x]), strict=True):
+        np.testing.assert_array_equal(ours, wanted)
+
+
+def _recurrent(step: int, counts_by: int) -> Program:
+    """Of 5 steps, of which `step` is cut from the array of all; each turn counts `counts_by`."""
+    integer, rows, array = Shape("s32", ()), Shape("f32", (N, Size(4))), Shape("f32", (Size(5), N, Size(4)))
+    ids = count()
+
+    def add(to: list[Operation], opcode: str, type_: Type, *operands: int, **more: Any) -> int:
+        regions = more.pop("regions", ())
+        made = Operation(id=next(ids), opcode=opcode, type=type_, operands=operands, attributes=more, regions=regions)
+        to.append(made)
+        return made.id
+
+    def number(to: list[Operation], value: float, like: Shape) -> int:
+        return add(to, "constant", like, literal=Literal(np.array(value, NUMPY_TYPES[like.dtype])))
+
+    entry: list[Operation] = []
+    body: list[Operation] = []
+    condition: list[Operation] = []
+    x, zero = add(entry, "parameter", rows, number=0), number(entry, 0, integer)
+    empty = add(entry, "broadcast", array, number(entry, 0, Shape("f32", ())), dimensions=())
+    turn, state, states = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows, array)))
+    after = add(body, "add", integer, turn, number(body, counts_by, integer))
+    new = add(body, "tanh", rows, add(body, "add", rows, state, x))
+    part = add(body, "reshape", Shape("f32", (Size(1), N, Size(4))), new)
+    filled = add(body, "dynamic-update-slice", array, states, part, turn, zero, zero)
+    tested, *_ = (add(condition, "parameter", each, number=i) for i, each in enumerate((integer, rows, array)))
+    goes_on = add(condition, "compare", Shape("pred", ()), tested, number(condition, 5, integer), direction="LT")
+    regions = (
+        Region(operations=tuple(body), results=(after, new, filled)),
+        Region(operations=tuple(condition), results=(goes_on,)),
+    )
+    loop = add(entry, "while", (integer, rows, array), zero, x, empty, regions=regions)
+    all_ = add(entry, "get-tuple-element", array, loop, index=2)
+    turned = add(entry, "transpose", Shape("f32", (N, Size(5), Size(4))), all_, dimensions=(1, 0, 2))
+    slices = ((0, N, 1), (step, step + 1, 1), (1, 3, 1))
+    cut = add(entry, "slice", Shape("f32", (N, Size(1), Size(2))), turned, slices=slices)
+    last = add(entry, "get-tuple-element", rows, loop, index=1)
+    return Program(entry=Region(operations=tuple(entry), results=(cut, last)))

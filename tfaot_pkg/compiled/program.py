@@ -13,6 +13,7 @@ from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.extents import check_extents
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.last_steps import of_last_steps
 from tfaot_pkg.compiler.program import Border, Program, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
@@ -261,7 +262,7 @@ def _borders(signature: Signature) -> list[Border]:
 
 def program_of(frozen: FrozenModel) -> Program:
     """The program as its code is written from it. Raises Unsupported, Unlike, RecursionError."""
-    program = simplify(_imported(frozen))
+    program = of_last_steps(simplify(_imported(frozen)))
     check_extents(program)
     program = recognize(program)
     verify(program)

@@ -137,6 +137,15 @@ def turns_of(operation: Operation, known: _Known) -> int | None:
     return min(found, default=None)
 
 
+def is_counter(value: int, loop: Operation, known: _Known) -> bool:
+    """Whether `value` is the number of the turn, from 0 on, in the body of `loop`, whose operations `known` has."""
+    body = loop.regions[0]
+    places = [place for place, parameter in enumerate(body.parameters) if parameter.id == value]
+    return any(
+        _integer(loop.operands[place], known) == 0 and _step(body.results[place], value, known) == 1 for place in places
+    )
+
+
 def _all_of(value: int, known: _Known) -> Iterator[Operation]:
     """The comparisons that must all hold for `value` to be true."""
     operation = known[value]

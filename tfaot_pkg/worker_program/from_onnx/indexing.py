@@ -27,6 +27,9 @@ def _gather(node, x, indices):
     place, parts = static(indices), scalars(x) if is_packed(x) else None
     if parts and place is not None and place.ndim == 0 and -len(parts) <= place < len(parts):
         return parts[int(place)]  # one size of a shape: known, even if others are not
+    if place is not None and place.ndim == 0:
+        # A slice: what it is made of may be computed for it alone.
+        return x[(slice(None),) * axis + (int(place),)]
     return tf.gather(x, wrapped(indices, sizes(x)[axis]), axis=axis)
 
 

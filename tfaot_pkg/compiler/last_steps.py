@@ -1,0 +1,172 @@
+"""Arrays that a loop fills step by step, of which only the last step is read: the loop does not fill them.
+
+Exporters of recurrent layers write all states into an array, transpose it, and take the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.program import ONE, Operation, Program, Region, Shape, used
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.work import is_counter, turns_of
+
+
+def of_last_steps(program: Program) -> Program:
+    """`program`, which is simplified, with the state of a loop in the place of the array's last step."""
+    region = program.entry
+    ids = iter(range(max((each.id for each in region.everything()), default=0) + 1, 1 << 62))
+    look = Look(region, {}, ids)
+    made: list[Operation] = []
+    for operation in region.operations:
+        made += _of_last(look, operation) if operation.opcode == "slice" else (operation,)
+    if len(made) == len(region.operations):
+        return program
+    return simplify(replace(program, entry=_without_unread(replace(region, operations=used(made, region.results)))))
+
+
+def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
+    """`cut`, or what gives the same without the array that it is cut from."""
+    path, array = [], look.known[cut.operands[0]]
+    while array.opcode in ("transpose", "reshape"):
+        path.append(array)
+        array = look.known[array.operands[0]]
+    loop = look.known[array.operands[0]] if array.opcode == "get-tuple-element" else array
+    if loop.opcode != "while" or not array.shape.rank:
+        return (cut,)
+    axes = _axes(path[::-1], array)
+    state = _written(look, loop, array.attributes["index"])
+    if state is None or axes.count(0) != 1:
+        return (cut,)
+    slices, place, steps = cut.attributes["slices"], axes.index(0), array.shape.sizes[0]
+    first, last = (as_size(each) for each in slices[place][:2])
+    if last != steps or first + ONE != steps or not steps.is_constant or turns_of(loop, look.known) != steps.constant:
+        return (cut,)
+    return _state_as(look, cut, loop, state, axes)
+
+
+def _axes(path: list[Operation], array: Operation) -> list[int | None]:
+    """Which axis of `array` each axis behind `path` is: None if it has the size 1; [] if that is not so for all."""
+    axes: list[int | None] = list(range(array.shape.rank))
+    shape = array.shape
+    for each in path:
+        if each.opcode == "transpose":
+            axes = [axes[axis] for axis in each.attributes["dimensions"]]
+        else:
+            left = [axis for axis, size in zip(axes, shape.sizes, strict=True) if size != ONE]
+            if [size for size in shape.sizes if size != ONE] != [size for size in each.shape.sizes if size != ONE]:
+                return []
+            axes = [None if size == ONE else left.pop(0) for size in each.shape.sizes]
+        shape = each.shape
+    return axes
+
+
+def _written(look: Look, loop: Operation, index: int) -> int | None:
+    """The state that is what each turn writes into the array of the number `index`, at the number of the turn."""
+    body = loop.regions[0]
+    known = {**look.known, **body.by_id()}
+    update = known[body.results[index]]
+    if update.opcode != "dynamic-update-slice" or update.operands[0] != body.parameters[index].id:
+        return None
+    value, at = update.operands[1:3]
+    part = known[value].shape.sizes
+    if part[0] != ONE or part[1:] != update.shape.sizes[1:] or not is_counter(at, loop, known):
+        return None
+    value = _through_reshapes(value, known)
+    same = [place for place, result in enumerate(body.results) if _through_reshapes(result, known) == value]
+    return same[0] if same else None
+
+
+def _through_reshapes(value: int, known: Mapping[int, Operation]) -> int:
+    while known[value].opcode in ("reshape", "copy"):
+        value = known[value].operands[0]
+    return value
+
+
+def _state_as(look: Look, cut: Operation, loop: Operation, state: int, axes: list[int | None]) -> tuple[Operation, ...]:
+    """The state after the last turn, in the shape of `cut`."""
+    kept = [axis for axis in axes if axis]
+    source = look.known[cut.operands[0]].shape
+    sizes = {axis: size for axis, size in zip(axes, source.sizes, strict=True) if axis}
+    dtype, made = cut.shape.dtype, []
+
+    def add(opcode: str, shape: Shape, operand: int, **attributes: object) -> int:
+        new = Operation(id=look.fresh(), opcode=opcode, type=shape, operands=(operand,), attributes=attributes)
+        made.append(replace(new, node=cut.node))
+        return new.id
+
+    value = add("get-tuple-element", loop.shapes[state], loop.id, index=state)
+    value = add("reshape", Shape(dtype, tuple(sizes[axis] for axis in sorted(kept))), value)
+    order = tuple(sorted(kept).index(axis) for axis in kept)
+    value = add("transpose", Shape(dtype, tuple(sizes[axis] for axis in kept)), value, dimensions=order)
+    last = tuple(ONE if axis == 0 else size for axis, size in zip(axes, source.sizes, strict=True))
+    value = add("reshape", Shape(dtype, last), value)
+    slices = tuple((0, 1, 1) if axis == 0 else each for axis, each in zip(axes, cut.attributes["slices"], strict=True))
+    made.append(replace(cut, operands=(value,), attributes={"slices": slices}))
+    return tuple(made)
+
+
+def _without_unread(region: Region) -> Region:
+    """`region` without those states of its loops that only they themselves are made of."""
+    read = {
+        (each.operands[0], each.attributes["index"])
+        for each in region.everything()
+        if each.opcode == "get-tuple-element"
+    }
+    operations, moved = [], {}
+    for each in region.operations:
+        if each.opcode == "while":
+            kept = _read(each, {index for loop, index in read if loop == each.id})
+            moved[each.id] = {index: place for place, index in enumerate(kept)}
+            each = _of_states(each, kept)  # noqa: PLW2901 (the loop in the place of itself)
+        elif each.opcode == "get-tuple-element" and each.operands[0] in moved:
+            place = moved[each.operands[0]][each.attributes["index"]]
+            each = replace(each, attributes={"index": place})  # noqa: PLW2901
+        operations.append(each)
+    return Region(operations=used(operations, region.results), results=region.results)
+
+
+def _read(loop: Operation, wanted: set[int]) -> list[int]:
+    """The states that `wanted` ones, and the end of the loop, depend on."""
+    body, condition = loop.regions
+    number = {each.id: each.attributes["number"] for region in loop.regions for each in region.parameters}
+
+    def states(region: Region, results: list[int]) -> set[int]:
+        operations = [each for each in used(region.operations, results) if each.opcode != "parameter"]
+        inside = [nested for each in operations for region in each.regions for nested in region.everything()]
+        values = {value for each in (*operations, *inside) for value in each.operands} | set(results)
+        values |= {value for each in (*operations, *inside) for region in each.regions for value in region.results}
+        return {number[value] for value in values if value in number}
+
+    found = wanted | states(condition, list(condition.results))
+    while True:
+        more = found | states(body, [body.results[index] for index in found])
+        if more == found:
+            return sorted(found)
+        found = more
+
+
+def _of_states(loop: Operation, kept: list[int]) -> Operation:
+    """`loop` with these of its states alone."""
+    if len(kept) == len(loop.operands):
+        return loop
+    place = {index: number for number, index in enumerate(kept)}
+
+    def smaller(region: Region, results: tuple[int, ...]) -> Region:
+        operations = []
+        for each in used(region.operations, results):
+            if each.opcode != "parameter":
+                operations.append(each)
+            elif each.attributes["number"] in place:
+                operations.append(replace(each, attributes={"number": place[each.attributes["number"]]}))
+        return Region(operations=tuple(operations), results=results)
+
+    body, condition = loop.regions
+    regions = (smaller(body, tuple(body.results[index] for index in kept)), smaller(condition, condition.results))
+    return replace(
+        loop, type=tuple(loop.shapes[index] for index in kept), operands=tuple(loop.operands[index] for index in kept),
+        regions=regions,
+    )  # fmt: skip
