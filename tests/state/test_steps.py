@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
+from tests.coverage import verified
+from tests.kept import saved_models
 from tests.state.conftest import Built, Stateful
 from tfaot_pkg.errors import RunError
+from tfaot_pkg.loader import load
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 HERE = Path(__file__).resolve().parent
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
@@ -146,3 +150,27 @@ def test_lists_that_do_not_fit_are_told_with_the_variables(
 def test_without_a_list_the_error_names_it(tfaot: CommandLine, stateful_models: Path, tmp_path: Path) -> None:
     spec = write_spec(tmp_path / "spec.yaml", stateful_models / "counter")
     tfaot.fails("check", spec, code=12, says=["changes variables"], hints="variables: {update: ['*']}")
+
+
+@pytest.mark.nightly
+@pytest.mark.coverage
+def test_state_of_every_type_is_tensorflows(
+    tfaot: CommandLine, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    """Values that all types hold exactly, so that they are equal; with C++, which saves and restores in each step."""
+    models = saved_models(shared_home_folder, HERE / "kinds.py", toolchain_python)
+    spec = write_spec(tmp_path / "spec.yaml", models / "kinds", compilation={"variables": {"update": ["*"]}})
+    with verified("state: every type", version=DEFAULT_VERSION, engine="program"):
+        tfaot.works("build", spec, "-o", tmp_path / "prefix")
+        answers, state = np.load(models / "kinds.npz"), load(tmp_path / "prefix").state()
+        for x in answers["x"]:
+            state.step(x)
+        assert len(state.tensors) == 15
+        for name, values in state.tensors.items():
+            np.testing.assert_array_equal(values, answers[name.removeprefix("v_")], err_msg=name)
+    source, library = HERE / "programs" / "kinds.cpp", tmp_path / "prefix/lib/libtfaot-model-kinds.a"
+    strict = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"]
+    command = ["g++", *strict, "-I", tmp_path / "prefix/include", source, library, "-o", tmp_path / "run"]
+    subprocess.run(command, check=True, timeout=300)
+    done = subprocess.run([tmp_path / "run"], input=answers["x"].tobytes(), capture_output=True, timeout=60, check=True)
+    assert done.stdout == state.save()
