@@ -170,7 +170,16 @@ def test_state_of_every_type_is_tensorflows(
             np.testing.assert_array_equal(values, answers[name.removeprefix("v_")], err_msg=name)
     source, library = HERE / "programs" / "kinds.cpp", tmp_path / "prefix/lib/libtfaot-model-kinds.a"
     strict = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"]
-    command = ["g++", *strict, "-I", tmp_path / "prefix/include", source, library, "-o", tmp_path / "run"]
+    command: list[str | Path] = [
+        "g++",
+        *strict,
+        "-I",
+        tmp_path / "prefix/include",
+        source,
+        library,
+        "-o",
+        tmp_path / "run",
+    ]
     subprocess.run(command, check=True, timeout=300)
     done = subprocess.run([tmp_path / "run"], input=answers["x"].tobytes(), capture_output=True, timeout=60, check=True)
     assert done.stdout == state.save()
