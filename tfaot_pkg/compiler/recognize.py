@@ -199,7 +199,8 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
     if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or numbers.attributes["dimensions"] != (axis,):
         return None
     region = sort.regions[0]
-    known, parameters = region.by_id(), [parameter.id for parameter in region.parameters]
+    # Constants of the comparison may stand outside of it.
+    known, parameters = {**look.known, **region.by_id()}, [parameter.id for parameter in region.parameters]
     root = known[region.results[0]]
     if root.opcode == "select" and known[root.operands[0]].opcode == "constant":
         chosen = 1 if known[root.operands[0]].attributes["literal"].constant else 2
