@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.conftest import free_port
 from tfaot_pkg.process import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,14 +47,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def followed(page: Path, home: Path, folder: Path, environment: dict[str, str]) -> list[str]:
     """What each block of the page prints."""
-    blocks = [commands for commands, _ in _STEP.findall(page.read_text())]
+    # A page that starts a server at 8080: here at any free port, and what is behind waits for it.
+    port = str(free_port())
+    started = rf"\g<0>until (echo > /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do sleep 0.1; done\n"
+    blocks = [
+        re.sub(r"^.*--port 8080 .*&\n", started, commands, flags=re.MULTILINE).replace("8080", port)
+        for commands, _ in _STEP.findall(page.read_text())
+    ]
     script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + f"echo '{_MARK}'\n".join(blocks)
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env={**environment, "HOME": str(home), "LC_ALL": "C.UTF-8"}, text=True,
         timeout=800, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    return [alike(text, home) for text in done.stdout.split(f"{_MARK}\n")]
+    return [alike(text.replace(f":{port}/", ":8080/"), home) for text in done.stdout.split(f"{_MARK}\n")]
 
 
 def is_shown(shown: str, printed: str) -> bool:
