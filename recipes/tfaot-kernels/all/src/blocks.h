@@ -159,7 +159,8 @@ TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& p
 /// Where a block's result goes.
 struct Target {
   float* data;
-  std::size_t stride;  ///< floats from row to row
+  std::size_t stride;         ///< floats from row to row
+  std::size_t last = kLanes;  ///< floats of the last vector of each row; less than kLanes only if kStoresParts
 };
 
 /// Whether an activation is applied while the sums are in registers.
@@ -233,7 +234,12 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
     for (int r = 0; r < kRows; ++r, to += out.stride) {
       keepInRegister(to);
       TFAOT_UNROLL
-      for (int v = 0; v < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
+      for (int v = 0; v + 1 < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
+      if (!kStoresParts || out.last == kLanes) {
+        store(to + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
+      } else {  // only there: what is stored in part cannot be forwarded to the loads of an activation
+        storeFirst(to + (kWidth - 1) * kLanes, out.last, sums[r][kWidth - 1]);
+      }
     }
     // Block by block, so that it overlaps with the next one's multiply-adds.
     if (activation != Activation::none) {

@@ -165,18 +165,43 @@ void convolveColumns(const Conv2d& layer, const float* from, std::size_t lineStr
   }
 }
 
-/// Adds up `kColumns` windows beside each other, one vector of channels, whose inputs in one line begin at `from`: each
+/// Which of the inputs that some windows see lie in a line of the image: those of places from `first` up to `end`. The others
+/// are padding.
+struct Inside {
+  std::ptrdiff_t begin;  ///< the column of place 0, negative if that is padding
+  std::ptrdiff_t first, end;
+
+  /// Of windows from output column `place` on.
+  Inside(const Window& window, std::size_t place)
+      : begin(static_cast<std::ptrdiff_t>(place * window.strideWidth) - static_cast<std::ptrdiff_t>(window.padLeft)),
+        first(begin < 0 ? -begin : 0), end(static_cast<std::ptrdiff_t>(window.inWidth) - begin) {}
+};
+
+// More than GCC unrolls by TFAOT_UNROLL: 8 windows of 5 columns with stride 2 see 19.
+#if defined(__clang__)
+#define TFAOT_UNROLL_PLACES TFAOT_UNROLL
+#else
+#define TFAOT_UNROLL_PLACES _Pragma("GCC unroll 32")
+#endif
+
+/// Adds up `kColumns` windows beside each other, one vector of channels, whose inputs in one line begin at `line`: each
 /// input is loaded once for all windows that see it.
 template <int kColumns, int kTaps, int kStride>
-TFAOT_INLINE void addLine(const float* from, const float* weights, std::size_t channels, Vector (&sums)[kColumns]) {
+TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* weights, std::size_t channels,
+                          Vector (&sums)[kColumns]) {
+  constexpr int kPlaces = (kColumns - 1) * kStride + kTaps;
   Vector weight[kTaps];
   TFAOT_UNROLL
   for (int x = 0; x < kTaps; ++x) {
     weight[x] = load(weights + x * channels);
     keepInRegister(weight[x]);
   }
-  TFAOT_UNROLL
-  for (int place = 0; place < (kColumns - 1) * kStride + kTaps; ++place, from += channels) {
+  TFAOT_UNROLL_PLACES
+  for (int place = 0; place < kPlaces; ++place) {
+    const float* from = line + (inside.begin + place) * static_cast<std::ptrdiff_t>(channels);
+    // Less than a window's columns are padding, see `convolvingOf`.
+    if (place + 1 < kTaps && place < inside.first) from = kZeros;
+    if (place > kPlaces - kTaps && place >= inside.end) from = kZeros;
     Vector input = load(from);
     keepInRegister(input);
     TFAOT_UNROLL
@@ -187,21 +212,23 @@ TFAOT_INLINE void addLine(const float* from, const float* weights, std::size_t c
   }
 }
 
-/// What the windows of one line see: where each line of them begins.
+/// What the windows of one line see: where each line of them begins in the image, or zeros.
 struct SeenLines {
   const float* lines[kMostTapLines];
 };
 
-/// `kColumns` windows beside each other from column `column` of the input on, all channels, at least kLanes of them. The
-/// last vector may begin within the one before: then some sums are made twice.
+/// `kColumns` windows beside each other from output column `place` on, all channels, at least kLanes of them. The last
+/// vector may begin within the one before: then some sums are made twice.
 template <int kColumns, int kTaps, int kStride>
-void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t column, float* out) {
+void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t place, float* out) {
   const Window& window = layer.window;
   const std::size_t channels = window.channels;
   const bool isBounded = isBounds(layer.activation), isClip = layer.activation == Activation::clip;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const Vector low = isBounded && !isClip ? zeros() : broadcast(isClip ? layer.activation.low : -kInfinity);
   const Vector high = broadcast(isClip ? layer.activation.high : kInfinity);
+  const Inside inside(window, place);
+  out += place * channels;
   for (std::size_t next = 0; next < channels; next += kLanes) {
     const std::size_t channel = next + kLanes <= channels ? next : channels - kLanes;
     Vector sums[kColumns];
@@ -210,7 +237,7 @@ void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t column
     for (int i = 0; i < kColumns; ++i) sums[i] = bias;
     const float* weights = layer.weights + channel;
     for (std::size_t y = 0; y < window.height; ++y, weights += kTaps * channels) {
-      addLine<kColumns, kTaps, kStride>(seen.lines[y] + column * channels + channel, weights, channels, sums);
+      addLine<kColumns, kTaps, kStride>(seen.lines[y] + channel, inside, weights, channels, sums);
     }
     float* to = out + channel;
     TFAOT_UNROLL
@@ -221,8 +248,7 @@ void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t column
 /// One line of windows of `kTaps` columns, at least kFewColumns of them. The last ones may be made twice.
 template <int kTaps, int kStride>
 void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const SeenLines& seen, float* out) {
-  // With a stride few windows see the same input; and more columns were not unrolled.
-  constexpr std::size_t kManyColumns = kStride == 1 ? 2 * kFewColumns : kFewColumns;
+  constexpr std::size_t kManyColumns = 2 * kFewColumns;
   const std::size_t channels = layer.window.channels, width = layer.window.outWidth;
   for (std::size_t done = 0; done < width;) {
     const std::size_t left = width - done;
@@ -230,82 +256,28 @@ void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const See
     const std::size_t count = isMany ? kManyColumns : kFewColumns;
     const std::size_t place = left < count ? width - count : done;
     if (isMany) {
-      convolveTaps<kManyColumns, kTaps, kStride>(layer, seen, place * kStride, out + place * channels);
+      convolveTaps<kManyColumns, kTaps, kStride>(layer, seen, place, out);
     } else {
-      convolveTaps<kFewColumns, kTaps, kStride>(layer, seen, place * kStride, out + place * channels);
+      convolveTaps<kFewColumns, kTaps, kStride>(layer, seen, place, out);
     }
     done = place + count;
   }
   if (!isBounds(layer.activation)) activateRow(dispatch, layer.activation, out, width * channels);
 }
 
-/// Lines of a padded image between zeros, as many as one line of windows sees, each copied once. So they stay in the
-/// first cache.
-class PaddedLines {
- public:
-  /// `first` is the first line, counted from the padding on.
-  PaddedLines(const Window& window, const Reading& reading, const float* image, std::size_t first, float* kept)
-      : window_(window), part_(window, reading), image_(image), kept_(kept), lines_(reading.lines),
-        size_(reading.columns * window.channels), known_(first), first_(first) {
-    std::memset(kept, 0, lines_ * size_ * sizeof(float));
-  }
-
-  /// Moves on to the lines from `first` on.
-  void move(std::size_t first) {
-    for (; first_ < first; ++first_) begin_ = begin_ + 1 < lines_ ? begin_ + 1 : 0;
-    if (known_ < first) {  // a stride longer than the window leaves lines out
-      known_ = first;
-      next_ = begin_;
-    }
-    for (; known_ < first + lines_; ++known_) {
-      const std::size_t y = known_ - window_.padTop;  // wraps around above the image
-      float* const to = kept_ + next_ * size_;
-      if (y < window_.inHeight) {  // zeros lie left and right
-        const std::size_t line = window_.inWidth * window_.channels;
-        std::memcpy(to + part_.left * window_.channels, image_ + y * line, part_.there * window_.channels * sizeof(float));
-      } else {
-        std::memset(to, 0, size_ * sizeof(float));
-      }
-      next_ = next_ + 1 < lines_ ? next_ + 1 : 0;
-    }
-  }
-
-  /// Line `y` of those that a line of windows sees.
-  const float* operator[](std::size_t y) const {
-    const std::size_t place = begin_ + y;
-    return kept_ + (place < lines_ ? place : place - lines_) * size_;
-  }
-
- private:
-  const Window& window_;
-  Between part_;
-  const float* image_;
-  float* kept_;
-  std::size_t lines_, size_;
-  std::size_t known_, next_ = 0;   ///< the next line to be copied, and its place among those that are kept
-  std::size_t first_, begin_ = 0;  ///< the first line that is seen, and its place
-};
-
-/// `count` lines of one image's output, from `line` on.
+/// `count` lines of one image's output, from `line` on. Padding is not copied: lines of it are zeros in `scratch`.
 inline void convolveTapLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
                              std::size_t line, std::size_t count, float* out, float* scratch) {
   const Window& window = layer.window;
   const TapLine convolve = dispatch.taps[window.width / 2 - 1][window.strideWidth - 1];
-  const std::size_t step = window.outWidth * window.channels;
+  const std::size_t step = window.outWidth * window.channels, size = window.inWidth * window.channels;
+  if (reading.padded) std::memset(scratch, 0, reading.columns * window.channels * sizeof(float));
   SeenLines seen;
-  if (!reading.padded) {
-    const std::size_t size = window.inWidth * window.channels;
-    for (const std::size_t last = line + count; line < last; ++line, out += step) {
-      const float* const first = image + line * window.strideHeight * size;
-      for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = first + y * window.dilationHeight * size;
-      convolve(dispatch, layer, seen, out);
-    }
-    return;
-  }
-  PaddedLines lines(window, reading, image, line * window.strideHeight, scratch);
   for (const std::size_t last = line + count; line < last; ++line, out += step) {
-    lines.move(line * window.strideHeight);
-    for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = lines[y * window.dilationHeight];
+    for (std::size_t y = 0; y < window.height; ++y) {
+      const std::size_t place = line * window.strideHeight + y * window.dilationHeight - window.padTop;
+      seen.lines[y] = place < window.inHeight ? image + place * size : scratch;  // wraps around above the image
+    }
     convolve(dispatch, layer, seen, out);
   }
 }

@@ -75,7 +75,10 @@ constexpr Convolving convolvingOf(const Conv2d& layer) {
   if (!isDepthwise(layer)) return convolving_groups;
   const bool isUsual = (window.width == 3 || window.width == 5) && window.strideWidth <= 2 && window.dilationWidth == 1;
   const bool isLarge = window.channels >= kLanes && window.outWidth >= kFewColumns;
-  return isUsual && isLarge && window.height <= kMostTapLines ? convolving_taps : convolving_channels;
+  // Of no window all columns are padding, and of blocks of windows only the first and last ones.
+  const std::size_t right = (window.outWidth - 1) * window.strideWidth + window.width;
+  const bool isInside = window.padLeft < window.width && right < window.padLeft + window.inWidth + window.width;
+  return isUsual && isLarge && isInside && window.height <= kMostTapLines ? convolving_taps : convolving_channels;
 }
 
 // The layers of kernels.h with a table. Those that have none there take `kEverything`.

@@ -28,8 +28,15 @@ inline void multiplyLastStrip(const Product& product, const Strip& strip, std::s
   const std::size_t step = width * kLanes;
   const bool isWhole = columns == out.stride;  // rows without gaps: they are activated as one, no lane for nothing
   Product plain = product;
-  if (isWhole) plain.activation = Activation::none;
+  const bool isBounded = kStoresParts && isBounds(product.activation);
+  if (isWhole && !isBounded) plain.activation = Activation::none;
   float* const begin = out.data;
+  // Of blocks whose activation reads no more than is there, the last vector is stored in part.
+  if (kStoresParts && !product.chained && (isBounded || plain.activation == Activation::none)) {
+    multiplyStrip(plain, strip, width, rows, size, blocks, {out.data, out.stride, columns - (width - 1) * kLanes});
+    if (plain.activation != product.activation) activateRow(*product.dispatch, product.activation, begin, blocks * size * columns);
+    return;
+  }
   for (std::size_t left = blocks; left > 0;) {
     const std::size_t most = kMost / (size * step), count = left < most ? left : most;
     multiplyStrip(plain, strip, width, rows, size, count, {sums, step});

@@ -179,6 +179,13 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #endif
 }
 
+/// Whether the first lanes of a vector are stored by one instruction that is no slower than a copy of them.
+#if defined(TFAOT_AVX512)
+inline constexpr bool kStoresParts = true;
+#else
+inline constexpr bool kStoresParts = false;
+#endif
+
 /// Asks the first cache, or the second one, for what lies `ahead` bytes behind `from`, which need not exist.
 template <int kCache = 1>
 TFAOT_INLINE void prefetch(const float* from, std::size_t ahead) {
