@@ -58,7 +58,7 @@ def test_without_any_a_build_is_refused_unless_the_user_agrees_which_then_stays_
 ) -> None:
     there = own.with_(wrapper=[*in_namespace(NO_NAMESPACES), *OLD_KERNEL])
     spec, prefix = write_spec(tmp_path / "spec.yaml", models["dense"]), tmp_path / "prefix"
-    says = ["this machine cannot confine what a model runs", "namespace", "no Landlock"]
+    says = ["this machine has no sandbox for models", "namespace", "no Landlock"]
     for command in (("check", spec), ("build", spec, "-o", prefix)):
         error = there.fails(*command, code=29, says=says, hints="--unconfined")
         assert error["kind"] == "sandbox"

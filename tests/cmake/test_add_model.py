@@ -259,7 +259,7 @@ def test_wrong_arguments_are_errors_of_cmake_that_say_what_to_write(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("TARGETS vax", "error: --target: there is no target"),
+        ("TARGETS vax", "error: --target: unknown target"),
         ("BATCH_SIZES 70000", "error: --batch-size: must be at most 65536"),
     ],
 )

@@ -755,7 +755,7 @@ _file(
 )
 
 
-@hostile("refused", "holds no value for the variable")
+@hostile("refused", "has no value for the variable")
 def restored_from_elsewhere(folder, places):
     """The restore operation names a tensor by a path."""
 
@@ -1033,7 +1033,7 @@ def restore_that_waits_for_a_writer(folder, places):
     _v1(folder, _same, variable=True, change=change)
 
 
-@hostile("refused", "holds no value for the variable")
+@hostile("refused", "has no value for the variable")
 def restore_that_is_a_writer(folder, places):
     def change(saved, graph):
         _add_writer(graph, places)
