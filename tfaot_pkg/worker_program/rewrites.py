@@ -20,7 +20,8 @@ _DENSE, _DENSE_LEAST = 4, 4096
 """Places of a table for each key, and places of any table, that are cheaper than a search."""
 
 
-@dataclass(frozen=True)
+# Not frozen: context managers that it passes set its traceback.
+@dataclass(eq=False)
 class _Cannot(Exception):
     """A rule does not apply: why not, and what to do."""
 
