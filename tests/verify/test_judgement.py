@@ -156,6 +156,14 @@ def test_huge_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itself() -
     assert rows == [("large argument", 4, False)]  # that they agree on the second row is chance
 
 
+def test_rows_sorted_by_nan_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:
+    ours, eager, jit = [[NAN, 5.0], [5.0, 4.0]], [[5.0, NAN], [4.0, 5.0]], [[5.0, 1.0], [4.0, 5.0]]
+    found = judged(ours, eager, class_name="nonfinite", jit=jit, operations=("TopKV2",))
+    assert found == [("NaN rule", 2, False), ("real", 2, True)]
+    assert judged(ours, eager, class_name="nonfinite", jit=jit) == [("real", 4, True)]
+    assert judged(ours, eager, class_name="main", jit=jit, operations=("TopKV2",)) == [("real", 4, True)]
+
+
 def test_roundings_are_told_from_wrong_values_where_the_tolerance_is_nothing() -> None:
     assert judged([1.0, 8.0], [1.0000005, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("rounding", 1, True)]
     assert judged([1.0, 8.0], [1.1, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("real", 1, True)]
