@@ -23,6 +23,8 @@ from tfaot_pkg.compiler.products import product, turned
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
 
 _Strides = Sequence[Size]
+_SMALL = 12
+"""Numbers of the second operand that are not packed: 3 x 3 matrices took 72 ns so, and take 10 otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,9 @@ def _write(
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
     down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
     inner, width = _elements(k), _elements(n)
+    if inner.is_constant and width.is_constant and inner.constant * width.constant <= _SMALL:
+        _write_small(emitter, (rows, columns, out), products, lines, (inner, width, down or ONE, right or ONE))
+        return
     # Of a width that is known at run time only: a bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
@@ -128,6 +133,37 @@ def _write(
     else:
         emitter.reached["products()"] = None
     for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed]), out.pointer):
+        emitter.touch(pointer)
+
+
+def _write_small(
+    emitter: Emitter,
+    arrays: tuple[_Laid, _Laid, _Laid],
+    products: list[tuple[Size, list[Size]]],
+    lines: list[tuple[Size, list[Size]]],
+    extent: tuple[Size, Size, Size, Size],
+) -> None:
+    """Sums of so few products that a call would take longer: in the order of the kernel library, one by one."""
+    (rows, columns, out), (inner, width, down, right) = arrays, extent
+    counters = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
+    counters += [(f"m{axis}", size) for axis, (size, _) in enumerate(lines)]
+    for pointer in (rows.pointer, columns.pointer, out.pointer):
+        emitter.touch(pointer)
+
+    def at(pointer: str, number: int, of_lines: int | None) -> str:
+        steps = [(f"b{axis}", strides[number]) for axis, (_, strides) in enumerate(products)]
+        if of_lines is not None:
+            steps += [(f"m{axis}", strides[of_lines]) for axis, (_, strides) in enumerate(lines)]
+        return address(pointer, *steps)
+
+    with emitter.braces(""), counting(emitter, [*counters, ("j", width)]):
+        emitter.line(f"const float* const row = {at(rows.pointer, 0, 0)};")
+        emitter.line(f"const float* const column = {at(columns.pointer, 1, None)} + j * {cpp(right)};")
+        emitter.line("float sum = 0.0f;")
+        with counting(emitter, [("k", inner)]):
+            emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
+        emitter.line(f"*({at(out.pointer, 2, 1)} + j) = sum;")
+    for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
 

@@ -11,7 +11,7 @@ from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
 
-_FEW, _BESIDE = 8, 4
+_FEW, _BESIDE = 4, 4
 """Elements of a row at most, and rows at least whose elements are reduced in the lanes of vectors."""
 
 

@@ -37,6 +37,9 @@ _MOST_STEPS = 1 << 24
 """Elements that are read to fold one operation."""
 _SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "trees", "while"})
 """Operations that NumPy's interpreter does not compute array by array: they are not folded."""
+_LONGEST_COUNT = 1 << 10
+"""Elements of an iota that is folded into what is computed of it, such as the places of an image that is resized."""
+_OF_COUNTS = frozenset({"broadcast", "concatenate", "convert", "reshape", "slice", "transpose"})
 _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 
 
@@ -200,7 +203,9 @@ class _Rewrite:
             return operation
         if operation.opcode in _SLOW or _steps(operation) > _MOST_STEPS:
             return operation
-        literals = [each.attributes["literal"] for each in operands if each.opcode == "constant"]
+        # What only moves or converts a count is left: recognition looks for it.
+        counts = operation.opcode not in _OF_COUNTS
+        literals = [known for each in operands if (known := _known(each, counts=counts)) is not None]
         elements = operation.shape.elements
         if len(literals) < len(operands) or any(literal.growing for literal in literals):
             return operation
@@ -213,6 +218,17 @@ class _Rewrite:
         except Unsupported:
             return operation
         return constant(np.asarray(value), operation.shape, operation.node)
+
+
+def _known(operation: Operation, *, counts: bool) -> Literal | None:
+    """What an operand is if it depends on nothing: a constant, or a short count."""
+    if operation.opcode == "constant":
+        literal: Literal = operation.attributes["literal"]
+        return literal
+    elements = operation.shape.elements if operation.opcode == "iota" else None
+    if counts and elements is not None and elements.is_constant and elements.constant <= _LONGEST_COUNT:
+        return Literal(np.asarray(interpret.evaluate(operation, [])))
+    return None
 
 
 def _steps(operation: Operation) -> int:

@@ -196,21 +196,47 @@ TFAOT_BY_DOUBLES(roundedAway, std::round)  // exact
 
 inline constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN(), kNoEnd = std::numeric_limits<float>::infinity();
 
+// (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f between the roots of 1/2 and of 2; relative error of log(1 + f) below 2^-30.
+inline constexpr float kLogarithm[] = {0.33333313f,  -0.25000009f, 0.20002124f,  -0.16668005f, 0.14219452f,
+                                       -0.1240534f, 0.11888698f, -0.11677516f, 0.067477286f};
+
+/// x as (1 + f) * 2^e, for a positive number that is not denormal.
+struct PartsOfFloat {
+  Vector f, e;
+  Integers exponent;
+};
+TFAOT_INLINE PartsOfFloat partsOf(Vector x) {
+  const Unsigned bits = bitsAs<Unsigned>(x);
+  const Integers e = bitsAs<Integers>(bits - 0x3f3504f3u) >> 23;
+  return {bitsAs<Vector>(bits - (bitsAs<Unsigned>(e) << 23)) - 1.0f, f32OfS32(e), e};
+}
+
+/// e * log(2) + log(1 + f) + `lost`, where the first two terms are added without an error.
+TFAOT_INLINE Vector logarithmOfParts(Vector f, Vector e, Vector lost) {
+  const Vector whole = e * kLn2High, high = whole + f, low = (whole - high) + f;
+  const Vector square = f * f;
+  const Vector rest = multiplyAdd(f * square, polynomial(f, kLogarithm), multiplyAdd(e, broadcast(kLn2Low), low + lost));
+  return high + multiplyAdd(broadcast(-0.5f), square, rest);
+}
+
+/// Within 1 unit in the last place.
 TFAOT_INLINE Vector logarithmOf(Vector x) {
-  const Vector found = byHalves([](Doubles each) { return naturalLogarithm(each); }, x);
+  const Mask denormal = x < 0x1p-126f;
+  const PartsOfFloat parts = partsOf(chosen(denormal, x * 0x1p+23f, x));
+  const Vector found = logarithmOfParts(parts.f, parts.e - chosen(denormal, broadcast(23.0f), Vector{}), Vector{});
   const Vector other = chosen(x == 0.0f, broadcast(-kNoEnd), chosen(x < 0.0f, broadcast(kNoNumber), x));
   return chosen((x > 0.0f) & (x < kNoEnd), found, other);
 }
+/// Within 1 unit in the last place.
 TFAOT_INLINE Vector logarithmOfOnePlus(Vector x) {
-  const Vector found = byHalves([](Doubles each) {
-    const Longs near = (each > -0.25) & (each < 0.375);
-    const Parts parts = partsOf(1.0 + each);
-    const Doubles above = chosen(near, each, parts.mantissa - 1.0), below = chosen(near, 2.0 + each, parts.mantissa + 1.0);
-    const Doubles ratio = logarithmOfRatio(above / below);
-    return chosen(near, ratio, parts.exponent * kLn2Double + ratio);
-  }, x);
+  const Vector sum = 1.0f + x;
+  const PartsOfFloat parts = partsOf(sum);
+  // What the sum lost, on the scale of f.
+  const Vector gone = chosen(magnitude(x) < 1.0f, x - (sum - 1.0f), 1.0f - (sum - x));
+  const Vector scaled = gone * bitsAs<Vector>(bitsAs<Unsigned>(127 - parts.exponent) << 23), f = parts.f + scaled;
+  const Vector found = logarithmOfParts(f, parts.e, (parts.f - f) + scaled);
   const Vector other = chosen(x == -1.0f, broadcast(-kNoEnd), chosen(x < -1.0f, broadcast(kNoNumber), x));
-  return chosen((x > -1.0f) & (x < kNoEnd), found, other);
+  return chosen((x > -1.0f) & (x < kNoEnd) & (x != 0.0f), found, other);
 }
 
 /// Of numbers that `function` of doubles knows by vectors, below 2^22; `alone` knows all of them.

@@ -83,19 +83,6 @@ inline double naturalLogarithm(double x) {
   return static_cast<double>(e) * kLn2Double + logarithmOfRatio((m - 1.0) / (m + 1.0));
 }
 
-inline double logarithmByDoubles(float x) {
-  if (x > 0.0f && x < kInfinite) return naturalLogarithm(x);
-  if (x == 0.0f) return -kInfinite;
-  return x < 0.0f ? std::numeric_limits<double>::quiet_NaN() : x;
-}
-
-inline double logarithmOfOnePlusByDoubles(float x) {
-  if (x > -0.25f && x < 0.375f) return logarithmOfRatio(double{x} / (2.0 + x));
-  if (x > -1.0f && x < kInfinite) return naturalLogarithm(1.0 + x);
-  if (x == -1.0f) return -kInfinite;
-  return x < -1.0f ? std::numeric_limits<double>::quiet_NaN() : x;
-}
-
 /// exp(x) as far as a float can hold it, infinite or zero as float beyond.
 inline double exponentialByDoubles(double x) {
   const double limited = x > 110.0 ? 110.0 : x < -110.0 ? -110.0 : x;
@@ -249,13 +236,13 @@ struct Parts {
   Doubles mantissa, exponent;
 };
 TFAOT_INLINE Parts partsOf(Doubles x) {
-  constexpr std::int64_t kRoot = 0x3fe6a09e667f3bcd, kBias = std::int64_t{1023} << 52;
   using Plain = std::uint64_t __attribute__((vector_size(kLanes * sizeof(float))));
-  const Longs bits = bitsAs<Longs>(x);
+  constexpr std::uint64_t kRoot = 0x3fe6a09e667f3bcdu, kBias = std::uint64_t{1023} << 52;
+  const Plain bits = bitsAs<Plain>(x);
   // Shifted without signs, and made doubles by their bits: AVX2 has no instructions for the direct way.
-  const Plain biased = bitsAs<Plain>(bits - kRoot + kBias) >> 52;
+  const Plain biased = (bits - kRoot + kBias) >> 52;
   const Doubles e = bitsAs<Doubles>(biased | 0x4330000000000000u) - (0x1p+52 + 1023.0);
-  return {bitsAs<Doubles>(bits - bitsAs<Longs>((biased << 52) - static_cast<std::uint64_t>(kBias))), e};
+  return {bitsAs<Doubles>(bits - ((biased << 52) - kBias)), e};
 }
 
 TFAOT_INLINE Doubles logarithmOfRatio(Doubles f) { return 2.0 * f * kOfLogarithm.at(f * f); }

@@ -112,13 +112,13 @@ struct Lanes {
       if (__builtin_constant_p(stride == 2) && stride == 2) return loadEvery<2>(first);
       if (__builtin_constant_p(stride == 3) && stride == 3) return loadEvery<3>(first);
       if (__builtin_constant_p(stride == 4) && stride == 4) return loadEvery<4>(first);
-      if constexpr (kLanes == 16) {
-        if (__builtin_constant_p(stride == 5) && stride == 5) return loadEvery<5>(first);
-        if (__builtin_constant_p(stride == 6) && stride == 6) return loadEvery<6>(first);
-        if (__builtin_constant_p(stride == 7) && stride == 7) return loadEvery<7>(first);
-        if (__builtin_constant_p(stride == 8) && stride == 8) return loadEvery<8>(first);
-      }
     }
+#if defined(TFAOT_AVX512)
+    // Else the numbers would go to memory one by one, and the load of all of them would wait for the last store.
+    const Integers places = laneNumbers(std::make_integer_sequence<int, kLanes>{}) * static_cast<std::int32_t>(stride);
+    const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
+    return _mm512_mask_i32gather_ps(Vector{}, mask, reinterpret_cast<__m512i>(places), first, sizeof(float));
+#endif
     float values[kLanes] = {};
     TFAOT_UNROLL
     for (std::size_t i = 0; i < kLanes; ++i) {
