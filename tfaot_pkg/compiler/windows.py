@@ -88,8 +88,8 @@ def _depthwise(
             emitter.line(f"const float* const weights_at = {address(filters, *steps)};")
             emitter.line("Vector* total = totals;")
             emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
-        emitter.line("const Vector* total = totals;")
-        emitter.line("(places.store(row, *total++), ...);")
+        emitter.line("const Vector* sum = totals;")
+        emitter.line("(places.store(row, *sum++), ...);")
 
 
 def _added(dtype: str, one: str, other: str, total: str) -> str:
@@ -171,8 +171,8 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
                 emitter.line(f"const float* const in = {address(source, *steps)};")
                 emitter.line("Vector* total = totals;")
                 emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
-            emitter.line("const Vector* total = totals;")
-            emitter.line("(places.store(row, *total++), ...);")
+            emitter.line("const Vector* sum = totals;")
+            emitter.line("(places.store(row, *sum++), ...);")
     for pointer in (source, target):
         emitter.touch(pointer)
     return target
