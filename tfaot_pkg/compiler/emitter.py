@@ -376,9 +376,8 @@ class Emitter(Writer):
         """
         written = {name for access, _ in outputs for name in self.aliases.get(access.base, (access.base,))}
         read = {name for access in accesses for name in self.aliases.get(access.base, (access.base,))}
-        every = [*accesses, *(access for access, _ in outputs)]
-        apart = any(access.index.factors[-1] not in (ZERO, ONE) for access in every if access.index.factors)
-        return apart and not written & read
+        steps = {access.index.factors[-1] for access in accesses if access.index.factors}
+        return bool(steps - {ZERO, ONE}) and steps <= set(_IN_VECTORS) and not written & read
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         """The name of what `value` is at `index`."""

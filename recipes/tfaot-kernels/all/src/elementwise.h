@@ -114,10 +114,13 @@ struct Lanes {
       if (__builtin_constant_p(stride == 4) && stride == 4) return loadEvery<4>(first);
     }
 #if defined(TFAOT_AVX512)
-    // Else the numbers would go to memory one by one, and the load of all of them would wait for the last store.
-    const Integers places = laneNumbers(std::make_integer_sequence<int, kLanes>{}) * static_cast<std::int32_t>(stride);
-    const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
-    return _mm512_mask_i32gather_ps(Vector{}, mask, reinterpret_cast<__m512i>(places), first, sizeof(float));
+    // Else the numbers would go to memory one by one, and the load of all of them would wait for the last store. Of
+    // whole vectors a gather takes longer than that.
+    if constexpr (!Place::kIsWhole) {
+      const Integers places = laneNumbers(std::make_integer_sequence<int, kLanes>{}) * static_cast<std::int32_t>(stride);
+      const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
+      return _mm512_mask_i32gather_ps(Vector{}, mask, reinterpret_cast<__m512i>(places), first, sizeof(float));
+    }
 #endif
     float values[kLanes] = {};
     TFAOT_UNROLL
