@@ -125,7 +125,8 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
     emitter.touch(source)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     if size.is_constant:
-        emitter.line(f"softmax<{size.constant}>({cpp(rows)}, {source}, {target});")
+        many = "" if rows != Size(0, 1) else ", false"  # one for each row of the batch: the end of a classifier
+        emitter.line(f"softmax<{size.constant}{many}>({cpp(rows)}, {source}, {target});")
     else:
         emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
     emitter.touch(target)

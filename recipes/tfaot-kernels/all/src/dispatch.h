@@ -107,11 +107,12 @@ inline constexpr std::size_t kMostInRegisters = 8 * kLanes;
 /// Rows of any number of floats.
 void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);
 
-template <std::size_t kSize>
+/// Rows of kSize floats: if they are `kMany`, as in attention, by code for this size (3 KB). The bits are the same.
+template <std::size_t kSize, bool kMany = true>
 TFAOT_INLINE void softmax(std::size_t rows, const float* in, float* out) {
   if constexpr (kSize <= kLanes && (kSize & (kSize - 1)) == 0) {
     softmaxShort<static_cast<int>(kSize)>(rows, in, out);
-  } else if constexpr (kSize > kLanes && kSize <= kMostInRegisters) {
+  } else if constexpr (kMany && kSize > kLanes && kSize <= kMostInRegisters) {
     softmaxInRegisters<static_cast<int>(kSize)>(rows, in, out);
   } else {
     softmaxLong(rows, kSize, in, out);
