@@ -164,6 +164,15 @@ def test_rows_sorted_by_nan_are_uncertain_only_if_tensorflow_disagrees_with_itse
     assert judged(ours, eager, class_name="main", jit=jit, operations=("TopKV2",)) == [("real", 4, True)]
 
 
+def test_maxima_of_nothing_but_nan_may_be_finite_but_finite_ones_are_tensorflows_to_tell() -> None:
+    """ReLU of such a maximum is 0 if TensorFlow's graph optimizer has moved it behind the pooling, else minus infinity."""
+    pools = ("MaxPool",)
+    assert judged([0.5], [NAN], class_name="nonfinite", jit=[NAN], operations=pools) == [("NaN rule", 1, False)]
+    assert judged([NAN], [0.5], class_name="nonfinite", jit=[0.5], operations=pools) == [("real", 1, True)]
+    assert judged([0.5], [NAN], class_name="nonfinite", jit=[NAN]) == [("real", 1, True)]
+    assert judged([0.5], [NAN], class_name="large", jit=[NAN], operations=pools) == [("real", 1, True)]
+
+
 def test_roundings_are_told_from_wrong_values_where_the_tolerance_is_nothing() -> None:
     assert judged([1.0, 8.0], [1.0000005, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("rounding", 1, True)]
     assert judged([1.0, 8.0], [1.1, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("real", 1, True)]

@@ -38,6 +38,9 @@ _BY_PRODUCTS = frozenset(
 """What is computed by products with matrices (worker_program/rewrites.py): 0 times infinity is NaN in these."""
 _MAXIMA = frozenset({"ai.onnx.MaxPool"})
 """ONNX Runtime's maxima of NaN depend on where in a window it is, and an infinity beside it may get lost."""
+_POOLS = frozenset({"MaxPool"})
+"""TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. If ReLU comes before it, as in most networks, it
+is 0 where TensorFlow's graph optimizer has changed the order of the two, as the kernel library does (fusion.h)."""
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
@@ -177,6 +180,8 @@ def _explanations(
     unsure = operations & (_BY_PRODUCTS | _MAXIMA)
     if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f" and unsure:
         yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
+    if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f" and operations & _POOLS:
+        yield "NaN rule", "", False, ~np.isfinite(eager)
     if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
         yield "random op", "", True, every
     if class_name == ARRANGED:
