@@ -75,7 +75,7 @@ class CompiledModel:
         except OSError as error:
             raise ConanException(f"cannot start {argv[0]}: {error.strerror} (conf user.tfaot:command)") from error
         if finished.returncode:
-            raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message stands above")
+            raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message is above")
 
     def package(self):
         """Headers, metadata, programs if there are any, and the requested kind of library.
@@ -84,7 +84,7 @@ class CompiledModel:
         """
         prefix, package = str(self._prefix()), self.package_folder
         if not (self._prefix() / "include").is_dir():
-            raise ConanException(f"no built package lies in {prefix}")
+            raise ConanException(f"there is no built package in {prefix}")
         library = f"lib{self._library()}.so*" if self.options.shared else f"lib{self._library()}.a"
         if not copy(self, library, os.path.join(prefix, "lib"), os.path.join(package, "lib")):
             raise ConanException(f"{prefix} holds no lib/{library}")
