@@ -145,6 +145,14 @@ def test_subnormal_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itsel
     assert judged([3e-3], [1e-3], class_name="subnormal", flushed=[3e-3], jit=[1e-3]) == [("real", 1, True)]
 
 
+def test_tensorflows_nan_for_angles_of_subnormal_numbers_is_not_the_answer() -> None:
+    assert judged([0.5], [NAN], class_name="subnormal", jit=[NAN], operations=("Atan2",)) == [
+        ("subnormal numbers", 1, False)
+    ]
+    assert judged([0.5], [0.6], class_name="subnormal", jit=[0.6], operations=("Atan2",)) == [("real", 1, True)]
+    assert judged([0.5], [NAN], class_name="subnormal", jit=[NAN]) == [("real", 1, True)]
+
+
 def test_huge_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:
     """All distances of such points overflow, and no rule says which of them are the nearest."""
     assert judged([3e29], [0.0], class_name="huge", jit=[1e29]) == [("large argument", 1, False)]
