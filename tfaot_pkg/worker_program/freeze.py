@@ -23,6 +23,7 @@ import saved_model
 import segments
 import signatures
 import specialize
+import unseen
 import weights
 from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
 from messages.requests import ModelFault, one_line
@@ -183,7 +184,7 @@ def frozen_function(name: str, signature):
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
     convert_to_constants.disable_lower_using_switch_merge = _keep_control_flow
     try:
-        with _outlining(convert_to_constants):
+        with _outlining(convert_to_constants), _forgetting(convert_to_constants):
             frozen = convert_to_constants.convert_variables_to_constants_v2(
                 signature.function, lower_control_flow=False
             )
@@ -207,6 +208,22 @@ def _outlining(module):
         yield
     finally:
         values._eval, module.tensor_util = before  # noqa: SLF001
+
+
+@contextmanager
+def _forgetting(module):
+    """Let TensorFlow's `module` that freezes forget assignments that no output sees, once it has inlined functions."""
+    inlined = module._run_inline_graph_optimization  # noqa: SLF001 (it has no other place for this)
+
+    def seen(function, *arguments):
+        outputs = [tensor.op.name for tensor in function.outputs]
+        return unseen.without_unseen(inlined(function, *arguments), outputs)
+
+    module._run_inline_graph_optimization = seen  # noqa: SLF001
+    try:
+        yield
+    finally:
+        module._run_inline_graph_optimization = inlined  # noqa: SLF001
 
 
 def _outlined(_, tensor):
