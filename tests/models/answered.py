@@ -5,6 +5,9 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# As in tests/conftest.py, whoever starts this: answers are kept, and read by other tests.
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
 
 import numpy as np
 import tensorflow as tf

@@ -15,7 +15,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.rows import INDEPENDENT
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.verify import oracle, validate
+from tfaot_pkg.verify import classes, oracle
 from tfaot_pkg.verify.report import ClassReport, ValidationReport, findings
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
@@ -69,7 +69,7 @@ def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, mon
 def test_a_class_of_inputs_for_which_the_library_does_not_end_is_a_fault(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validate, "_PATIENCE", 0.1)
+    monkeypatch.setattr(classes, "_PATIENCE", 0.1)
     hint = _fault(build, "fading_if_tiny", "does not end", class_name="subnormal")
     assert "rtol" not in hint and "maximum_iterations" in hint
 
