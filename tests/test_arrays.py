@@ -11,7 +11,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.arrays import mapped_arrays, read_arrays
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 
 
 def _header(text: str) -> bytes:

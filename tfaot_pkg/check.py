@@ -15,7 +15,7 @@ from tfaot_pkg.frozen.model import chosen, parts_of, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.program.rows import rows_of
+from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec

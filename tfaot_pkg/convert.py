@@ -11,7 +11,7 @@ from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.worker_program.messages.convert import Convert
+from tfaot_pkg.worker_program.messages.conversions import Convert
 from tfaot_pkg.worker_program.messages.requests import Nothing
 
 Form = Literal["mlir", "graph", "saved_model"]

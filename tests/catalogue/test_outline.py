@@ -37,19 +37,20 @@ MAKER = Path(__file__).parents[1] / "models" / "deep.py"
 
 
 def _worker_module(name: str) -> ModuleType:
-    path = Path(tfaot_pkg.__file__).parent / "worker_program" / name
+    folder = Path(tfaot_pkg.__file__).parent / "worker_program"
+    path = folder / name
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))  # its imports are those of a program in this folder
+    sys.path.insert(0, str(folder))  # its imports are those of a program in this folder
     try:
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path.remove(str(folder))
     return module
 
 
-outline, scopes = _worker_module("outline.py"), _worker_module("from_onnx/scopes.py")
+outline, scopes = _worker_module("outline.py"), _worker_module("from_onnx/exported.py")
 
 
 # --- a graph as TensorFlow gives it, made by hand -------------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.compiled.program import Engine
-from tfaot_pkg.compiled.reproducible import difference, unfused
+from tfaot_pkg.compiled.program import Engine, difference, unfused
 
 
 @pytest.mark.parametrize(

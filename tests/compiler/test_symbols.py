@@ -17,8 +17,7 @@ from tests.wording import reported
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.extents import check_extents
-from tfaot_pkg.compiler.fitting import Fit, Point
+from tfaot_pkg.compiler.fitting import Fit, Point, check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize

@@ -19,7 +19,7 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.worker_program.messages.convert import Convert
+from tfaot_pkg.worker_program.messages.conversions import Convert
 from tfaot_pkg.worker_program.messages.requests import Nothing, Reference, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildMlir, ReadMlir, SourceModel
 

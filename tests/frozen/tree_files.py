@@ -101,7 +101,7 @@ def estimators(rng, x):
 
 def write(folder: str) -> None:
     import joblib
-    from from_trees import answers, reading
+    from from_trees import reading
     from messages.requests import ModelFault, Reference
     from messages.sources import ReadTrees
     from sklearn.ensemble import IsolationForest
@@ -136,7 +136,7 @@ def write(folder: str) -> None:
         feeds, fetches = ({each.name: each.key for each in side} for side in (found.inputs, found.outputs))
         request = Reference(folder=f"{folder}/{file}", tags=(), signature="", inputs="", out="", batch_sizes=(),
                             batched=(), stacked=(), framework="trees", feeds=feeds, fetches=fetches)  # fmt: skip
-        given = answers.TreesModel(request).run({found.inputs[0].name: inputs[file]})[found.outputs[0].name]
+        given = reading.TreesModel(request).run({found.inputs[0].name: inputs[file]})[found.outputs[0].name]
         assert file not in right or np.array_equal(given, right[file]), file
         right[file] = given
     np.savez(f"{folder}/inputs.npz", **inputs)

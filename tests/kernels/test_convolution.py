@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.kernels.library import ACTIVATIONS, Kernels, Shape, sized_like_input
 from tests.kernels.machines import Floats
 from tests.kernels.test_dense import bound, fixed_kernels, numbers
-from tfaot_pkg.compiler.packing import packed_conv2d
+from tfaot_pkg.compiler.layers import packed_conv2d
 
 pytestmark = pytest.mark.slow  # together half a minute
 

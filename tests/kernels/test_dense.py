@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.kernels.library import ACTIVATIONS, Kernels
 from tests.kernels.machines import Floats
-from tfaot_pkg.compiler.packing import packed_dense
+from tfaot_pkg.compiler.layers import packed_dense
 
 pytestmark = pytest.mark.slow  # together half a minute
 

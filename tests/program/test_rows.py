@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.program.listings import Builder, listing, rows
-from tfaot_pkg.program.rows import rows_of
+from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfaot_pkg.verify.draws import distance
-from tfaot_pkg.worker_program.messages.draws import features
+from tfaot_pkg.worker_program.messages.elements import features
 
 
 def test_samples_of_one_distribution_are_near_and_others_are_not() -> None:

@@ -30,7 +30,7 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Referenced
 
 

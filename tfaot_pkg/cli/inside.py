@@ -112,7 +112,7 @@ def _require_form(output: Path, look: Look) -> None:
 
 
 def _write(output: Path, view: View, document: dict[str, object], name: str) -> None:
-    from tfaot_pkg.inside.svg import svg
+    from tfaot_pkg.inside.view import svg
     from tfaot_pkg.storage import storage_errors, write_file
 
     match output.suffix:

@@ -15,7 +15,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.render import render
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 
 _CALLS, _CONSTANTS = "operations.json", "operations.npz"
 _INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|"[\w./+-]+")""", re.MULTILINE)

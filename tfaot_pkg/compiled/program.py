@@ -9,12 +9,11 @@ from pathlib import Path
 
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
-from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
-from tfaot_pkg.compiler.extents import check_extents
+from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.last_steps import of_last_steps
-from tfaot_pkg.compiler.program import Border, Program, Symbol, Unsupported, verify
+from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work_of_row
@@ -25,6 +24,7 @@ from tfaot_pkg.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.program.independence import CONVERGING
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.wording import counted, flops
@@ -323,3 +323,39 @@ def _write(emitted: Emitted, folder: Path) -> None:
         for offset, values in emitted.constants:
             file.write(bytes(offset - file.tell()))
             file.write(values.tobytes())
+
+
+_OF_THE_C_LIBRARY = {
+    "atan2": "atan2", "cbrt": "cbrt", "cosine": "cos", "erf": "erf", "power": "pow", "sine": "sin", "tan": "tan",
+}  # fmt: skip
+"""What the C library computes of doubles, in other ways on other CPUs and in other versions."""
+
+
+def unfused(targets: Sequence[str]) -> tuple[str, ...]:
+    """Those of `targets` that cannot fuse a multiplication and an addition, if others can: their last bits differ."""
+    found = tuple(name for name in targets if not TARGETS[name].has_fma)
+    return found if len(found) < len(targets) else ()
+
+
+def difference(program: Program) -> str:
+    """Why the bits may depend on the CPU beyond that. Empty if they do not."""
+    known = {each.id: each for each in program.entry.everything()}
+    called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
+    targets = [each.attributes["target"] for each in known.values() if each.opcode == "custom-call"]
+    if any(target != OPERATION for target in targets):
+        return "XLA computes parts of it"
+    if targets:
+        return "it calls operations of the model's author"
+    if called:
+        return f"it calls {', '.join(sorted(called))} of the C library"
+    if any(each.opcode == "bitcast-convert" and _reads_a_float(each, known) for each in known.values()):
+        return "it reads the bits of floats, and those of NaN depend on the CPU"
+    return ""
+
+
+def _is_of_the_c_library(operation: Operation) -> bool:
+    return operation.opcode in _OF_THE_C_LIBRARY and operation.shape.dtype == "f64"
+
+
+def _reads_a_float(operation: Operation, known: dict[int, Operation]) -> bool:
+    return known[operation.operands[0]].shape.dtype in ("f32", "f64")

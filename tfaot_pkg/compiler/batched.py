@@ -1,4 +1,4 @@
-"""Products of two computed arrays, as in attention, by the kernel library.
+"""Products of two computed arrays, as in attention: of float32 by the kernel library, of other types by loops.
 
 The second operand is packed for each product of a batch, unless it is constant and was packed before. Rows of the
 first one and of the result may lie any distance apart, and the second one may lie in any order: only inner axes of the
@@ -15,12 +15,11 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import Index, cpp, merged
 from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.expressions import literal
-from tfaot_pkg.compiler.loops import Body
-from tfaot_pkg.compiler.packing import PANEL, packed_dense
+from tfaot_pkg.compiler.expressions import C_TYPES, literal
+from tfaot_pkg.compiler.layers import PANEL, packed_dense
 from tfaot_pkg.compiler.plain import address, counting
-from tfaot_pkg.compiler.products import product, turned
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
+from tfaot_pkg.compiler.writer import Body
 
 _Strides = Sequence[Size]
 _SMALL = 12
@@ -224,3 +223,63 @@ def _grouped(
 
 def _grows(operand: Operation, axes: Sequence[int]) -> bool:
     return any(operand.shape.sizes[axis].grows for axis in axes)
+
+
+def product(
+    emitter: Emitter, operation: Operation, rows: str, columns: str, sizes: tuple[Size, Size, Size, Size]
+) -> str:
+    """`rows` [batch, m, k] by `columns` [batch, k, n]: each element adds up along k, in its order."""
+    batch, m, k, n = sizes
+    dtype = operation.shape.dtype
+    target = emitter.buffer(dtype, operation.shape.elements)
+    if {dtype, *(emitter.known[operand].shape.dtype for operand in operation.operands)} == {"f64"}:
+        with counting(emitter, [("b", batch), ("i", m)]):
+            left, right = address(rows, ("b", m * k), ("i", k)), address(columns, ("b", k * n))
+            made = address(target, ("b", m * n), ("i", n))
+            emitter.line(f"rowTimesMatrix({left}, {right}, {cpp(k)}, {cpp(n)}, {made});")
+    else:
+        _by_elements(emitter, rows, columns, target, dtype, sizes)
+    for pointer in (rows, columns, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _by_elements(
+    emitter: Emitter, rows: str, columns: str, target: str, dtype: str, sizes: tuple[Size, Size, Size, Size]
+) -> None:
+    batch, m, k, n = sizes
+    with counting(emitter, [("b", batch), ("i", m), ("j", n)]):
+        emitter.line(f"{C_TYPES[dtype]} total = 0;")
+        with counting(emitter, [("k", k)]):
+            left = address(rows, ("b", m * k), ("i", k), ("k", Size(1)))
+            right = address(columns, ("b", k * n), ("k", n), ("j", Size(1)))
+            one, other = (f"{C_TYPES[dtype]}(*({pointer}))" for pointer in (left, right))
+            is_float = dtype[0] == "f"
+            added = f"total + {one} * {other}" if is_float else f"sumOf(total, productOf({one}, {other}))"
+            emitter.line(f"total = {added};")
+        emitter.line(f"*({address(target, ('b', m * n), ('i', n), ('j', Size(1)))}) = total;")
+
+
+def turned(emitter: Emitter, operation: Operation) -> str:
+    """The operands in the other order, and transposed: columns that grow with the batch are rows then."""
+    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    first, second = (emitter.known[operand].shape for operand in operation.operands)
+    count = len(left_batch)
+    free_left, free_right = (shape.rank - count - len(left) for shape in (first, second))
+    sizes = operation.shape.sizes
+    swapped = (*sizes[:count], *sizes[count + free_left :], *sizes[count : count + free_left])
+    order = (
+        *range(count),
+        *(count + free_right + i for i in range(free_left)),
+        *(count + i for i in range(free_right)),
+    )
+    dot, back = next(emitter.fresh), next(emitter.fresh)
+    emitter.known[dot] = Operation(
+        id=dot, opcode="dot", type=Shape(operation.shape.dtype, swapped), node=operation.node,
+        operands=operation.operands[::-1],
+        attributes={"contracting": (right, left), "batch": (right_batch, left_batch)},
+    )  # fmt: skip
+    emitter.known[back] = Operation(
+        id=back, opcode="transpose", type=operation.type, operands=(dot,), attributes={"dimensions": order}
+    )
+    return emitter.stored(back)

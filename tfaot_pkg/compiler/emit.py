@@ -16,18 +16,20 @@ from tfaot_pkg.compiler import (
     control,
     layers,
     moving,
-    ordering,
+    plain,
     reductions,
-    scattering,
     segments,
-    trees,
     windows,
 )
-from tfaot_pkg.compiler.affine import variable
+from tfaot_pkg.compiler.affine import cpp, variable
 from tfaot_pkg.compiler.emitter import Called, Emitter, Tables
-from tfaot_pkg.compiler.program import Border, Operation, Program, only
-from tfaot_pkg.compiler.writer import Constants
+from tfaot_pkg.compiler.expressions import C_TYPES, c_type
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ZERO, Border, Operation, Program, Shape, Size, Unsupported, only
+from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, with_comments, with_steps
 from tfaot_pkg.package.render import render
+
+_MOST_SCRATCH = 1 << 31
+"""Bytes that each thread would take beside the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def emit(program: Program, name: str, block: int | None = None, *, profile: bool
     does not know.
     """
     emitter = Emitter(program, _TABLES, Constants())
-    source, scratch, block = emitter.function(name, block, profile=profile)
+    source, scratch, block = _function(emitter, name, block, profile=profile)
     return Emitted(
         source=source,
         constants=tuple(emitter.constants.placed),
@@ -76,7 +78,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         emitter = Emitter(only(program, part), _TABLES, constants)
         emitter.called = called  # one list, because their functions are numbered
         function = f"{name}_{number}"
-        source, its_scratch, its_block = emitter.function(function, None, profile=profile, alone=False)
+        source, its_scratch, its_block = _function(emitter, function, None, profile=profile, alone=False)
         functions.append({"name": function, "source": source, "border": part})
         scratch, block = max(scratch, its_scratch), max(block, its_block)
         segments |= emitter.segments
@@ -92,6 +94,54 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         segments=tuple(sorted(segments)),
         called=tuple(called),
     )
+
+
+def _function(
+    emitter: Emitter, name: str, block: int | None, *, profile: bool, alone: bool = True
+) -> tuple[str, int, int]:
+    """The source that defines `name`, the bytes of scratch memory, and the rows of a block.
+
+    If it is not `alone`, other source includes the headers.
+    """
+    program = emitter.program
+    emitter.write()
+    # After all statements are written: only now it is known which buffers live at once.
+    block = block or emitter.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
+    scratch = -(-emitter.planned(block) // ALIGNMENT) * ALIGNMENT
+    if scratch > _MOST_SCRATCH:
+        raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
+    statements, steps = (
+        with_steps(emitter.lines, emitter.makers) if profile else (with_comments(emitter.lines, emitter.makers), [])
+    )
+    context: dict[str, object] = {
+        "name": name,
+        "alone": alone,
+        "steps": steps,
+        "block": block,
+        "symbols": [variable(symbol.name) for symbol in program.symbols],
+        "reached": list(emitter.reached),
+        "segments": sorted(emitter.segments),
+        "called": [each.target for each in emitter.called],
+        "memory": scratch,
+        "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
+        "outputs": [_border(emitter.known[result].shape) for result in program.entry.results],
+        "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in emitter.buffers.values()],
+        "statements": statements,
+    }
+    return render("native/program.cc.j2", context), scratch, block
+
+
+def _multiplies_in_loops(program: Program) -> bool:
+    loops = [each for each in program.entry.everything() if each.opcode == "while"]
+    return any(each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything())
+
+
+def _border(shape: Shape) -> dict[str, object]:
+    """An input or output for the template. Raises Unsupported if its rows do not lie one behind the other."""
+    row_bytes = shape.elements.per_row * Size(NUMPY_TYPES[shape.dtype].itemsize)
+    if row_bytes != ZERO and not shape.sizes[0].grows:
+        raise Unsupported("an input or output whose first axis is not the batch")
+    return {"type": c_type(shape), "row_bytes": cpp(row_bytes)}
 
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
@@ -110,10 +160,10 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "pad": moving.pad,
     "reduce": reductions.reduce,
     "reduce-window": windows.reduce_window,
-    "scatter": scattering.scatter,
+    "scatter": plain.scatter,
     "softmax": layers.softmax,
-    "sort": ordering.sort,
-    "trees": trees.trees,
+    "sort": plain.sort,
+    "trees": layers.trees,
 }
 """What computes an operation into memory, and gives the address."""
 
@@ -122,8 +172,8 @@ _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "custom-call": segments.calls,
     "reduce": reductions.reduce_together,
     "reduce-window": windows.reduce_windows,
-    "scatter": scattering.scatter_together,
-    "sort": ordering.sort_together,
+    "scatter": plain.scatter_together,
+    "sort": plain.sort_together,
     "top_k": layers.top_k,
     "while": control.while_loop,
 }

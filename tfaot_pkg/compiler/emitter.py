@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split, variable
+from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     ELEMENTWISE,
@@ -19,14 +19,16 @@ from tfaot_pkg.compiler.expressions import (
     literal,
     number_text,
 )
-from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
-from tfaot_pkg.compiler.steps import with_comments, with_steps
-from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, Writer
-from tfaot_pkg.package.render import render
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.writer import (
+    Access,
+    Body,
+    Constants,
+    Writer,
+    moved_access,
+    store_text,
+)
 
-_MOST_SCRATCH = 1 << 31
-"""Bytes that each thread would take beside the weights."""
 _DEEPEST = 64
 """Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
 _IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
@@ -80,7 +82,7 @@ class Called:
 class Emitter(Writer):
     def __init__(self, program: Program, tables: Tables, constants: Constants) -> None:
         super().__init__(program.symbols, constants)
-        self._program, self._tables = program, tables
+        self.program, self._tables = program, tables
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
         self._reads: Counter[int] = Counter()  # how often it would be computed if that were done where it is used
@@ -96,14 +98,9 @@ class Emitter(Writer):
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
         self._users: dict[int, list[Operation]] = {}
 
-    def function(
-        self, name: str, block: int | None, *, profile: bool = False, alone: bool = True
-    ) -> tuple[str, int, int]:
-        """The source that defines `name`, the bytes of scratch memory, and the rows of a block.
-
-        If it is not `alone`, other source includes the headers.
-        """
-        program = self._program
+    def write(self) -> None:
+        """Write the statements of the program, from `input_0` ... to `output_0` ..."""
+        program = self.program
         for operation in program.entry.everything():
             self.known[operation.id] = operation
             self.uses.update(operation.operands)
@@ -120,39 +117,11 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        # After all statements are written: only now it is known which buffers live at once.
-        block = block or self.chosen_block(multiplies_in_loops=self._multiplies_in_loops())
-        scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
-        if scratch > _MOST_SCRATCH:
-            raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
-        statements, steps = (
-            with_steps(self.lines, self.makers) if profile else (with_comments(self.lines, self.makers), [])
-        )
-        context: dict[str, object] = {
-            "name": name,
-            "alone": alone,
-            "steps": steps,
-            "block": block,
-            "symbols": [variable(symbol.name) for symbol in program.symbols],
-            "reached": list(self.reached),
-            "segments": sorted(self.segments),
-            "called": [each.target for each in self.called],
-            "memory": scratch,
-            "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
-            "outputs": [_border(self.known[result].shape) for result in program.entry.results],
-            "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],
-            "statements": statements,
-        }
-        return render("native/program.cc.j2", context), scratch, block
-
-    def _multiplies_in_loops(self) -> bool:
-        loops = [each for each in self._program.entry.everything() if each.opcode == "while"]
-        return any(each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything())
 
     def _count_reads(self) -> None:
         """What only moves elements reads its operand as often as it is read itself."""
-        self._reads.update(self._program.entry.results)
-        for operation in reversed(tuple(self._program.entry.everything())):
+        self._reads.update(self.program.entry.results)
+        for operation in reversed(tuple(self.program.entry.everything())):
             for nested in operation.regions:
                 self._reads.update(nested.results)
             moves = operation.opcode in MOVING and not isinstance(operation.type, tuple)
@@ -526,11 +495,3 @@ def _only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access, _ in outputs if access.index.factors)
     short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
     return short and not body.lines and not body.counted and (read or written)
-
-
-def _border(shape: Shape) -> dict[str, object]:
-    """An input or output for the template. Raises Unsupported if its rows do not lie one behind the other."""
-    row_bytes = shape.elements.per_row * Size(NUMPY_TYPES[shape.dtype].itemsize)
-    if row_bytes != ZERO and not shape.sizes[0].grows:
-        raise Unsupported("an input or output whose first axis is not the batch")
-    return {"type": c_type(shape), "row_bytes": cpp(row_bytes)}

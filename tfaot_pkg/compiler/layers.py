@@ -1,16 +1,79 @@
-"""Layers that the kernel library computes."""
+"""Calls of the kernel library: layers, forests of decision trees, top-k.
+
+Weights are packed here, when a program is built: the same bytes as `pack` and `packConv2d` of tfaot_kernels/kernels.h,
+which describes their order. One order serves every target and batch size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
-from tfaot_pkg.compiler.expressions import literal
-from tfaot_pkg.compiler.packing import packed_conv2d, packed_dense
+from tfaot_pkg.compiler.expressions import C_TYPES, literal
+from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.program import Operation, Shape, Size
-from tfaot_pkg.compiler.scratch import conv2d_max_pool_scratch, conv2d_scratch
+from tfaot_pkg.worker_program.messages.forest import Forest
+
+# kRowsAtATime and kFloats of tfaot_kernels/scratch.h: generated code compares both results by a static_assert.
+_ROWS_AT_A_TIME = 64
+_FLOATS_AT_A_TIME = 16384
+
+_Layer = Mapping[str, int]
+
+
+def conv2d_scratch(conv: _Layer) -> int:
+    """The floats of conv2dScratch: a copy of some lines of the input between zeros, if windows see padding."""
+    lines, columns = _reach(conv, "height", 1), _reach(conv, "width", conv["out_width"])
+    whole = _reach(conv, "height", conv["out_height"])
+    inside = columns <= conv["in_width"] and whole <= conv["in_height"]
+    if inside and not conv["pad_top"] and not conv["pad_left"]:
+        return 0
+    most = _FLOATS_AT_A_TIME // (columns * conv["channels"])
+    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
+    at_a_time = min(max(fitting, -(-_ROWS_AT_A_TIME // conv["out_width"])), conv["out_height"])
+    return ((at_a_time - 1) * conv["stride_height"] + lines) * columns * conv["channels"]
+
+
+def conv2d_max_pool_scratch(conv: _Layer, pool: _Layer) -> int:
+    """conv2dMaxPoolScratch: that, and the lines of the convolution that wait for their pooling."""
+    at_a_time = min(1 + _ROWS_AT_A_TIME // (pool["stride_height"] * conv["out_width"]), pool["out_height"])
+    return conv2d_scratch(conv) + _reach(pool, "height", at_a_time) * conv["out_width"] * conv["filters"]
+
+
+def _reach(layer: _Layer, axis: str, windows: int) -> int:
+    """Elements along an axis that `windows` successive windows cover."""
+    kernel = (layer[axis] - 1) * layer[f"dilation_{axis}"] + 1
+    return (windows - 1) * layer[f"stride_{axis}"] + kernel
+
+
+PANEL = 16
+
+
+def packed_dense(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Weights of shape (inputs, outputs), packed: shape (panels, inputs, PANEL), zeros where there is no column."""
+    rows, columns = weights.shape
+    panels = -(-columns // PANEL)
+    padded = np.zeros((rows, panels * PANEL), np.float32)
+    padded[:, :columns] = weights
+    return np.ascontiguousarray(padded.reshape(rows, panels, PANEL).transpose(1, 0, 2))
+
+
+def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[np.float32]:
+    """Filters of shape (height, width, channels / groups, filters), packed: one dimension, group after group.
+
+    A depthwise convolution's filters of shape (height, width, channels, multiplier) are reshaped to
+    (height, width, 1, channels * multiplier) first; with multiplier 1 they stay in order.
+    """
+    height, width, depth, count = filters.shape
+    if groups > 1 and depth == 1 and count == groups:
+        return np.ascontiguousarray(filters, np.float32).ravel()
+    matrix = filters.reshape(height * width * depth, groups, count // groups)
+    return np.concatenate([packed_dense(matrix[:, group]).ravel() for group in range(groups)])
 
 
 def dense(emitter: Emitter, operation: Operation) -> str:
@@ -104,7 +167,7 @@ def _out_width(window: tuple[int, ...]) -> int:
 
 
 def _named(window: tuple[int, ...]) -> dict[str, int]:
-    """The numbers of a Window (kernels.h) by the names that scratch.py has for them."""
+    """The numbers of a Window (kernels.h) by the names that the functions above have for them."""
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
     return dict(zip(names, window, strict=True)) if window else {}
@@ -144,3 +207,36 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
     ]
+
+
+_WIDEST = 32
+"""Rows of which the kernel library keeps ranks at a time (kWide of trees.h)."""
+
+
+def trees(emitter: Emitter, operation: Operation) -> str:
+    """The call of the kernel library that sums the trees."""
+    forest: Forest = operation.attributes["forest"]
+    packed = pack(forest)
+    source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
+    keys = emitter.buffer("s8", Size(_WIDEST * max(1, packed.columns)))
+    at = {name: emitter.constant(values) for name, values in packed.arrays.items()}
+    number, total = emitter.known[operation.operands[0]].shape.dtype, operation.shape.dtype
+    sizes = [forest.features, forest.outputs, forest.values.shape[1], len(forest.roots), packed.scales, packed.derived]
+    shared = ("scale", "boundaries", "sets", "change", "tables", "target", "values", "base")
+    for pointer in (source, keys):
+        emitter.touch(pointer)
+    with emitter.braces(""):
+        types = f"{C_TYPES[number]}, {C_TYPES[total]}"
+        emitter.line(
+            f"const Forest<{types}> forest = {{{', '.join(map(str, (*sizes, *(at[each] for each in shared))))}}};"
+        )
+        if packed.complete:
+            column = "std::uint16_t" if packed.wide else "std::uint8_t"
+            emitter.line(f"const CompleteTrees<{packed.complete}, {column}> trees = {{{at['nodes']}}};")
+        else:
+            own = ", ".join(at[each] for each in ("branches", "sides", "first", "leaf_of", "depths"))
+            emitter.line(f"const AnyTrees<{'true' if packed.small else 'false'}> trees = {{{own}}};")
+        emitter.line(f"sumTrees(forest, trees, {cpp(operation.shape.sizes[0])}, {source}, {target}, {keys});")
+    for pointer in (source, target, keys):
+        emitter.touch(pointer)
+    return target

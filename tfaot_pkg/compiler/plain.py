@@ -1,13 +1,14 @@
-"""Loops of generated code that compute one element after the other, whatever a model's region says."""
+"""Loops that compute one element after the other, whatever a model's region says: sorts and scatters among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
-from tfaot_pkg.compiler.program import ONE, Operation, Region, Size
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
 
 
 @contextmanager
@@ -46,3 +47,115 @@ def targets(emitter: Emitter, operation: Operation) -> list[str]:
 
 def states(operation: Operation, pointers: Sequence[str]) -> list[State]:
     return [State(pointer, shape, (pointer,)) for pointer, shape in zip(pointers, operation.shapes, strict=True)]
+
+
+def sort(emitter: Emitter, operation: Operation) -> str:
+    return _sorted(emitter, operation)[0]
+
+
+def sort_together(emitter: Emitter, operation: Operation) -> None:
+    """Several arrays in the order of one comparison."""
+    emitter.results[operation.id] = states(operation, _sorted(emitter, operation))
+
+
+def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
+    """The order of the elements' numbers is found first, then all arrays are brought into it."""
+    (axis,), shape = operation.attributes["dimensions"], operation.shapes[0]
+    sources, made = [emitter.stored(operand) for operand in operation.operands], targets(emitter, operation)
+    size, stride = shape.sizes[axis], cpp(shape.strides[axis])
+    rooms = [emitter.buffer("s32", size) for _ in range(2)]
+    for pointer in (*sources, *rooms, *made):
+        emitter.touch(pointer)
+    others = [other for other in range(shape.rank) if other != axis]
+    # One turn if there is no other axis: what is declared is declared once.
+    with counting(emitter, [(f"o{other}", shape.sizes[other]) for other in others] or [("once", ONE)]):
+        steps = [(f"o{other}", shape.strides[other]) for other in others]
+        for number, (source, target) in enumerate(zip(sources, made, strict=True)):
+            emitter.line(f"const auto* const from{number} = {address(source, *steps)};")
+            emitter.line(f"auto* const to{number} = {address(target, *steps)};")
+        head = f"const auto* const order = stableOrder({cpp(size)}, {', '.join(rooms)}, "
+        with emitter.braces(f"{head}[&](std::int32_t left, std::int32_t right)", "});"):
+            arguments = []
+            for number, each in enumerate(operation.shapes):
+                for side in ("left", "right"):
+                    element = f"from{number}[std::size_t({side}) * {stride}]"
+                    arguments.append(f"{side}{number}")
+                    emitter.line(f"[[maybe_unused]] const {C_TYPES[each.dtype]} {arguments[-1]} = {element};")
+            (result,) = called(emitter, operation.regions[0], arguments)
+            emitter.line(f"return {result};")
+        with counting(emitter, [("i", size)]):
+            for number in range(len(made)):
+                emitter.line(f"to{number}[i * {stride}] = from{number}[std::size_t(order[i]) * {stride}];")
+    for pointer in (*sources, *rooms, *made):
+        emitter.touch(pointer)
+    return made
+
+
+def scatter(emitter: Emitter, operation: Operation) -> str:
+    return _scattered(emitter, operation)[0]
+
+
+def scatter_together(emitter: Emitter, operation: Operation) -> None:
+    """Into several arrays at once."""
+    emitter.results[operation.id] = states(operation, _scattered(emitter, operation))
+
+
+def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
+    """One update after the other, in the order of their indices; those that would reach outside are left out."""
+    half = len(operation.operands) // 2
+    updates = [emitter.known[operand].shape for operand in operation.operands[half + 1 :]]
+    index = emitter.stored(operation.operands[half])
+    sources = [emitter.stored(operand) for operand in operation.operands[half + 1 :]]
+    made = targets(emitter, operation)
+    for operand, target, shape in zip(operation.operands, made, operation.shapes, strict=False):
+        emitter.loop(shape.sizes, [(operand, target, Index(ZERO, shape.strides))])
+    attributes, shape = operation.attributes, operation.shapes[0]
+    outer = [axis for axis in range(updates[0].rank) if axis not in attributes["window"]]
+    single = {*attributes["inserted"], *attributes["operand_batch"]}
+    windows = dict(zip((axis for axis in range(shape.rank) if axis not in single), attributes["window"], strict=True))
+    # One turn if there is one update: it can be left out.
+    with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in outer] or [("once", ONE)]):
+        _starts(emitter, operation, index, outer)
+        for axis in attributes["indexed"]:
+            width = updates[0].sizes[windows[axis]] if axis in windows else ONE
+            most = f"std::ptrdiff_t({cpp(shape.sizes[axis])}) - std::ptrdiff_t({cpp(width)})"
+            emitter.line(f"if (start{axis} < 0 || start{axis} > {most}) continue;")
+        with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes["window"]]):
+            places = _places(operation, windows)
+            for number, target in enumerate(made):
+                emitter.line(f"auto* const to{number} = {address(target, *places)};")
+            news = [
+                f"*({address(source, *((f'u{axis}', stride) for axis, stride in enumerate(update.strides)))})"
+                for source, update in zip(sources, updates, strict=True)
+            ]
+            # HLO leaves the order of updates open; XLA's code for CPUs goes through them in this one.
+            results = called(emitter, operation.regions[0], [*(f"*to{i}" for i in range(len(made))), *news])
+            for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
+                emitter.line(f"const {C_TYPES[each.dtype]} new{number} = {result};")
+            for number in range(len(made)):
+                emitter.line(f"*to{number} = new{number};")
+    for pointer in (index, *sources, *made):
+        emitter.touch(pointer)
+    return made
+
+
+def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]) -> None:
+    """start0, start1 ...: where the window of an update begins, by axis of the array; only of axes with an index."""
+    attributes, half = operation.attributes, len(operation.operands) // 2
+    indices, vector = emitter.known[operation.operands[half]].shape, attributes["vector"]
+    axes = [axis for axis in range(indices.rank) if axis != vector]
+    counters = {axis: f"u{update}" for axis, update in zip(axes, outer, strict=True)}
+    at = address(index, *((counters[axis], indices.strides[axis]) for axis in axes))
+    emitter.line(f"[[maybe_unused]] const {C_TYPES[indices.dtype]}* const index = {at};")
+    step = indices.strides[vector] if vector < indices.rank else ONE
+    for number, axis in enumerate(attributes["indexed"]):
+        emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}]);")
+    for axis, among in zip(attributes["operand_batch"], attributes["index_batch"], strict=True):
+        emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>({counters[among]});")
+
+
+def _places(operation: Operation, windows: dict[int, int]) -> list[tuple[str, Size]]:
+    attributes, strides = operation.attributes, operation.shapes[0].strides
+    known = {*attributes["indexed"], *attributes["operand_batch"]}
+    starts = [(f"start{axis}", strides[axis]) for axis in sorted(known)]
+    return [*starts, *((f"u{window}", strides[axis]) for axis, window in windows.items())]

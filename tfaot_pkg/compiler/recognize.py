@@ -6,7 +6,7 @@
 - `max_pool` (input): NHWC, with attribute `window`.
 - `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
 - `softmax` (input): over the last axis.
-- `one-nan` (input): a positive NaN for each NaN (nans.py).
+- `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
 """
 
@@ -25,7 +25,6 @@ from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.convolutions import conv2d, cut, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.nans import with_one_nan
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, Symbol, reducer, used
 
 
@@ -44,7 +43,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
     for rule in (_dense, cut, conv2d, _max_pool, _softmax, absorbed, preceded, woven, _pooled, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids, symbols)
-    return with_one_nan(_top_k(region, outside, ids), outside, ids)
+    return _with_one_nan(_top_k(region, outside, ids), outside, ids)
 
 
 _Rule = Callable[[Look, Operation], Operation | None]
@@ -240,3 +239,38 @@ def _reduced(look: Look, value: int, by: str) -> int | None:
         return None
     start = {"add": 0.0, "maximum": -np.inf}[by]
     return reduce.operands[0] if look.scalar(reduce.operands[1]) == start else None
+
+
+_KEEP_SIGNS = frozenset({"broadcast", "negate", "reshape", "reverse", "slice", "transpose"})
+"""Operations that make no NaN, and change no sign or all of them."""
+
+
+def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+    """`region` with `one-nan` behind what computes the operands of sorts and of comparisons in total order."""
+    known = {**outside, **region.by_id()}
+    computed: set[int] = set()
+    for operation in region.operations:
+        if operation.opcode in ("sort", "top_k") or operation.attributes.get("order") == "TOTALORDER":
+            computed.update(_computed(known, operand) for operand in operation.operands)
+    operations: list[Operation] = []
+    for operation in region.operations:
+        if operation.id in computed and _makes_floats(operation):
+            inner = replace(operation, id=next(ids))
+            one = Operation(
+                id=operation.id, opcode="one-nan", type=operation.type, operands=(inner.id,), node=operation.node
+            )
+            operations += [inner, one]
+        else:
+            operations.append(operation)
+    return replace(region, operations=tuple(operations))
+
+
+def _computed(known: Mapping[int, Operation], value: int) -> int:
+    """What `value` is made of by operations that keep signs."""
+    while known[value].opcode in _KEEP_SIGNS:
+        value = known[value].operands[0]
+    return value
+
+
+def _makes_floats(operation: Operation) -> bool:
+    return operation.opcode not in ("constant", "parameter") and operation.shape.dtype in ("f32", "f64")

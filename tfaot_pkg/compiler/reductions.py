@@ -7,9 +7,9 @@ from dataclasses import replace
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, number_text
-from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
+from tfaot_pkg.compiler.writer import Access, Body, moved_access, store_text
 
 _FEW, _BESIDE = 4, 4
 """Elements of a row at most, and rows at least whose elements are reduced in the lanes of vectors."""

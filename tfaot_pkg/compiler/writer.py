@@ -5,17 +5,68 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count
 
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.affine import Index, address_terms, cpp
-from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.loops import Access, Body
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
+from tfaot_pkg.compiler.expressions import C_TYPES, VECTOR_TYPES
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation, Size, Symbol, Unsupported, type_text
+
+
+@dataclass(slots=True)
+class Access:
+    """What a loop reads or writes: `variable` is a row's address, of which `index` counts elements."""
+
+    variable: str
+    base: str
+    dtype: str
+    index: Index
+
+
+@dataclass(slots=True)
+class Body:
+    """The inside of a loop over `extents`."""
+
+    extents: tuple[Size, ...]
+    lines: list[tuple[str, str, str]] = field(default_factory=list)  # name, element type, expression
+    types: set[str] = field(default_factory=set)
+    accesses: list[Access] = field(default_factory=list)
+    counted: list[tuple[str, Index]] = field(default_factory=list)
+    known: dict[object, str] = field(default_factory=dict)
+    names: Iterator[int] = field(default_factory=count)
+
+    alone: bool = False  # one element after the other, whatever the types are
+    overlaps: bool = False  # it may write an element twice
+
+    @property
+    def by_vectors(self) -> bool:
+        return not self.alone and self.types <= set(VECTOR_TYPES)
+
+    def statements(self) -> Iterator[str]:
+        for name, dtype, expression in self.lines:
+            if self.by_vectors:
+                yield f"const {VECTOR_TYPES[dtype]} {name} = {expression};"
+            else:
+                yield f"const auto {name} = static_cast<{C_TYPES[dtype]}>({expression});"
+
+    def identity(self) -> tuple[Index, ...]:
+        rank = len(self.extents)
+        return tuple(Index(ZERO, tuple(ONE if i == axis else ZERO for i in range(rank))) for axis in range(rank))
+
+
+def moved_access(access: Access, axes: Axes) -> Access:
+    return replace(access, index=axes.index(access.index))
+
+
+def store_text(access: Access, result: str) -> str:
+    last = access.index.factors[-1] if access.index.factors else ONE
+    stride = "" if last in (ONE, ZERO) else f", {cpp(last)}"
+    return f"at.store({access.variable}, {result}{stride});"
+
 
 ALIGNMENT = 64
 _CACHE = 256 * 1024
@@ -231,3 +282,70 @@ class Writer:
             placed.append(buffer)
             end = max(end, offset + sizes[buffer.name])
         return end
+
+
+_LONGEST_NAME, _LONGEST_NODE = 120, 300
+# What may stand in a string of C++ and of JSON as it is. Names come from models, which are not trusted.
+_UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:;/()\[\]<>=*+-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramStep:
+    """A step: what it computes, and the node of the model's graph that it comes from. Both safe in a string of C++."""
+
+    name: str
+    node: str
+
+
+def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tuple[list[str], list[ProgramStep]]:
+    """`lines` of a function's body with the beginning of each step, and the steps; `makers` as long as `lines`."""
+    steps: list[ProgramStep] = []
+    written: list[str] = []
+    for line, maker, begins in _begun(lines, makers):
+        if begins:
+            written.append(f"  profiled.begin({len(steps)});")
+            steps.append(_step(maker))
+        written.append(line)
+    return written, steps
+
+
+def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> list[str]:
+    """`lines` of a function's body with a comment before each step: the node of the model's graph that it is."""
+    written: list[str] = []
+    last = ""
+    for line, maker, begins in _begun(lines, makers):
+        step = _step(maker)
+        name = step.node or step.name
+        if begins and name != last:
+            written.append(f"  // {name}")
+            last = name
+        written.append(line)
+    return written
+
+
+def _begun(lines: Sequence[str], makers: Sequence[Operation | None]) -> Iterator[tuple[str, Operation | None, bool]]:
+    """Each line with what it belongs to, and whether a step begins at it.
+
+    A step begins at a statement of the body itself, never inside of a loop or branch: each is done once a call.
+    """
+    depth, current = 0, None
+    for line, maker in zip(lines, makers, strict=True):
+        text = line.strip()
+        number = maker.id if maker is not None else current or 0
+        begins = depth == 0 and not text.startswith(("}", "else")) and number != current
+        if begins:
+            current = number
+        yield line, maker, begins
+        depth += sum(text.count(letter) for letter in "{([") - sum(text.count(letter) for letter in "})]")
+
+
+def _step(maker: Operation | None) -> ProgramStep:
+    if maker is None:
+        return ProgramStep(name="outputs", node="")
+    return ProgramStep(
+        name=_safe(f"{maker.opcode} {type_text(maker.type)}", _LONGEST_NAME), node=_safe(maker.node, _LONGEST_NODE)
+    )
+
+
+def _safe(text: str, longest: int) -> str:
+    return _UNSAFE.sub("_", text)[:longest]

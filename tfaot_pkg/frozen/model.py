@@ -18,7 +18,7 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of
-from tfaot_pkg.program.rows import rows_of
+from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required

@@ -30,7 +30,7 @@ from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, Trace
 
 CALLS = 20

@@ -23,7 +23,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import DRAWS, ClassReport
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import DrawNumbers, Nothing
 
 _COUNT = 4000
@@ -85,14 +85,14 @@ class Draws:
     def _run(self, inputs: Mapping[str, Array], given: Path, target: str, size: int) -> Mapping[str, Array]:
         job, path, answers = given / "job.json", given / "ours.npz", given / "ours.answers"
         write_arrays(path, inputs)
-        document = {
-            "library": str(self.library.shared), "target": target, "inputs": str(path), "answers": str(answers),
+        draws = {
+            "inputs": str(path), "answers": str(answers),
             "seed": self.spec.model.seed, "count": _COUNT, "batch_size": size,
         }  # fmt: skip
-        job.write_text(json.dumps(document))
+        job.write_text(json.dumps({"library": str(self.library.shared), "target": target, "draws": draws}))
         box = Sandbox(readable=(self.library.shared, job, path), writable=(given,), limits=Limits.of_user())
         try:
-            box.own_python("tfaot_pkg.verify.draw_runner", [job]).run()
+            box.own_python("tfaot_pkg.verify.runner", [job]).run()
         except CommandFailed as error:
             raise ValidationError(f"the library does not run with {_COUNT} seeds: {error}") from error
         with from_worker():

@@ -1,6 +1,11 @@
 """Runs the libraries of an installed prefix on the pinned inputs, and compares the hashes of their answers.
 
 Only libraries whose files are those of their manifest are run: by installing it, the user trusts a package's code.
+Each target runs in a process of its own:
+
+    python -m tfaot_pkg.verify.installed LIBRARY TARGET HASHES.json SIZE...
+
+which writes the hashes as JSON, by batch size and output.
 """
 
 from __future__ import annotations
@@ -10,14 +15,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfaot_pkg.documents import convert, fields_of, read_json
+from tfaot_pkg.documents import convert, fields_of, read_json, write
+from tfaot_pkg.errors import RunError
+from tfaot_pkg.loader import load
 from tfaot_pkg.prefix.manifest import HEADERS, PartReport, PrefixReport
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder
-from tfaot_pkg.verify.hashes import FORMAT, Batches, Group, Hashes, OtherBits, unlike
+from tfaot_pkg.verify.corpus import corpus, sizes_of
+from tfaot_pkg.verify.hashes import FORMAT, Batches, Group, Hashes, OtherBits, digests, unlike
+from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.verify.report import hashes_in
+from tfaot_pkg.verify.runner import answers_of
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _REPORT = "validation.json"
@@ -105,7 +115,7 @@ def _hashes(prefix: Path, part: PartReport) -> Hashes | str:
 
 def _answers(library: Path, target: str, group: Group) -> Batches | str:
     """The hashes of what the library gives; or why it gives nothing."""
-    program = [sys.executable, "-m", "tfaot_pkg.verify.answering"]
+    program = [sys.executable, "-m", "tfaot_pkg.verify.installed"]
     with temporary_folder(prefix="tfaot-answers-") as scratch:
         hashes = scratch / "hashes.json"
         try:
@@ -116,3 +126,27 @@ def _answers(library: Path, target: str, group: Group) -> Batches | str:
             return f"{error.reason}: {error.tail}" if error.tail else error.reason
         except (OSError, ValueError) as error:
             return f"it wrote no hashes: {error}"
+
+
+def main(argv: list[str]) -> None:
+    """Raises RunError if the library does not run, or `argv` has sizes that are not in the corpus."""
+    library, target, file, *words = argv
+    sizes = tuple(map(int, words))
+    model = load(Path(library), target=target)
+    # A document that was changed must not make this process take all memory.
+    if not set(sizes) <= set(sizes_of(model.signature)):
+        raise RunError(f"a batch of {max(sizes)} rows is too large for the pinned inputs")
+    inputs = corpus(model.signature, sizes)
+    answers = {
+        f"{size}/{name}": array
+        for size in sizes
+        for name, array in answers_of(model, inputs, size, MOST).items()
+    }  # fmt: skip
+    Path(file).write_bytes(write(digests(answers, model.signature, sizes)))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except RunError as error:
+        sys.exit(error.message)

@@ -22,7 +22,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.runs import runnable_targets
-from tfaot_pkg.worker_program.messages.archives import write_arrays
+from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, RunOperation
 
 _ROWS = 64

@@ -27,8 +27,7 @@ from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.answered import in_batches
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
 from tfaot_pkg.verify.report import Branch
-from tfaot_pkg.worker_program.messages.archives import write_arrays
-from tfaot_pkg.worker_program.messages.elements import held, held_type
+from tfaot_pkg.worker_program.messages.elements import held, held_type, write_arrays
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
 _SECONDS = 10.0

@@ -2,10 +2,16 @@
 
     python -m tfaot_pkg.verify.runner JOB.json
 
-The job: {"library", "target", "flush": whether subnormal numbers are flushed to zero, "parts": [{"inputs", "answers":
-.npz files, "batch_sizes", "most": batches of each size (null: all), "seconds": after which SIGALRM ends the process
-(null: never)}]}. For each batch size B and output O the answers hold "B/O", made like the reference's
-(worker_program/reference.py). Each part's answers are complete as soon as their file is there.
+The job has "library", "target" and one of
+
+- "parts", [{"inputs", "answers": .npz files, "batch_sizes", "most": batches of each size (null: all), "seconds": after
+  which SIGALRM ends the process (null: never)}], with "flush": whether subnormal numbers are flushed to zero. For each
+  batch size B and output O the answers hold "B/O", made like the reference's (worker_program/reference.py). Each part's
+  answers are complete as soon as their file is there.
+- "steps", {"inputs", "answers": .npz files}. Inputs have all steps on their first axes; answers are made like the
+  reference's (worker_program/stepping.py), without spreads. The state is carried over.
+- "draws", {"inputs", "answers": .npz files, "seed": the input, "count", "batch_size"}: one seed after the other. What
+  `features` gives of each output is kept (worker_program/messages/elements.py).
 """
 
 from __future__ import annotations
@@ -24,8 +30,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import Model, load
-from tfaot_pkg.worker_program.messages.archives import write_arrays
-from tfaot_pkg.worker_program.messages.elements import numbers
+from tfaot_pkg.worker_program.messages.elements import features, numbers, write_arrays
 
 _ENVIRONMENT_BYTES = 64  # of fenv_t, or more
 _FIELDS = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
@@ -55,14 +60,16 @@ def subnormals_flushed() -> Iterator[None]:
 def main(argv: list[str]) -> None:
     job = json.loads(Path(argv[0]).read_text())
     model = load(Path(job["library"]), target=job["target"])
-    with subnormals_flushed() if job["flush"] else nullcontext():
-        for part in job["parts"]:
+    for kind, run in (("steps", _run_steps), ("draws", _run_draws)):
+        if kind in job:
+            run(model, job[kind])
+    with subnormals_flushed() if job.get("flush") else nullcontext():
+        for part in job.get("parts", ()):
             _run(model, part)
 
 
 def _run(model: Model, part: dict[str, Any]) -> None:
-    with np.load(part["inputs"], allow_pickle=False) as file:
-        inputs = dict(file)
+    inputs = _inputs(part)
     # Set after the inputs are read: only runs of the library count.
     signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
@@ -90,6 +97,43 @@ def answers_of(model: Model, inputs: Mapping[str, Array], size: int, most: int |
         )
         for tensor in model.signature.outputs
     }
+
+
+def _run_steps(model: Model, job: dict[str, Any]) -> None:
+    write_arrays(job["answers"], answers_of_steps(model, _inputs(job)))
+
+
+def answers_of_steps(model: Model, inputs: dict[str, Array]) -> dict[str, Array]:
+    """The outputs of all steps as "outputs/NAME", and the variables after the last one as "state/NAME"."""
+    state, found = model.state(), dict[str, list[Array]]()
+    # What a program does that saves its state: it must make no difference.
+    steps = len(next(iter(inputs.values())))
+    for step in range(steps):
+        if step == steps // 2:
+            saved, state = state.save(), model.state()
+            state.restore(saved)
+        feeds = {tensor.name: inputs[tensor.name][step] for tensor in model.signature.step_inputs}
+        for name, array in state.step(**feeds).items():
+            found.setdefault(f"outputs/{name}", []).append(array)
+    return {
+        **{name: np.stack(arrays) for name, arrays in found.items()},
+        **{f"state/{name}": array for name, array in state.tensors.items()},
+    }
+
+
+def _run_draws(model: Model, job: dict[str, Any]) -> None:
+    inputs, found = _inputs(job), dict[str, list[Array]]()
+    types = {tensor.name: tensor.dtype.value for tensor in model.signature.outputs}
+    for number in range(job["count"]):
+        given = {**inputs, job["seed"]: np.array([number, 1], np.int64)}
+        for name, array in model.run(job["batch_size"], given).items():
+            found.setdefault(name, []).append(features(numbers(array, types[name])))
+    write_arrays(job["answers"], {name: np.stack(rows) for name, rows in found.items()})
+
+
+def _inputs(job: dict[str, Any]) -> dict[str, Array]:
+    with np.load(job["inputs"], allow_pickle=False) as file:
+        return dict(file)
 
 
 if __name__ == "__main__":

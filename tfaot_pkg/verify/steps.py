@@ -19,8 +19,7 @@ from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import drawn
 from tfaot_pkg.verify.judgement import Difference, agreement, rtol_of
 from tfaot_pkg.verify.report import ClassReport
-from tfaot_pkg.worker_program.messages.archives import write_arrays
-from tfaot_pkg.worker_program.messages.elements import numbers
+from tfaot_pkg.worker_program.messages.elements import numbers, write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, RunSteps
 
 STEPS = "steps"
@@ -81,11 +80,11 @@ class Steps:
     def _run(self, target: str, inputs: Path, folder: Path) -> Mapping[str, Array] | str:
         """The library's answers, or why there are none."""
         job, answers = folder / f"{target}.json", folder / f"{target}.answers"
-        made = {"library": str(self.library.shared), "target": target, "inputs": str(inputs), "answers": str(answers)}
-        job.write_text(json.dumps(made))
+        steps = {"inputs": str(inputs), "answers": str(answers)}
+        job.write_text(json.dumps({"library": str(self.library.shared), "target": target, "steps": steps}))
         box = Sandbox(readable=(self.library.shared, job, inputs), writable=(folder,), limits=Limits.of_user())
         try:
-            box.own_python("tfaot_pkg.verify.step_runner", [job]).run()
+            box.own_python("tfaot_pkg.verify.runner", [job]).run()
         except CommandFailed as error:
             return str(error)
         with from_worker():

@@ -30,7 +30,7 @@ from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
-from tfaot_pkg.verify.inputs import BRANCHES, MAIN, ROWS, drawn, is_drawn_for, validation_inputs
+from tfaot_pkg.verify.inputs import BRANCHES, MAIN, ROWS, drawn, is_drawn_for, sized_inputs, validation_inputs
 from tfaot_pkg.verify.judgement import telling
 from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
@@ -47,7 +47,6 @@ from tfaot_pkg.verify.report import (
 from tfaot_pkg.verify.runs import LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
-from tfaot_pkg.verify.symbols import sized_inputs
 
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches

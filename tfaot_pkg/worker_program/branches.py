@@ -14,8 +14,8 @@ import numpy as np
 import specialize
 import weights
 from messages import elements
-from messages.archives import write_arrays
 from messages.carriers import MADE
+from messages.elements import write_arrays
 from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
 from wiring import LOOPS, node_name

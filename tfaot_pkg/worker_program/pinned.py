@@ -6,9 +6,9 @@ The file is only changed; nothing runs.
 
 import collections
 
-import dropouts
 import saved_model
 import taken
+import unseen
 from graph_border import Border
 from known import SWITCHES, Known
 from messages.conversions import Pin
@@ -110,7 +110,7 @@ def without_dead_branches(graph_def, border: Border) -> Border:
     flow = _Flow(graph_def, fed)
     if flow.taken:
         _take_out(flow, border)
-    dropouts.without_decided(graph_def, Known(by_name(graph_def), fed))
+    unseen.without_decided(graph_def, Known(by_name(graph_def), fed))
     return border
 
 

@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 from messages import elements
-from messages.archives import write_arrays
+from messages.elements import write_arrays
 from messages.requests import ModelFault, Reference, Referenced, one_line
 
 _SHIFT = 2
@@ -14,7 +14,7 @@ _MODELS = {
     "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
     "onnx": ("from_onnx.answers", "OnnxModel"),
     "jax": ("from_mlir.answers", "JaxModel"),
-    "trees": ("from_trees.answers", "TreesModel"),
+    "trees": ("from_trees.reading", "TreesModel"),
 }
 """Framework -> the module and the class of a model that it runs, made of the request.
 

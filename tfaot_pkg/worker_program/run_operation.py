@@ -8,7 +8,7 @@ import os
 import traceback
 
 import numpy as np
-from messages.archives import write_arrays
+from messages.elements import write_arrays
 from messages.requests import ModelFault, Nothing, RunOperation, one_line
 
 

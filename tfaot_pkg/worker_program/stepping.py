@@ -1,4 +1,4 @@
-"""TensorFlow's own answers, step by step: the signature as it was, whose variables keep what it assigns."""
+"""TensorFlow's own answers, call by call: of signatures that keep variables, and of those that draw random numbers."""
 
 import lifting
 import numpy as np
@@ -8,8 +8,8 @@ import reference
 import saved_model
 import signatures
 from messages import elements
-from messages.archives import write_arrays
-from messages.requests import Nothing, RunSteps
+from messages.elements import features, write_arrays
+from messages.requests import DrawNumbers, Nothing, RunSteps
 from reference_tensorflow import tensor_of
 
 
@@ -64,3 +64,17 @@ class _Steps:
 
 def _numbers(tensor):
     return elements.numbers(tensor.numpy(), tensor.dtype.name)
+
+
+def draw(request: DrawNumbers, report) -> Nothing:
+    """Call the signature `count` times on the arrays in `inputs`; write what is kept of each output to `out`."""
+    signature = signatures.load_signature(request.folder, request.tags, request.signature)
+    types = dict(zip(signature.inputs, (tensor.dtype.name for tensor in signature.function.inputs), strict=False))
+    with np.load(request.inputs, allow_pickle=False) as file:
+        feeds = {name: tensor_of(file[name], dtype) for name, dtype in types.items()}
+    found: dict = {}
+    for _ in range(request.count):
+        for name, tensor in signature(**feeds).items():
+            found.setdefault(name, []).append(features(elements.numbers(tensor.numpy(), tensor.dtype.name)))
+    write_arrays(request.out, {name: np.stack(rows) for name, rows in found.items()})
+    return Nothing()

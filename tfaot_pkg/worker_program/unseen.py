@@ -1,4 +1,13 @@
-"""Assignments that no output sees: Keras's recurrent layers with dropout change its seed in predictions, too."""
+"""Nodes that no output sees: assignments of seeds, and random numbers of a dropout that keeps everything.
+
+Keras's recurrent layers with dropout change its seed in predictions, too. Old graphs compute dropout in inference as
+well, with a placeholder for the probability. If that is a constant of 1, the comparison behind each random number has
+one result; XLA would still draw the numbers, and rows would seem to depend on one another.
+"""
+
+import math
+
+from wiring import node_name
 
 _ASSIGNMENTS = frozenset("AssignAddVariableOp AssignSubVariableOp AssignVariableOp".split())
 _FORWARD = frozenset({"Identity"})
@@ -35,7 +44,7 @@ def _needed(nodes: dict, outputs: list) -> set:
         if name in needed:
             continue
         needed.add(name)
-        left += [_node(text) for text in nodes[name].input if not _only_orders(nodes, text)]
+        left += [node_name(text) for text in nodes[name].input if not _only_orders(nodes, text)]
     return needed
 
 
@@ -45,11 +54,70 @@ def _only_orders(nodes: dict, text: str) -> bool:
 
 def _source(nodes: dict, text: str) -> str:
     """The node that makes a tensor, without nodes that pass it on."""
-    name = _node(text)
+    name = node_name(text)
     while nodes[name].op in _FORWARD:
-        name = _node(nodes[name].input[0])
+        name = node_name(nodes[name].input[0])
     return name
 
 
-def _node(text: str) -> str:
-    return text.lstrip("^").partition(":")[0]
+_HIGHEST = 1 - 2**-23
+"""RandomUniform gives multiples of 2**-23 in [0, 1) (random_distributions.h), or finer ones below this."""
+_OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
+
+
+def without_decided(graph_def, known) -> None:
+    """Replace RandomUniform by zeros wherever all that is made of it is the same for all of its values.
+
+    `known` gives the numbers that follow from the graph's constants (known.Known).
+    """
+    users: dict = {}
+    for node in graph_def.node:
+        for text in node.input:
+            users.setdefault(node_name(text), []).append(node)
+    for node in list(graph_def.node):
+        if node.op == "RandomUniform" and _is_decided(node, (0.0, _HIGHEST), users, known):
+            _become_zeros(graph_def, node)
+
+
+def _is_decided(node, interval: tuple, users: dict, known) -> bool:
+    """Whether nothing but `node`'s shape matters, whose values lie in the closed `interval`."""
+    return all(_passes(user, node.name, interval, users, known) for user in users.get(node.name, ()))
+
+
+def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
+    if user.op in _OF_SHAPES:
+        return True
+    data = [text for text in user.input if text[:1] != "^"]
+    places = [place for place, text in enumerate(data) if node_name(text) == name]
+    if len(places) != 1:
+        return not places  # one that only waits for it
+    other = known.value(data[1 - places[0]]) if len(data) == 2 else None
+    lowest, highest = interval
+    if user.op == "Floor":
+        return math.floor(lowest) == math.floor(highest)
+    if user.op == "Identity":
+        return _is_decided(user, interval, users, known)
+    if not isinstance(other, int | float) or isinstance(other, bool):
+        return False
+    if user.op == "GreaterEqual" and places[0] == 0:
+        return lowest >= other
+    if user.op in ("Add", "AddV2"):
+        return _is_decided(user, (lowest + other, highest + other), users, known)
+    if user.op == "Mul" and other >= 0:
+        return _is_decided(user, (lowest * other, highest * other), users, known)
+    return False
+
+
+def _become_zeros(graph_def, node) -> None:
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    dtype, index_type = node.attr["dtype"].type, node.attr["T"].type
+    zero = graph_def.node.add(name=f"{node.name}/decided_zero", op="Const")
+    zero.attr["dtype"].type = dtype
+    zero.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(0.0, dtypes.as_dtype(dtype), []))
+    waits = [text for text in node.input if text[:1] == "^"]
+    node.op = "Fill"
+    node.input[:] = [node.input[0], zero.name, *waits]
+    node.attr.clear()
+    node.attr["T"].type = dtype
+    node.attr["index_type"].type = index_type

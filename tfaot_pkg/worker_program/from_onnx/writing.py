@@ -1,8 +1,8 @@
 """Write a checked ONNX graph as JSON and arrays (graphs.py)."""
 
 import numpy as np
-from from_onnx.scopes import scopes
-from messages.archives import write_arrays
+from from_onnx.exported import scopes
+from messages.elements import write_arrays
 from messages.requests import ModelFault, one_line
 
 

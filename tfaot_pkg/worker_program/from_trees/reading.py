@@ -1,10 +1,11 @@
-"""Read a file of decision trees: its first bytes say which library wrote it."""
+"""Read a file of decision trees, and give its library's answers: the first bytes say which library wrote it."""
 
 import os
 import re
 
 from from_trees import fitted, from_lightgbm, from_xgboost, scikit, tmva
-from messages.requests import ModelFault
+from messages import elements
+from messages.requests import ModelFault, Reference
 from messages.sources import ReadTrees, SourceModel, SourceTensor
 
 INPUT = "x"
@@ -48,7 +49,7 @@ def model_of(path: str) -> fitted.Fitted:
 
 
 def reader_of(path: str):
-    """The module that reads the file: it has `fitted_of(path)` and `Answers(path)` (answers.py)."""
+    """The module that reads the file: it has `fitted_of(path)` and `Answers(path)` (TreesModel)."""
     if os.path.isdir(path):
         raise ModelFault(f"{path} is a folder, and no file of decision trees", "name the file itself")
     with open(path, "rb") as file:
@@ -74,3 +75,35 @@ def _described(made: fitted.Fitted) -> str:
     for what, names in (("classes", made.classes), ("columns of x", made.features)):
         text += f", {what}: {' '.join(names)}" if names else ""
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
+
+
+_loaded: dict = {}
+"""The file that was asked for last: one validation asks many times."""
+
+
+class TreesModel:
+    """The model in `request.folder`, a file.
+
+    The module that reads it has `Answers(path)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
+    which gives the result, or several by name.
+    """
+
+    def __init__(self, request: Reference) -> None:
+        if _loaded.get("file") != request.folder:
+            _loaded.clear()
+            _loaded["answers"] = reader_of(request.folder).Answers(request.folder)
+            _loaded["file"] = request.folder
+        self._answers = _loaded["answers"]
+        self._input = next(name for name, key in request.feeds.items() if key == INPUT)
+        self._outputs = dict(request.fetches)
+        self.version, self.rejections = self._answers.version, self._answers.rejections
+        self.dtypes = {self._input: self._answers.dtype}
+        self.operations = ["trees"]
+
+    def run(self, feeds: dict) -> dict:
+        made = self._answers.run(feeds[self._input])
+        given = {name: made[key] if isinstance(made, dict) else made for name, key in self._outputs.items()}
+        return {name: elements.numbers(values, values.dtype.name) for name, values in given.items()}
+
+    def exactly(self) -> None:
+        return None

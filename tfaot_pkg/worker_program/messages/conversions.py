@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from .graph import Shape, Tensor
 
@@ -190,3 +191,17 @@ class Lifted:
     """Sorted by name."""
 
     state: tuple[StateTensor, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convert:
+    """Write the signature of the SavedModel in `folder` to the file `out`.
+
+    As text of MLIR's TensorFlow dialect, or as a GraphDef.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    form: Literal["mlir", "graph"]
+    out: str

@@ -7,10 +7,16 @@ An array has one of three forms, each of the same elements:
   along a last axis of 2.
 - *carried*: what the compiled code takes. float16 and bfloat16 are their bits, complex numbers are such pairs.
 
-All other types are the same in all forms. Types are given by their names. Used by workers and by their parent.
+All other types are the same in all forms. Types are given by their names. Used by workers and by their parent, which
+pass arrays in files (`write_arrays`).
 """
 
+import os
+import zipfile
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from .carriers import PARTS
 
@@ -78,3 +84,29 @@ def _rounded(values: np.ndarray) -> np.ndarray:
         nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
     return np.where(np.isnan(values), quiet, nearest).astype(np.uint16).reshape(np.shape(values))
+
+
+def write_arrays(path, arrays) -> None:
+    """Write `arrays`, a mapping, to `path`, which exists only once it is complete: its reader may wait for it.
+
+    Names may be any: `numpy.savez` takes those of its own parameters, such as `file`, for something else.
+    """
+    unfinished = f"{path}.part"
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        for name, array in arrays.items():
+            # The size is not known before: without this, members above 2 GiB fail.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=False)
+    os.replace(unfinished, path)
+
+
+_KEPT = 8
+
+
+def features(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """What is kept of an output that is drawn: elements spread over it, the differences of neighbours, and the mean."""
+    flat = np.asarray(array, np.float64).ravel()
+    if not flat.size:
+        return np.zeros(0)
+    chosen = flat[np.unique(np.linspace(0, flat.size - 1, _KEPT).astype(np.int64))]
+    return np.concatenate([chosen, np.diff(chosen), [flat.mean()]])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .conversions import (
+    Convert,
     ConvertGraph,
     ConvertKeras,
     Expose,
@@ -21,7 +22,6 @@ from .conversions import (
     Rename,
     Values,
 )
-from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
 from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel
 
@@ -256,7 +256,7 @@ class RunSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawNumbers:
-    """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs` (draws.py)."""
+    """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs` (stepping.py)."""
 
     folder: str
     tags: tuple[str, ...]

@@ -5,7 +5,7 @@
 // through several trees at once, step by step; many rows meet every node of a tree, in vectors. Both give the number of
 // a leaf, and the leaves' values are added in the order of the trees: a row has the same bits in any batch.
 //
-// tfaot_pkg/compiler/trees.py packs forests into these arrays.
+// tfaot_pkg/compiler/forests.py packs forests into these arrays.
 #ifndef TFAOT_KERNELS_TREES_H_
 #define TFAOT_KERNELS_TREES_H_
 
