@@ -22,7 +22,6 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     products,
     quantized,
     recurrent,
-    reducing,
     sampling,
     selecting,
     sequences,
