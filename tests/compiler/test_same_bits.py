@@ -157,7 +157,9 @@ class Bench:
 def machines(require_program: Callable[[str], str]) -> Sequence[Machine]:
     for program in ("qemu-aarch64", "aarch64-linux-gnu-g++", "clang++"):
         require_program(program)
-    return [each for each in _MACHINES if each.name not in TARGETS or runs_here(TARGETS[each.name]) or each.emulator]
+    found = [each for each in _MACHINES if each.name not in TARGETS or runs_here(TARGETS[each.name]) or each.emulator]
+    # The kernels of "sixteen" are those of x86-64-v4: it stands in where that does not run, and compiles for half a minute.
+    return [each for each in found if each.name != "sixteen" or not runs_here(TARGETS["x86-64-v4"])]
 
 
 @pytest.fixture
