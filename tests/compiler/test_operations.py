@@ -243,6 +243,7 @@ def test_floats_become_integers_towards_zero_and_stay_within_their_range(compile
 def test_elements_are_moved(compiled: Compile) -> None:
     writer = Writer()
     x, long, truths = writer.input(4, 6), writer.input(80), writer.input(21, dtype="pred")
+    wide, counts = writer.input(19, 37), (2, 3, 4, 5, 8, 19)
     strides = {2: 3, 3: 0, 4: 2, 5: 1, 8: 7}  # and where the slices begin
     results = {
         "transpose": writer.add("transpose", (N, 6, 4), x, dimensions=(0, 2, 1)),
@@ -255,6 +256,11 @@ def test_elements_are_moved(compiled: Compile) -> None:
     for step, start in strides.items():
         size = (79 - start) // step + 1
         results[f"every {step}"] = writer.add("slice", (N, size), long, slices=((0, N, 1), (start, 80, step)))
+    for count in counts:  # by vectors along the other axis, and by blocks
+        part = writer.add("slice", (N, count, 37), wide, slices=((0, N, 1), (0, count, 1), (0, 37, 1)))
+        results[f"{count} turned"] = writer.add("transpose", (N, 37, count), part, dimensions=(0, 2, 1))
+    pairs = writer.add("reshape", (N, 40, 2), long)
+    results["pairs"] = writer.add("reverse", (N, 40, 2), pairs, dimensions=(2,))
     results["not"] = writer.add("not", (N, 21), truths, dtype="pred")
     turned = writer.add("reshape", (N, 24), results["transpose"])
     results["reshape of a transpose"] = writer.add("add", (N, 24), turned, turned)
@@ -265,13 +271,14 @@ def test_elements_are_moved(compiled: Compile) -> None:
         spread[:, 1:5, ::2] = values
         turned_values = values.transpose(0, 2, 1)
         others = np.random.default_rng(2).normal(size=(rows, 80)).astype(np.float32)
-        are_true = others[:, :21] > 0
+        are_true, large = others[:, :21] > 0, np.random.default_rng(3).normal(size=(rows, 19, 37)).astype(np.float32)
         wanted = [
             turned_values, values[:, 1:4:2, ::2], values[:, :, ::-1], values.reshape(rows, 3, 8),
             np.concatenate([values, values], 2), spread, *(others[:, start::step] for step, start in strides.items()),
+            *(large[:, :count].transpose(0, 2, 1) for count in counts), others.reshape(rows, 40, 2)[:, :, ::-1],
             ~are_true, 2 * turned_values.reshape(rows, 24),
         ]  # fmt: skip
-        for given, right, name in zip(code(values, others, are_true), wanted, results, strict=True):
+        for given, right, name in zip(code(values, others, are_true, large), wanted, results, strict=True):
             np.testing.assert_array_equal(given, right, err_msg=name)
 
 

@@ -20,6 +20,7 @@ from tfaot_pkg.compiler.expressions import (
     number_text,
 )
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.tiles import tile, write_tile
 from tfaot_pkg.compiler.writer import (
     Access,
     Body,
@@ -328,6 +329,11 @@ class Emitter(Writer):
         accesses = [moved_access(access, axes) for access in body.accesses]
         outputs = [(moved_access(access, axes), result) for access, result in written]
         counted = [(name, axes.index(index)) for name, index in body.counted]
+        tiled = tile(axes, body, accesses, [access for access, _ in outputs])
+        if tiled is not None and not self._reads_what_it_writes(accesses, outputs):
+            ((written_at, result),) = outputs
+            write_tile(self, axes, tiled, body, accesses, written_at, result)
+            return
         body.alone = body.alone or set(axes.extents) <= {ONE} or _only_moves(body, accesses, outputs)
         body.overlaps = self._overlaps(accesses, outputs)
         with self.nest(axes.extents):
@@ -343,10 +349,17 @@ class Emitter(Writer):
         """Whether the last vector of a row may begin within the one before, because parts of vectors are slow where
         elements do not lie side by side. Nothing that is read may be written before.
         """
+        steps = {access.index.factors[-1] for access in accesses if access.index.factors}
+        return (
+            bool(steps - {ZERO, ONE})
+            and steps <= set(_IN_VECTORS)
+            and not self._reads_what_it_writes(accesses, outputs)
+        )
+
+    def _reads_what_it_writes(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
         written = {name for access, _ in outputs for name in self.aliases.get(access.base, (access.base,))}
         read = {name for access in accesses for name in self.aliases.get(access.base, (access.base,))}
-        steps = {access.index.factors[-1] for access in accesses if access.index.factors}
-        return bool(steps - {ZERO, ONE}) and steps <= set(_IN_VECTORS) and not written & read
+        return bool(written & read)
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         """The name of what `value` is at `index`."""

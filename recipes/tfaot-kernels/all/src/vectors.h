@@ -326,18 +326,18 @@ TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kL
 #endif
 }
 
-/// Exchanges lane j of vector i and lane i of vector j.
-template <int kStep = kLanes / 2>
-TFAOT_INLINE void transpose(Vector (&rows)[kLanes]) {
+/// Exchanges lane j of vector i and lane i of vector j, among the first kCount lanes.
+template <int kCount, int kStep = kCount / 2>
+TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
   if constexpr (kStep > 0) {
     TFAOT_UNROLL
-    for (int i = 0; i < kLanes; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       if ((i & kStep) != 0) continue;
       const Vector a = rows[i], b = rows[i + kStep];
       rows[i] = mixedLanes<kStep, false>(a, b, std::make_integer_sequence<int, kLanes>{});
       rows[i + kStep] = mixedLanes<kStep, true>(a, b, std::make_integer_sequence<int, kLanes>{});
     }
-    transpose<kStep / 2>(rows);
+    transpose<kCount, kStep / 2>(rows);
   }
 }
 

@@ -1,0 +1,92 @@
+// tiles.h: loops that write rows in another order than that in which they read them.
+#ifndef TFAOT_KERNELS_TILES_H_
+#define TFAOT_KERNELS_TILES_H_
+
+#include "elementwise.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// kLanes lanes of `found`, where lanes that belong to row kRow of `kRows` interleaved ones come from `row`.
+template <int kRows, int kRow, int kPart, int... kLane>
+TFAOT_INLINE Vector withRow(Vector found, Vector row, std::integer_sequence<int, kLane...>) {
+  // Element kPart * kLanes + lane is that of row element % kRows at element / kRows.
+  constexpr auto from = [](int lane) {
+    const int element = kPart * kLanes + lane;
+    if (element % kRows == kRow) return kLanes + element / kRows;
+    return kRow == 1 && element % kRows == 0 ? element / kRows : lane;
+  };
+#if defined(__clang__)
+  return __builtin_shufflevector(found, row, from(kLane)...);
+#else
+  return __builtin_shuffle(found, row, Mask{from(kLane)...});
+#endif
+}
+template <int kRows, int kPart, int kRow = 1>
+TFAOT_INLINE Vector interleaved(const Vector* rows, Vector found) {
+  if constexpr (kRow < kRows) {
+    found = withRow<kRows, kRow, kPart>(found, rows[kRow], std::make_integer_sequence<int, kLanes>{});
+    return interleaved<kRows, kPart, kRow + 1>(rows, found);
+  }
+  return found;
+}
+/// Writes the first `left` of kRows * kLanes elements: those of all rows in lane 0, in lane 1 and so on.
+template <int kRows, int kPart = 0>
+TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, float* to) {
+  if constexpr (kPart < kRows) {
+    const Vector value = interleaved<kRows, kPart>(rows, rows[0]);
+    if (left < kLanes) return storeFirst(to, left, value);
+    store(to, value);
+    if (left > kLanes) storeInterleaved<kRows, kPart + 1>(rows, left - kLanes, to + kLanes);
+  }
+}
+
+/// Writes lane j of vector i to to[j * step + i], for the first lanes and the first vectors, at most kCount each.
+template <int kCount>
+TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::size_t lanes, std::size_t vectors, float* to,
+                                 std::size_t step) {
+  Vector rows[kCount];
+  TFAOT_UNROLL
+  for (int i = 0; i < kCount; ++i) rows[i] = load(values[i]);
+  transpose(rows);
+  TFAOT_UNROLL
+  for (std::size_t j = 0; j < kCount; ++j) {
+    if (j < lanes) storePart(to + j * step, vectors, rows[j]);
+  }
+}
+
+/// `body(at, i)` for `rows` rows i and all places of `columns` elements; element j of row i is written to to[j * step + i].
+template <class Element, class Body>
+TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element* to, std::size_t step, Body body) {
+  static_assert(sizeof(Element) == sizeof(float));
+  each(columns, [&](auto at) {
+    float values[kLanes][kLanes] = {};
+    for (std::size_t first = 0; first < rows; first += kLanes) {
+      const std::size_t count = rows - first < kLanes ? rows - first : kLanes;
+      for (std::size_t i = 0; i < count; ++i) store(values[i], bitsAs<Vector>(body(at, first + i)));
+      float* const part = reinterpret_cast<float*>(to + at.start * step + first);
+      constexpr std::size_t kHalf = kLanes / 2;
+      if (count <= kHalf && at.count() <= kHalf) {
+        storeTransposed<kHalf>(values, at.count(), count, part, step);
+      } else {
+        storeTransposed<kLanes>(values, at.count(), count, part, step);
+      }
+    }
+  });
+}
+/// The same for kRows rows of which all elements lie side by side: `step` is kRows.
+template <int kRows, class Element, class Body>
+TFAOT_INLINE void eachInterleaved(std::size_t columns, Element* to, Body body) {
+  static_assert(sizeof(Element) == sizeof(float));
+  each(columns, [&](auto at) {
+    Vector rows[kRows];
+    TFAOT_UNROLL
+    for (int i = 0; i < kRows; ++i) rows[i] = bitsAs<Vector>(body(at, static_cast<std::size_t>(i)));
+    storeInterleaved<kRows>(rows, kRows * at.count(), reinterpret_cast<float*>(to + at.start * kRows));
+  });
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_TILES_H_
