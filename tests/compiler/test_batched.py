@@ -66,6 +66,8 @@ _WEIGHTS = [
     ("kas,nas->kn", (14, 6), (20, 14, 6), ((1, 2), (1, 2)), ((), ())),  # weights on the left
     ("nes,esk->enk", (5, 14), (5, 14, 20), ((2,), (1,)), ((1,), (0,))),  # experts, each with weights of its own
     ("nabs,basc->abnc", (4, 5, 6), (5, 4, 6, 3), ((3,), (2,)), ((1, 2), (1, 0))),
+    ("nis,iso->ino", (6, 9), (6, 9, 1), ((2,), (1,)), ((1,), (0,))),  # so few weights that no kernel reads them
+    ("nei,eio->eno", (5, 4), (5, 4, 3), ((2,), (1,)), ((1,), (0,))),
 ]
 
 

@@ -67,15 +67,20 @@ def dot(emitter: Emitter, operation: Operation) -> str:
 
 
 def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
-    """Weights of each product of a batch, one packed matrix after the other: `strides` of the batch are of those."""
+    """Weights of each product of a batch, one packed matrix after the other: `strides` of the batch are of those.
+
+    Matrices of at most _SMALL numbers, which no kernel reads, are not packed.
+    """
     values = literal(weights)
     sizes = [[values.shape[axis] for axis in group] for group in groups]
     count, inner, width = map(math.prod, sizes)
     matrices = values.transpose([axis for group in groups for axis in group]).reshape(count, inner, width)
-    packed = np.stack([packed_dense(each) for each in matrices])
+    packed = matrices if inner * width <= _SMALL else np.stack([packed_dense(each) for each in matrices])
     each = Size(packed[0].size)
-    strides = [stride * each for stride in Shape("f32", tuple(map(Size, sizes[0]))).strides]
-    down, right = (Shape("f32", tuple(map(Size, group))).strides for group in sizes[1:])
+    by_group = [Shape("f32", tuple(map(Size, group))).strides for group in sizes]
+    strides, down, right = (
+        [stride * step for stride in group] for group, step in zip(by_group, (each, Size(width), ONE), strict=True)
+    )
     return _Laid(emitter.constant(packed), (strides, down, right))
 
 
