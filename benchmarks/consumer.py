@@ -47,10 +47,10 @@ from build_time import objects_of  # noqa: E402
 
 from tfaot_pkg import resources  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.compiled.model import weight_offsets  # noqa: E402
-from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
+from tfaot_pkg.settings import Folders  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402

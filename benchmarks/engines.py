@@ -31,9 +31,9 @@ from tfaot_pkg.bench.results import Bench  # noqa: E402
 from tfaot_pkg.bench.run import Request, bench  # noqa: E402
 from tfaot_pkg.cli.command import make_progress  # noqa: E402
 from tfaot_pkg.documents import convert, plain  # noqa: E402
-from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
+from tfaot_pkg.settings import Folders  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402

@@ -26,9 +26,9 @@ from tfaot_pkg.bench.results import OURS, Bench
 from tfaot_pkg.bench.run import Request
 from tfaot_pkg.cli.command import make_progress
 from tfaot_pkg.documents import convert, plain
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.targets import TARGETS, runs_here
 
 NETWORKS = (

@@ -24,7 +24,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import load_and_plan
@@ -34,6 +33,7 @@ from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import VALIDATION
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX, index_path

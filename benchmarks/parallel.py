@@ -21,9 +21,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from tfaot_pkg.folders import Folders  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
+from tfaot_pkg.settings import Folders  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402

@@ -22,10 +22,10 @@ from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import Bench
 from tfaot_pkg.cli.command import make_progress
 from tfaot_pkg.documents import convert, plain
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 MODELS = ("100x4", "200x6", "1000x8")

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.kept import saved_models
 from tests.samples import Published, Sample, publish_samples, read_samples
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 

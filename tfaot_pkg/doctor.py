@@ -11,9 +11,9 @@ from pathlib import Path
 from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.sandbox import Level, reached
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import installed

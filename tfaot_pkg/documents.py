@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Set
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.keys import canonical_json
@@ -153,6 +153,11 @@ def iso(when: datetime) -> str:
 def utc_now() -> str:
     """The current time as documents give it."""
     return iso(datetime.now(timezone.utc))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a finite number that is not negative; a bool is an int for Python."""
+    return type(value) in (int, float) and 0 <= value < float("inf")  # type: ignore[operator]
 
 
 class _OtherFormat(Exception):

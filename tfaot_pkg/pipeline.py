@@ -21,7 +21,6 @@ from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, progra
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of, sha256_file
@@ -36,6 +35,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.sandbox import Level
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec

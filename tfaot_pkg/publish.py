@@ -17,7 +17,6 @@ from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, SpecError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
@@ -27,6 +26,7 @@ from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
 from tfaot_pkg.registry.reader import FILES
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX
 from tfaot_pkg.storage import write_file

@@ -19,7 +19,6 @@ import yaml
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import CompilerError, RebuildError, SourceError, SpecError, ToolchainError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.package.listing import Member, Tree, scan_tree
 from tfaot_pkg.pipeline import Pipeline, Plan
@@ -28,6 +27,7 @@ from tfaot_pkg.provenance.statement import Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document

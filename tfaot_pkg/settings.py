@@ -1,10 +1,70 @@
-"""The user's settings that are numbers in environment variables."""
+"""The user's settings: the folders of the tool, and numbers in environment variables."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
 
 from tfaot_pkg.errors import TfaotError
+
+_NAME = "tfaot-pkg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Caches, which may be deleted at any time, and data, which may not.
+
+    `TFAOT_HOME` puts both below one folder; else XDG's rules hold.
+    """
+
+    cache: Path
+    data: Path
+
+    @classmethod
+    def of_user(cls) -> Folders:
+        home = os.environ.get("TFAOT_HOME")
+        if home:
+            # Absolute, because subprocesses run in other folders.
+            root = Path(home).expanduser().absolute()
+            return cls(cache=root / "cache", data=root / "data")
+        return cls(cache=Path(platformdirs.user_cache_dir(_NAME)), data=Path(platformdirs.user_data_dir(_NAME)))
+
+    @property
+    def builds(self) -> Path:
+        """The build cache: one folder per stage and key."""
+        return self.cache / "builds"
+
+    @property
+    def toolchains(self) -> Path:
+        """One virtual environment per TensorFlow version and Python."""
+        return self.cache / "toolchains"
+
+    @property
+    def downloads(self) -> Path:
+        """Source archives by SHA-256, git clones by URL."""
+        return self.cache / "downloads"
+
+    @property
+    def logs(self) -> Path:
+        return self.cache / "logs"
+
+    @property
+    def trust(self) -> Path:
+        """What was verified of each signed registry. Not a cache: without it, a rollback would not be noticed."""
+        return self.data / "trust"
+
+    @property
+    def registry(self) -> Path:
+        """The default registry."""
+        return self.data / "registry"
+
+    @property
+    def conan_home(self) -> Path:
+        """The tool's own Conan home: no remotes, not shared with the user's other work."""
+        return self.data / "conan"
 
 
 def number_from(

@@ -10,9 +10,9 @@ import pytest
 from tests.samples import REPOSITORY
 from tfaot_pkg.bench.peers import PROGRAM
 from tfaot_pkg.bench_program.messages import Fixing
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.worker_program.messages.wire import encoded
 

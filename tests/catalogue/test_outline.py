@@ -21,10 +21,10 @@ import tfaot_pkg
 from tests.kept import saved_models
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.catalogue.drawing import Drawing, draw, nodes_of_document
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze, frozen_key
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION

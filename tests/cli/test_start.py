@@ -19,7 +19,7 @@ from tfaot_pkg.registry.folder import FolderRegistry
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAVY = {
-    "conan", "cyclonedx", "distributed", "elftools", "jinja2", "matplotlib", "numpy", "requests", "rich",
+    "conan", "cyclonedx", "distributed", "jinja2", "matplotlib", "numpy", "requests", "rich",
     "securesystemslib", "starlette", "tensorflow", "tuf", "uvicorn", "yaml",
 }  # fmt: skip
 _RUN = """

@@ -16,9 +16,9 @@ import yaml
 
 from tests.cmsdist.scram import compiler_flags
 from tests.samples import assert_agrees, tensorflow_answers
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool

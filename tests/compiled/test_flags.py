@@ -15,9 +15,9 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.check import check_model
 from tfaot_pkg.compiled.flags import STAGE, require_flags
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent, Step
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.environment import ensure

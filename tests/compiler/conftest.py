@@ -17,11 +17,11 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, verify
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.worker_program.messages.graph import Frozen

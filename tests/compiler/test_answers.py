@@ -18,10 +18,10 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 
 MODELS = REPOSITORY / "tests" / "models"

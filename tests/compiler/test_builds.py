@@ -15,11 +15,11 @@ from tests.compiler.conftest import FLAGS, INCLUDES, Networks
 from tests.kept import saved_models
 from tests.samples import REPOSITORY, tfaot
 from tests.wording import worded
+from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
 from tfaot_pkg.prefix.manifest import verify_install

@@ -23,12 +23,12 @@ from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.worker_program.messages.graph import Frozen
 from tfaot_pkg.worker_program.messages.listing import Literals

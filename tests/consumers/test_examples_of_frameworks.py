@@ -10,9 +10,9 @@ import pytest
 
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.samples import REPOSITORY, tfaot
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.consumers.conftest import TOOLS, cmake_build
 from tests.kept import REPOSITORY
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool

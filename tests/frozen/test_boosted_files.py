@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments

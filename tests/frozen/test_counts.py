@@ -12,10 +12,10 @@ from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 

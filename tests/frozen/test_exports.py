@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains import VERSIONS
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 
 _HERE = Path(__file__).resolve().parent

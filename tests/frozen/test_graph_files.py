@@ -13,11 +13,11 @@ from tests.bad_input.conftest import CommandLine
 from tests.toolchains import VERSIONS
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import chosen
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec, load_spec
 from tfaot_pkg.spec.types import Compilation

@@ -11,9 +11,9 @@ import pytest
 
 from tests.toolchains import VERSIONS
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import ConvertKeras

@@ -10,9 +10,9 @@ import pytest
 from tests.compiler.conftest import WORKER_PROGRAM
 from tests.kept import REPOSITORY
 from tests.toolchains import VERSIONS
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 
 

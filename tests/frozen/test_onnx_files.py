@@ -16,13 +16,13 @@ from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import ModelInfo

@@ -14,10 +14,10 @@ import pytest
 
 from tests.commands import run_command
 from tests.kept import REPOSITORY
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.inside.view import WHATS
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 
 DIGITS = REPOSITORY / "recipes" / "tfaot-model-digits" / "all"

@@ -11,11 +11,11 @@ import pytest
 
 from tests.commands import run_command
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.inside.candidate import Candidate, lock_of, nearest
 from tfaot_pkg.inside.trial import Compared, Outcome, Trial, report_text, try_toolchain
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tfaot_pkg.binary.elf import defined_symbols
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.native.common import SOURCES, STAGE, common_object
 
 

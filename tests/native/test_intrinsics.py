@@ -111,7 +111,7 @@ def test_powers_of_integers(library: ctypes.CDLL, name: str, argument: type) -> 
 def test_the_part_defines_what_the_toolchains_say(tmp_path: Path) -> None:
     import re
 
-    from tfaot_pkg.cxx.elf import defined_symbols
+    from tfaot_pkg.binary.elf import defined_symbols
     from tfaot_pkg.toolchain.definition import TOOLCHAINS
 
     source = resources.templates() / "native" / "runtime" / "intrinsics.cc"

@@ -13,9 +13,9 @@ import yaml
 
 from tests.native.conftest import check_answers, compile_c
 from tests.samples import Published, Sample, tensorflow_answers, tfaot
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool

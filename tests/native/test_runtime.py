@@ -10,8 +10,8 @@ import pytest
 
 from tests.native.conftest import HERE
 from tfaot_pkg import resources
+from tfaot_pkg.binary.elf import undefined_symbols
 from tfaot_pkg.binary.findings import CPP_SYMBOLS, OBJECT
-from tfaot_pkg.cxx.elf import undefined_symbols
 from tfaot_pkg.process import run
 
 CASES = ("left", "nested", "many", "forked", "variables", "constants")

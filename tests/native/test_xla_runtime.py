@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tfaot_pkg.binary.elf import defined_symbols
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.cxx.compiler import find_compiler
-from tfaot_pkg.cxx.elf import defined_symbols
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.native.xla_runtime import Parts
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure

@@ -15,7 +15,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Key, sha256_bytes
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.models import spec_for
@@ -31,6 +30,7 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.publish import Release
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.settings import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = REPOSITORY / "tests" / "nightly" / "stub_build.py"

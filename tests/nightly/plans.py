@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 
 from tests.provenance.materials import TREE, make_materials
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.inputs import cache_file
@@ -21,6 +20,7 @@ from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX

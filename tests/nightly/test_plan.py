@@ -20,12 +20,12 @@ from tfaot_pkg.cli.app import run
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx import compiler as compiler_module
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import command_for
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.toolchain.environment import requirements_file

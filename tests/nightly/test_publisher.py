@@ -23,7 +23,6 @@ from tests.wording import reported
 from tfaot_pkg.conan.package import ConanHome
 from tfaot_pkg.conan.upload import ConanRemote, ConanRemotes, Credentials, credentials_for
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
@@ -31,6 +30,7 @@ from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.trust.roles import Lifetimes
 
 _PASSPHRASE = "the passphrase of the test's keys"

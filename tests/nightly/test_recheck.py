@@ -16,7 +16,6 @@ from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import coordinator, home_of, task_of, to_build
 from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.errors import StorageError, TrustError, ValidationError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
@@ -24,6 +23,7 @@ from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.process import run
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.toolchain.worker import WorkerPool
 

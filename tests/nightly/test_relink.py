@@ -8,8 +8,7 @@ import pytest
 
 from tests.wording import COMPILER_TEXT, reported
 from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.cxx.confined import confined
+from tfaot_pkg.cxx.compiler import Compiler, confined, find_compiler
 from tfaot_pkg.errors import CompilerError
 from tfaot_pkg.nightly.recheck import OtherCode, _globals
 

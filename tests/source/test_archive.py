@@ -16,9 +16,9 @@ from tests.source.parts import Packed, Server, answer, complete_entries, member,
 from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.site import Patience
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.download import download
 
@@ -334,7 +334,7 @@ def test_several_at_once_download_once(server: Server, folders: Folders, model_a
 _FETCH = """
 import sys
 from pathlib import Path
-from tfaot_pkg.folders import Folders
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.archive import fetch_archive
 root = Path(sys.argv[2])

@@ -11,8 +11,8 @@ from tests.source.parts import Repository, complete_entries
 from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.git import fetch_git
 
 NOWHERE = "0123456789" * 4

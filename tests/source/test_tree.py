@@ -11,8 +11,8 @@ from tests.deep import deepen
 from tests.source.parts import Packed
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import fetch, source_tree
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource
 from tfaot_pkg.walk import remove_tree

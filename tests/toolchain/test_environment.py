@@ -15,9 +15,9 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, ToolchainError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import (
     ToolchainEnvironment,
     ensure_from,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 _MAKER = """
 import sys
 from pathlib import Path
-from tfaot_pkg.folders import Folders
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.toolchain.environment import ensure_from

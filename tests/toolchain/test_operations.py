@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains import VERSIONS
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.environment import ensure
 from tools.classify_operations import FILE, classified, read, registered, written
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg import worker_program
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure, installed
 from tfaot_pkg.worker_program.messages.requests import Call

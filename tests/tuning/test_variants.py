@@ -10,9 +10,9 @@ import pytest
 
 from tfaot_pkg.compiled.flags import Unit
 from tfaot_pkg.compiled.model import CompiledModel
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.tuning.choosing import CANDIDATES, choose_flags
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop

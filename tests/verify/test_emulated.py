@@ -21,11 +21,11 @@ from tests.toolchains import VERSIONS
 from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool

@@ -14,13 +14,13 @@ from tests.zoo.cases import Case
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, Validation, Weights
 from tfaot_pkg.targets import TARGETS

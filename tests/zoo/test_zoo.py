@@ -18,8 +18,8 @@ from tests.toolchains import VERSIONS
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
 from tfaot_pkg.compiled.program import engine_of
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.types import Compilation
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain

@@ -14,13 +14,17 @@ from tfaot_pkg.bench.peers import Converter, Peer, compile_programs
 from tfaot_pkg.bench.results import Bench, Limits, Roof, Row, cell_of, description, free_core, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
 from tfaot_pkg.bench.trees import Trees
-from tfaot_pkg.bench.work import work_of
 from tfaot_pkg.bench_program.messages import Saved
+from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.program import Program, Unsupported
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.program.hlo import Unlike, read_program
 from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.signature import Signature
@@ -31,6 +35,7 @@ from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.worker_program.messages.elements import write_arrays
+from tfaot_pkg.worker_program.messages.graph import Work
 from tfaot_pkg.worker_program.messages.requests import Referenced
 
 
@@ -276,3 +281,29 @@ def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) ->
     )
     times = {size: least_time(frozen.work, frozen.signature, size, limits) for size in schedule.batch_sizes}
     return Roof.of(limits, times)
+
+
+def work_of(frozen: FrozenModel) -> Work:
+    """How much the model computes: TensorFlow's count, which knows no loops (worker_program/freeze.py).
+
+    For a model with loops, the operations of its products in every turn; of a loop whose turns depend on the inputs'
+    values, one turn counts. If the model is no program (compiler/), TensorFlow's count is all that there is.
+    """
+    try:
+        program = _program(frozen)
+        if not any(operation.opcode == "while" for operation in program.entry.everything()):
+            return frozen.work
+        per_row = work_of_row(program).operations
+        per_call = max(0.0, work(program, 2).operations - per_row * 2)
+    except (Unsupported, Unlike):
+        return frozen.work
+    return replace(frozen.work, operations_per_call=per_call, operations_per_row=per_row)
+
+
+def _program(frozen: FrozenModel) -> Program:
+    with from_worker():
+        listing = frozen.listing()
+        if listing.fault:
+            raise Unsupported(listing.fault)
+        # Simplified, because the bounds of loops are constants then.
+        return simplify(import_program(read_program(listing.modules), len(frozen.inputs), frozen.listed_constants()))

@@ -13,8 +13,7 @@ from pathlib import Path
 from tfaot_pkg.bench.peers import PROGRAM, QUIET, STAGE, Peer, ensure_packages, run_conversion
 from tfaot_pkg.bench_program.messages import GIVEN, TreeConversion
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.confined import confined
+from tfaot_pkg.cxx.compiler import Compiler, confined
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.source_model import Original

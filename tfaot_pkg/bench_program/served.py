@@ -14,8 +14,17 @@ import numpy as np
 from messages import Input, Memory, Options, Output, Started, Times, Written
 
 _ALIGNMENT = 64
-_ENGINES = {"tensorflow_jit": ("engine_tensorflow", "JitEngine")}
-"""Module and class of engines that have no module of their own."""
+_ENGINES = {
+    "tensorflow": ("engines_in_python", "TensorFlow"),
+    "tensorflow_jit": ("engines_in_python", "JitTensorFlow"),
+    "litert": ("engines_in_python", "LiteRt"),
+    "iree": ("engines_in_python", "Iree"),
+    "onnxruntime": ("engines_in_c", "OnnxRuntime"),
+    "openvino": ("engines_in_c", "OpenVino"),
+    "library": ("engines_of_trees", "Library"),
+    "tl2cgen": ("engines_of_trees", "Tl2cgen"),
+}
+"""Module and class of each."""
 _ROOM = 100_000
 
 
@@ -33,7 +42,7 @@ class Server:
         self._empty = peak_memory()
         # The import of the engine is part of its start.
         began = time.monotonic_ns()
-        module, name = _ENGINES.get(self._options.engine, (f"engine_{self._options.engine}", "Engine"))
+        module, name = _ENGINES[self._options.engine]
         self._engine = getattr(importlib.import_module(module), name)()
         self._chunks.once(self._model(size).call)
         return Started(nanoseconds=time.monotonic_ns() - began)

@@ -253,6 +253,21 @@ def _symbols(raw: bytes, strings: _Strings) -> Iterator[Symbol]:
         yield Symbol(name=strings.at(name), binding=info >> 4, kind=info & 15, visibility=other & 3, section=section)
 
 
+def defined_symbols(path: Path) -> frozenset[str]:
+    """Global and weak symbols that `path` (an object or a shared library) defines. Raises MalformedElf, OSError."""
+    return frozenset(symbol.name for symbol in _linked(path) if not symbol.is_local and not symbol.is_undefined)
+
+
+def undefined_symbols(path: Path) -> frozenset[str]:
+    """Symbols that `path` needs from elsewhere. Raises MalformedElf, OSError."""
+    return frozenset(symbol.name for symbol in _linked(path) if symbol.name and symbol.is_undefined)
+
+
+def _linked(path: Path) -> tuple[Symbol, ...]:
+    with opened(path) as data:
+        return symbols_of(read_elf(data))
+
+
 def dynamic_of(elf: Elf) -> Dynamic | None:
     """What the loader reads; None if the file is not for it. Raises MalformedElf."""
     segments = [segment for segment in elf.segments if segment.kind == SegmentKind.DYNAMIC]

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfaot_pkg.catalogue.units import duration, is_number, size_text
+from tfaot_pkg.documents import is_number
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.static.layout import PREFIX
+from tfaot_pkg.wording import duration, size_text
 
 _LINE = 120
 _KINDS, _CELLS = 6, 8

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tfaot_pkg.catalogue.units import duration
 from tfaot_pkg.signature import Signature, Tensor
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import counted, duration
 
 # The worker draws 100 at most (worker_program/outline.py); documents of other tools may have some more.
 MOST_NODES = 120

@@ -15,8 +15,7 @@ from tfaot_pkg.catalogue.card import badges_of, card_of
 from tfaot_pkg.catalogue.difference import Version, difference
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, snippets
-from tfaot_pkg.catalogue.units import is_number
-from tfaot_pkg.documents import convert, read_json
+from tfaot_pkg.documents import convert, is_number, read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest

@@ -13,8 +13,7 @@ import jinja2
 
 from tfaot_pkg import resources
 from tfaot_pkg.catalogue.tree import Node
-from tfaot_pkg.catalogue.units import duration, size_text
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import counted, duration, size_text
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -23,8 +23,8 @@ import typer
 
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import PlainProgress, Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.wording import say, say_json
 
 if TYPE_CHECKING:

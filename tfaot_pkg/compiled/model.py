@@ -13,13 +13,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tfaot_pkg import resources
+from tfaot_pkg.binary.elf import defined_symbols
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.flags import flags_document, flags_of
 from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
 from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, program_code, read_engine
 from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel, Segment, signature_of, weight_size
 from tfaot_pkg.keys import Key, key_of, sha256_file

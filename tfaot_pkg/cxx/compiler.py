@@ -9,11 +9,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 
+from tfaot_pkg import resources
 from tfaot_pkg.errors import CompilerError
 from tfaot_pkg.process import CommandFailed, Finished, run
+from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.storage import refusal_in, refused
 
 # " .text.__mulsc3  0x0000000000001180  0x3c1 /usr/lib/gcc/x86_64-linux-gnu/12/libgcc.a(_mulsc3.o)"; a long name of a
@@ -365,3 +367,24 @@ def _environment() -> dict[str, str]:
     dropped = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+
+
+_VARIABLES = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0", "CCACHE_DISABLE": "1"}  # a cache would be outside
+_READABLE = (Path("/usr"), Path("/bin"))
+
+
+def confined(compiler: Compiler, *, limits: Limits | None = None) -> Compiler:
+    """`compiler` in a sandbox: it reads only our and the system's files, and writes to the folder that it runs in."""
+    programs = [found for name in (*compiler.command[:1], *compiler.tools.values()) if (found := shutil.which(name))]
+    # Beside its bin/, a compiler's prefix holds its own libraries and headers.
+    prefixes = {Path(program).resolve().parents[1] for program in programs}
+    own = (resources.templates(), resources.headers(), resources.kernels())
+    box = Sandbox(
+        readable=(*_READABLE, *sorted(prefixes), *own), limits=limits or Limits.of_user(), starts_programs=True
+    )
+
+    def run(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout: float, log: Path) -> Finished:
+        here = replace(box, writable=(cwd,), limits=replace(box.limits, timeout=min(timeout, box.limits.timeout)))
+        return here.native(argv, env={"PATH": env.get("PATH", os.defpath), **_VARIABLES}).run(log=log)
+
+    return replace(compiler, runner=run)

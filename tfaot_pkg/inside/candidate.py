@@ -14,9 +14,9 @@ from packaging.version import Version
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.definition import TOOLCHAINS, Toolchain

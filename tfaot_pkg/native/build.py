@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg import resources
+from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
 from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
-from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.documents import plain
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.keys import Key, key_of

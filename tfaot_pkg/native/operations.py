@@ -15,8 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.binary.elf import opened, read_elf, symbols_of
 from tfaot_pkg.binary.findings import OPERATION, Rules, object_findings
 from tfaot_pkg.compiled.operations import OperationCode
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.confined import confined
+from tfaot_pkg.cxx.compiler import Compiler, confined
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.sandbox import Limits
 from tfaot_pkg.targets import Target

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg import resources
+from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.keys import files_below, key_of, sha256_tree
 from tfaot_pkg.targets import Target

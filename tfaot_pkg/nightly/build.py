@@ -13,7 +13,6 @@ from pathlib import Path
 from tfaot_pkg._version import __version__
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import RebuildError, StorageError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.reasons import changes
@@ -23,6 +22,7 @@ from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import PlainProgress
 from tfaot_pkg.publish import Release, release_of
 from tfaot_pkg.rebuild import differences
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.storage import storage_errors

@@ -24,13 +24,13 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import StorageError, TfaotError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Digest, canonical_json, sha256_bytes, sha256_file
 from tfaot_pkg.nightly.models import at_release
 from tfaot_pkg.nightly.types import Task
 from tfaot_pkg.pipeline import Plan, pinned_toolchain, plan_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import ToolchainFacts
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.tuning import tuning_path

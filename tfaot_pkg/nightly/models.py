@@ -13,13 +13,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tfaot_pkg.errors import SourceError, StorageError, TfaotError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.forms.document import read_document
 from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git, git_environment
 from tfaot_pkg.source.tree import local_files

@@ -9,7 +9,6 @@ from pathlib import Path
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.definition import line_of, load_definition
@@ -32,6 +31,7 @@ from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION, package_document
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.targets import TARGETS
 
 

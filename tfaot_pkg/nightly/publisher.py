@@ -12,7 +12,6 @@ from tfaot_pkg.conan.package import ConanHome, ConanPackage
 from tfaot_pkg.conan.upload import ConanRemote, Credentials, require_access, upload
 from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
@@ -23,6 +22,7 @@ from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import refresh
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.storage import storage_errors, write_file

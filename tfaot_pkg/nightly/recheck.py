@@ -19,11 +19,9 @@ from typing import Any
 
 from tfaot_pkg.binary.archive import MalformedArchive, members_of
 from tfaot_pkg.binary.elf import read_elf, symbols_of
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.confined import confined
+from tfaot_pkg.cxx.compiler import Compiler, confined
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.native.library import NativeLibrary, join, link_shared, object_names
 from tfaot_pkg.native.tools import link_programs, program_names
@@ -40,6 +38,7 @@ from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from tfaot_pkg.errors import RegistryError, TfaotError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.site import Site, refused, without_secrets
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import locked, storage_errors, write_file
 
 

@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 from tfaot_pkg.documents import convert, read_json, write
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
 
 _CONTENT = "content/{prefix}/{rest}"

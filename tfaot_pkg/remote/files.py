@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, TfaotError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.connection import AT_ONCE
 from tfaot_pkg.http.failure import Missing, TooLong, Unreachable
@@ -34,6 +33,7 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.cache import Copy, RemoteCache
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.static.files import MissingFile, too_long
 from tfaot_pkg.storage import storage_errors
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from tfaot_pkg.documents import read, read_json, write
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry, read_config
 from tfaot_pkg.remote.address import Address, NamedServers, is_url
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.static.files import Files, MissingFile
 from tfaot_pkg.static.layout import is_sha256
 from tfaot_pkg.storage import storage_errors

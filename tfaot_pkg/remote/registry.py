@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry import index
 from tfaot_pkg.registry.index import LIMIT, IndexFile
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, UnknownFormat, read_config
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.files import HttpFiles
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.static.files import MissingFile
 from tfaot_pkg.static.layout import INDEX, SEARCH
 from tfaot_pkg.trust.client import Anchor, SignedIndex

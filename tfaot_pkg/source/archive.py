@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.keys import Key, sha256_file
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.address import split
 from tfaot_pkg.source.unpack import unpack
 from tfaot_pkg.storage import make_folder

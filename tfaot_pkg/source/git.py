@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.address import path_of_file_url, split
 from tfaot_pkg.source.unpack import LIMITS, unpack
 from tfaot_pkg.storage import refusal_in, refused

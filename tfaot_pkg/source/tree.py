@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfaot_pkg.errors import SourceError, TfaotError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Digest, sha256_file, sha256_listing
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.git import fetch_git

@@ -17,7 +17,6 @@ from pydantic import (
 from tfaot_pkg.forms.fields import Reference
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked
 from tfaot_pkg.spec import rules
-from tfaot_pkg.spec.constants import Constants
 from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
 from tfaot_pkg.spec.values import (
     HEX,
@@ -26,6 +25,7 @@ from tfaot_pkg.spec.values import (
     MAX_SAMPLES,
     MAX_SEED,
     BatchSize,
+    Constants,
     FilePath,
     FilledLine,
     Flags,

@@ -9,6 +9,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     PlainSerializer,
+    PlainValidator,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
@@ -20,6 +21,7 @@ from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import described, number, shown
+from tfaot_pkg.worker_program.messages.conversions import Values
 
 MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
@@ -195,3 +197,46 @@ TensorNames = Annotated[
 VariableNames = Annotated[list[FilledLine], list_of("names of variables"), AfterValidator(few), DISTINCT]
 Truth = Annotated[bool, BeforeValidator(evaluated), as_scalar("boolean")]
 SignatureName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
+
+
+_MOST_CONSTANTS = 4096
+_WANTED_CONSTANT = "must be true, false, a number, or a list of these"
+
+
+def _constant(value: object) -> object:
+    """`value` as it is, if it is an array; expressions become the numbers that they mean."""
+    if isinstance(value, Values):
+        return value
+    shape, found = _flat(value)
+    if len(found) > _MOST_CONSTANTS:
+        raise problem(f"must have at most {_MOST_CONSTANTS} numbers, got {len(found)}")
+    kinds = {type(each) for each in found}
+    if bool in kinds and len(kinds) > 1:
+        raise problem("must not mix true and false with numbers")
+    if kinds in ({bool}, {int}):
+        return Values(shape=shape, values=tuple(found))
+    return Values(shape=shape, values=tuple(float(each) for each in found))
+
+
+def _flat(value: object) -> tuple[tuple[int, ...], list[Any]]:
+    """Shape and elements of nested lists."""
+    value = evaluated(value)
+    if isinstance(value, list):
+        parts = [_flat(each) for each in value]
+        if len({shape for shape, _ in parts}) > 1:
+            raise problem("must have lists of the same length at each depth")
+        inner = parts[0][0] if parts else ()
+        return (len(value), *inner), [each for _, found in parts for each in found]
+    if not isinstance(value, bool | int | float):
+        raise problem(f"{_WANTED_CONSTANT}, got {described(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise problem("must be a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise problem("must be a number of at most 64 bits")
+    return (), [value]
+
+
+Constants = Annotated[
+    dict[str, Annotated[Values, PlainValidator(_constant), PlainSerializer(_as_it_is)]],
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["boolean", "number", "array", "string"]}}),
+]

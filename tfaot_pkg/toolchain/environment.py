@@ -15,9 +15,9 @@ from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import TOOLCHAINS, Toolchain, toolchain
 from tfaot_pkg.toolchain.pinned import (

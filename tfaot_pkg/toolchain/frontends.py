@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
 

@@ -24,9 +24,9 @@ from packaging.specifiers import SpecifierSet
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import CommandFailed, run, stream
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import locked, storage_errors, write_file
 from tfaot_pkg.toolchain.definition import Toolchain
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.static.files import Files, MissingFile
 from tfaot_pkg.static.layout import CONFIG
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file

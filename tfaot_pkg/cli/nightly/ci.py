@@ -15,9 +15,9 @@ from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
 
 if TYPE_CHECKING:
-    from tfaot_pkg.folders import Folders
     from tfaot_pkg.nightly.ci import BatchSystem, Job, Remote, System
     from tfaot_pkg.nightly.types import NightlyDefinition
+    from tfaot_pkg.settings import Folders
 
 
 class JobSystem(str, Enum):

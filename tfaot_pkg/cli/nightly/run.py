@@ -24,13 +24,13 @@ from tfaot_pkg.cli.nightly.plan import (
 from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
-    from tfaot_pkg.folders import Folders
     from tfaot_pkg.nightly.executors import Executor
     from tfaot_pkg.nightly.prune import Pruned
     from tfaot_pkg.nightly.publisher import Publisher, Remote
     from tfaot_pkg.nightly.run import Coordinator, NightRun
     from tfaot_pkg.nightly.types import NightlyDefinition, Policy
     from tfaot_pkg.registry.commit import Keys
+    from tfaot_pkg.settings import Folders
 
 _WORKER_MEMORY = 1 << 30  # for the Dask worker process itself: the build is a subprocess with its own limit
 
@@ -287,7 +287,7 @@ def prune(
 
 def _pruned_text(done: Pruned) -> str:
     """What was removed, in one line."""
-    from tfaot_pkg.catalogue.units import size_text
+    from tfaot_pkg.wording import size_text
 
     what = "would be removed" if done.dry_run else "removed"
     span = f" ({' to '.join(dict.fromkeys((done.nights[0], done.nights[-1])))})" if done.nights else ""

@@ -1,4 +1,4 @@
-"""The library that trained decision trees: XGBoost and LightGBM through their C APIs, scikit-learn from Python."""
+"""Engines of decision trees: the library that trained them, and tl2cgen."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import json
 import warnings
 from pathlib import Path
 
+import messages
 import numpy as np
 import served
 
 _NORMAL, _ALL, _ROW_MAJOR = 0, -1, 1
 _LIGHTGBM_TYPES = {"float32": 0, "float64": 1}
+_MISSING = -1
 
 
-class Engine:
+class Library:
+    """XGBoost and LightGBM through their C APIs, scikit-learn from Python."""
+
     def __init__(self) -> None:
         self._kind = None
 
@@ -128,3 +132,42 @@ def _scikit_learn(path: str, x: np.ndarray, outputs: list) -> ScikitLearn:
 
 def _address(function) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+class Tl2cgen:
+    """C code of the trees, compiled, which walks rows one after the other.
+
+    Rows are made into its arrays of entries beforehand: numbers of the type of its thresholds, or the mark of missing
+    ones.
+    """
+
+    def model(self, path: str, inputs: list, outputs: list) -> Tl2cgenModel:
+        if not path:
+            raise ValueError("no call is made through Python")
+        return Tl2cgenModel(path, *inputs, outputs)
+
+
+class Tl2cgenModel:
+    def __init__(self, path: str, x: np.ndarray, outputs: list) -> None:
+        library = ctypes.CDLL(path)
+        library.get_threshold_type.restype = ctypes.c_char_p
+        self._threshold = library.get_threshold_type().decode()
+        self.entries = self.as_read(x)
+        self._results = outputs
+        function = _address(getattr(library, messages.ROWS))
+        (result,) = outputs
+        self.call = served.CCall(
+            function=function, arguments=(self.entries.ctypes.data, *x.shape, result.ctypes.data), keep=library
+        )
+
+    def as_read(self, x: np.ndarray) -> np.ndarray:
+        """The rows as entries."""
+        entries = served.aligned(x.shape, self._threshold)
+        entries[...] = x
+        # An entry is a union: its first 4 bytes say that it is missing.
+        marks = entries.view(np.int32).reshape(*x.shape, -1)
+        marks[np.isnan(x), 0] = _MISSING
+        return entries
+
+    def results(self) -> list[np.ndarray]:
+        return self._results

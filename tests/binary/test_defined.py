@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.process import run
 
 SOURCE = """
