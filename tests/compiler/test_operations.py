@@ -428,15 +428,52 @@ def test_reductions_of_other_types_and_of_several_arrays(compiled: Compile) -> N
     np.testing.assert_array_equal(highest, np.full((21, 11), -heights.argmax()))
 
 
+def test_truth_values_are_combined_along_any_axis(compiled: Compile) -> None:
+    writer = Writer()
+    x = writer.input(5, 7, 37, dtype="pred")
+    few = writer.input(30, 3, dtype="pred")
+    cases = [(x, (3,), (5, 7)), (x, (2,), (5, 37)), (x, (1, 3), (7,)), (few, (2,), (30,))]
+    results = [
+        writer.add(
+            "reduce", (N, *kept), of, writer.constant(start, "pred"), dtype="pred", dimensions=axes,
+            regions=(writer.reducer(name, "pred"),),
+        )
+        for of, axes, kept in cases
+        for name, start in (("or", False), ("and", True), ("or", True))
+    ]  # fmt: skip
+    code = compiled(writer.program(*results), 4)
+    random = np.random.default_rng(5)
+    for likely in (0.02, 0.98):
+        values, others = random.random((9, 5, 7, 37)) < likely, random.random((9, 30, 3)) < likely
+        given = iter(code(values, others))
+        for of, axes, _ in cases:
+            array = values if of == x else others
+            np.testing.assert_array_equal(next(given), array.any(axes))
+            np.testing.assert_array_equal(next(given), array.all(axes))
+            assert next(given).all()
+
+
 def test_remainders_have_the_sign_of_what_is_divided(compiled: Compile) -> None:
     writer = Writer()
     x, y = writer.input(6, dtype="s32"), writer.input(6, dtype="s32")
     a, b = writer.input(6), writer.input(6)
     whole = writer.add("remainder", (N, 6), x, y, dtype="s32")
-    code = compiled(writer.program(whole, writer.add("remainder", (N, 6), a, b)), 8)
+    divisors, long = (3, -7, 1, 40, 2**31 - 1), writer.input(21, dtype="s32")
+    known = []
+    for divisor in divisors:
+        number = writer.add("broadcast", (N, 21), writer.constant(divisor, "s32"), dtype="s32", dimensions=())
+        known += [writer.add(opcode, (N, 21), long, number, dtype="s32") for opcode in ("divide", "remainder")]
+    code = compiled(writer.program(whole, writer.add("remainder", (N, 6), a, b), *known), 8)
     first = np.array([[7, -7, 7, -7, 5, -(2**31)]], np.int32)
     second = np.array([[3, 3, -3, -3, 0, -1]], np.int32)
     floats = np.array([[7.5, -7.5, 1.0, np.inf, 3.0, -0.0]], np.float32)
-    given, given_floats = code(first, second, floats, np.array([[2.0, 2.0, 0.0, 1.0, np.inf, 1.0]], np.float32))
+    others = np.random.default_rng(8).integers(-(2**31), 2**31, (1, 21)).astype(np.int32)
+    others[0, :4] = [-(2**31), 2**31 - 1, -6, 0]
+    other_floats = np.array([[2.0, 2.0, 0.0, 1.0, np.inf, 1.0]], np.float32)
+    given, given_floats, *by_numbers = code(first, second, floats, other_floats, others)
+    for divisor, quotient, rest in zip(divisors, by_numbers[::2], by_numbers[1::2], strict=True):
+        wanted = np.trunc(others / divisor)  # doubles hold these quotients
+        np.testing.assert_array_equal(quotient, wanted)
+        np.testing.assert_array_equal(rest, others - wanted * divisor)
     assert given.tolist() == [[1, -1, 1, -1, 5, 0]]
     np.testing.assert_array_equal(given_floats, [[1.5, -1.5, np.nan, np.nan, 3.0, -0.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,16 @@ C_TYPES = {
 
 COMBINED = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
 """The kernel library's functions of two values for reductions, by the opcode that combines these."""
+
+COMBINED_TRUTHS = {
+    "or": "Either",
+    "add": "Either",
+    "maximum": "Either",
+    "and": "Both",
+    "multiply": "Both",
+    "minimum": "Both",
+}
+"""The same of truth values."""
 
 VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
@@ -42,6 +53,9 @@ _OF_INTEGERS = {
     "subtract": "differenceOf",
 }
 """Functions of the kernel library that wrap, where C++ leaves open what the operator does."""
+
+_BY_NUMBERS = {"divide": "quotientBy", "remainder": "remainderBy"}
+"""The same by a number that is known, of vectors."""
 
 _FUNCTIONS = {
     "abs": "magnitude",
@@ -144,6 +158,8 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
     opcode, dtype, source = operation.opcode, operation.shape.dtype, types[0]
     if opcode in _OF_TRUTH and dtype == "pred":
         return f"{operands[0]} {_OF_TRUTH[opcode]} {operands[1]}"
+    if by_vectors and dtype == "s32" and (divided := _by_number(opcode, operands)):
+        return divided
     if opcode in _OF_INTEGERS and dtype[0] in "su":
         return f"{_OF_INTEGERS[opcode]}({', '.join(operands)})"
     if opcode in _INFIX:
@@ -164,6 +180,14 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
     if by_vectors:
         return f"{dtype}Of{source.capitalize()}({operands[0]})"
     return f"converted<{C_TYPES[dtype]}>({operands[0]})"
+
+
+def _by_number(opcode: str, operands: Sequence[str]) -> str | None:
+    """A division of vectors by a number that is known."""
+    divisor = re.fullmatch(r"at\.fill\(std::int32_t\{(-?\d+)\}\)", operands[-1])
+    if opcode not in _BY_NUMBERS or divisor is None or abs(int(divisor[1])) < 2:
+        return None
+    return f"{_BY_NUMBERS[opcode]}<{divisor[1]}>({operands[0]})"
 
 
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:

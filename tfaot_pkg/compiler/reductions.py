@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.emitter import Emitter, State
-from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, number_text
+from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, COMBINED_TRUTHS, VECTOR_TYPES, number_text
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
 from tfaot_pkg.compiler.writer import Access, Body, moved_access, store_text
@@ -15,9 +15,20 @@ _FEW, _BESIDE = 4, 4
 """Elements of a row at most, and rows at least whose elements are reduced in the lanes of vectors."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Where results go: an address, the index in all axes, of which the first `axes` are kept."""
+
+    pointer: str
+    dtype: str
+    index: Index
+    axes: int
+
+
 def reduce(emitter: Emitter, operation: Operation) -> str:
-    combine, operand = COMBINED.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
-    if combine is None or operation.shape.dtype != "f32":
+    functions = {"f32": COMBINED, "pred": COMBINED_TRUTHS}.get(operation.shape.dtype, {})
+    combine, operand = functions.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
+    if combine is None or emitter.known[operation.operands[1]].opcode != "constant":
         return _reduce_alone(emitter, operation)[0].name
     dimensions = operation.attributes["dimensions"]
     start = f"filled({number_text(emitter.known[operation.operands[1]])})[0]"
@@ -32,13 +43,13 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         emitter.stored(operand.id)
         body = Body(extents)
         value = emitter.value(operand.id, places, body)
+    if operation.shape.dtype == "pred" and not body.by_vectors:
+        return _reduce_alone(emitter, operation)[0].name
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     # Both orders of additions are fixed by the kernel library, whatever the width of vectors (decision 039).
-    if is_by_rows:
-        _reduce_rows(emitter, combine, start, body, value, (target, out, len(kept)))
-    else:
-        _reduce_columns(emitter, combine, start, body, value, (target, out, len(kept)))
+    written = _Written(target, operation.shape.dtype, out, len(kept))
+    (_reduce_rows if is_by_rows else _reduce_columns)(emitter, combine, start, body, value, written)
     emitter.touch(target)
     return target
 
@@ -95,11 +106,9 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     return [State(target, shape, (target,)) for target, shape in zip(targets, operation.shapes, strict=True)]
 
 
-def _reduce_rows(
-    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int]
-) -> None:
+def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
     """Reduce along the innermost axis, by vectors."""
-    target, out, kept = to
+    target, out, kept = to.pointer, to.index, to.axes
     outer = merged(
         body.extents[:kept],
         [cut(a.index, 0, kept) for a in body.accesses] + [cut(out, 0, kept)],
@@ -118,7 +127,7 @@ def _reduce_rows(
     counted = [(name, axes.index(index)) for name, index in body.counted]
     place = axes.index(out)
     with emitter.nest((*outer.extents, ONE)):
-        emitter.line(f"float total = {start};")
+        emitter.line(f"auto total = {start};")
         middle = inner.extents[:-1]
         for axis, extent in enumerate(middle, len(outer.extents)):
             emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extent)}; ++i{axis}) {{")
@@ -134,7 +143,7 @@ def _reduce_rows(
         for _ in middle:
             emitter.line("}")
         terms = [target, *address_terms(place, len(outer.extents))]
-        emitter.line(f"*({' + '.join(terms)}) = total;")
+        emitter.line(f"*({' + '.join(terms)}) = total{'' if to.dtype == 'f32' else ' != 0'};")
 
 
 def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:
@@ -146,18 +155,17 @@ def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:
 
 
 def _reduce_few(
-    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int], outer: Axes,
-    inner: Axes,
+    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written, outer: Axes, inner: Axes,
 ) -> None:  # fmt: skip
     """Reduce short rows: the same tree as for long ones, with neighbouring rows in the lanes of a vector."""
-    target, out, kept = to
+    target, out, kept = to.pointer, to.index, to.axes
     depth = len(outer.extents)
 
     def along(index: Index) -> tuple[Index, str]:
         """The index in the outer axes, and the step to the next element of a row."""
         return outer.index(cut(index, 0, kept)), cpp(index.factors[kept + inner.chosen[0]])
 
-    results = Access("sums", target, "f32", outer.index(cut(out, 0, kept)))
+    results = Access("sums", target, to.dtype, outer.index(cut(out, 0, kept)))
     with emitter.nest(outer.extents):
         emitter.address(results, is_written=True)
         lines = []
@@ -185,11 +193,9 @@ def _reduce_few(
             emitter.line(store_text(results, "total"))
 
 
-def _reduce_columns(
-    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int]
-) -> None:
+def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
     """Reduce along outer axes: neighbouring elements by vectors, each in the order of the axes."""
-    target, out, kept = to
+    target, out, kept = to.pointer, to.index, to.axes
     rank = len(body.extents)
     reduced = tuple(range(kept, rank))
     order = (*range(kept - 1), *reduced, kept - 1)  # the kept axis that is innermost comes last
@@ -200,8 +206,8 @@ def _reduce_columns(
 
     accesses = [replace(access, index=moved(access.index)) for access in body.accesses]
     counted = [(name, moved(index)) for name, index in body.counted]
-    sums = Access("sums", target, "f32", moved(out))
-    together, type_ = ("eachTogether", "Vector") if body.by_vectors else ("eachAlone", "float")
+    sums = Access("sums", target, to.dtype, moved(out))
+    together, type_ = ("eachTogether", VECTOR_TYPES[to.dtype]) if body.by_vectors else ("eachAlone", "float")
     with emitter.nest((*extents[: kept - 1], ONE)):
         emitter.address(sums, is_written=True)
         with emitter.braces(f"{together}({cpp(extents[-1])}, [&]([[maybe_unused]] auto... places)", "});"):

@@ -139,6 +139,19 @@ TFAOT_INLINE Integers remainderOf(Integers a, Integers b) {
   const Integers found = differenceOf(a, productOf(plainQuotient(a, divisor), divisor));
   return chosen(b == 0, a, found);
 }
+/// By a number beyond -1 ... 1 that is known: compilers multiply by its reciprocal.
+template <std::int32_t kDivisor, int... kLane>
+TFAOT_INLINE Integers quotientBy(Integers a, std::integer_sequence<int, kLane...>) {
+  return a / Integers{((void)kLane, kDivisor)...};
+}
+template <std::int32_t kDivisor>
+TFAOT_INLINE Integers quotientBy(Integers a) {
+  return quotientBy<kDivisor>(a, std::make_integer_sequence<int, kLanes>{});
+}
+template <std::int32_t kDivisor>
+TFAOT_INLINE Integers remainderBy(Integers a) {
+  return differenceOf(a, productOf(quotientBy<kDivisor>(a), filled(kDivisor)));
+}
 TFAOT_INLINE Mask isWithin(Integers places) { return bitsAs<Unsigned>(places) < 32u; }
 TFAOT_INLINE Integers shiftedLeft(Integers a, Integers places) {
   return isWithin(places) & bitsAs<Integers>(bitsAs<Unsigned>(a) << (bitsAs<Unsigned>(places) & 31u));

@@ -438,12 +438,35 @@ struct TakingSmallest {
   TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return minimum(a, b); }
   TFAOT_INLINE float operator()(float a, float b) const { return a != a ? a : (a < b ? a : b); }
 };
+/// Of truth values.
+struct Either {
+  static constexpr bool kStart = false;
+  template <class Values>
+  TFAOT_INLINE Values operator()(Values a, Values b) const {
+    return a | b;
+  }
+};
+struct Both {
+  static constexpr bool kStart = true;
+  template <class Values>
+  TFAOT_INLINE Values operator()(Values a, Values b) const {
+    return a & b;
+  }
+};
 
 /// All of `size` elements, which `body` gives by place, combined.
 template <class Combine, class Body>
-TFAOT_INLINE float reduced(std::size_t size, Body body) {
-  Vector partial[kPartialVectors];
-  for (Vector& each : partial) each = broadcast(Combine::kStart);
+TFAOT_INLINE auto reduced(std::size_t size, Body body) {
+  using Values = decltype(body(WholeVector{0}));
+  // Of few elements the first steps of the tree combine with the start alone, which changes nothing.
+  if (__builtin_constant_p(size <= kLanes) && size <= kLanes) {
+    const Values value = size == kLanes ? body(WholeVector{0})
+                                        : chosen(firstLanes(size), body(PartOfVector{0, size}), filled(Combine::kStart));
+    if (size <= kLanes / 2) return reduceGroups<kLanes / 2>(value, Combine{})[0];
+    return reduceGroups<kLanes>(value, Combine{})[0];
+  }
+  Values partial[kPartialVectors];
+  for (Values& each : partial) each = filled(Combine::kStart);
   std::size_t i = 0;
   for (; i + kPartial <= size; i += kPartial) {
     TFAOT_UNROLL
@@ -453,7 +476,7 @@ TFAOT_INLINE float reduced(std::size_t size, Body body) {
     if (i + kLanes <= size) {
       partial[v] = Combine{}(partial[v], body(WholeVector{i}));
     } else {
-      const Vector value = body(PartOfVector{i, size - i});
+      const Values value = body(PartOfVector{i, size - i});
       partial[v] = chosen(firstLanes(size - i), Combine{}(partial[v], value), partial[v]);
     }
   }
@@ -466,11 +489,11 @@ TFAOT_INLINE float reduced(std::size_t size, Body body) {
 
 /// The same for rows of kSize elements, at most kPartial: a row in each lane. `element` gives the elements of a number.
 template <class Combine, int kSize, int kFirst = 0, int kWidth = 1, class Element>
-TFAOT_INLINE Vector reducedOfFew(Element element) {
+TFAOT_INLINE auto reducedOfFew(Element element) {
   if constexpr (kWidth == kPartial) {
     return element(std::integral_constant<std::ptrdiff_t, kFirst>{});
   } else {
-    const Vector first = reducedOfFew<Combine, kSize, kFirst, 2 * kWidth>(element);
+    const auto first = reducedOfFew<Combine, kSize, kFirst, 2 * kWidth>(element);
     if constexpr (kFirst + kWidth >= kSize) {
       return first;
     } else {

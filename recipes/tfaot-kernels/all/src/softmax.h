@@ -10,8 +10,8 @@ namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
 /// Combines every lane with the others of its group of `kGroup` lanes, a power of two; each gets the same result.
-template <int kGroup, class Combine>
-TFAOT_INLINE Vector reduceGroups(Vector x, [[maybe_unused]] Combine combine) {
+template <int kGroup, class Values, class Combine>
+TFAOT_INLINE Values reduceGroups(Values x, [[maybe_unused]] Combine combine) {
   if constexpr (kGroup > 1) {
     x = combine(x, exchanged<kGroup / 2>(x));
     x = reduceGroups<kGroup / 2>(x, combine);

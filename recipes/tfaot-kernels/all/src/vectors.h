@@ -314,6 +314,11 @@ TFAOT_INLINE Vector exchanged(Vector x) {
   return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
 }
 
+template <int kStep>
+TFAOT_INLINE Mask exchanged(Mask x) {
+  return bitsAs<Mask>(exchanged<kStep>(bitsAs<Vector>(x)));
+}
+
 template <int kStep, bool kUpper, int... kLane>
 TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kLane...>) {
   // Of the pair, each gets what the other one has on the other side of the diagonal.
