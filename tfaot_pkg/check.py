@@ -326,5 +326,5 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
 
 def _name_from(path: Path) -> str:
     """A model's name from a folder's or file's: `My-Tagger.v2` gives `my_tagger_v2`."""
-    name = path.absolute().stem if recognized(path) else path.absolute().name
+    name = path.absolute().name if path.is_dir() else path.absolute().stem
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"

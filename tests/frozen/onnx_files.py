@@ -530,8 +530,42 @@ def encoded():
             coefficients=[0.5, -1.0, 2.0, 0.25, -0.75], rho=[0.125])
         for kind in ("RBF", "POLY", "SIGMOID", "LINEAR")
     ]  # fmt: skip
-    made = add("FeatureVectorizer", "x", label, flags, *machines, inputdimensions=[4, 1, 3, 1, 1, 1, 1])
-    return graph.model(y=(made, FLOAT, ["N", 12]), opsets={"ai.onnx.ml": 3})
+    scaled = add("Normalizer", "x", norm="MAX")
+    made = add("FeatureVectorizer", "x", label, flags, *machines, scaled, inputdimensions=[4, 1, 3, 1, 1, 1, 1, 4])
+    return graph.model(y=(made, FLOAT, ["N", 16]), opsets={"ai.onnx.ml": 3})
+
+
+@network
+def classifier_of_catboost():
+    """A file without ONNX's own domain, whose scores are maps."""
+    weights = _RANDOM.normal(size=8).astype(np.float32).tolist()
+    ml = {"domain": "ai.onnx.ml"}
+    nodes = [
+        helper.make_node(
+            "LinearClassifier", ["features"], ["label", "scores"], coefficients=weights, intercepts=[0.1, -0.2],
+            classlabels_ints=[0, 1], post_transform="SOFTMAX", **ml,
+        ),
+        helper.make_node("ZipMap", ["scores"], ["probabilities"], classlabels_int64s=[0, 1], **ml),
+    ]  # fmt: skip
+    inputs = [helper.make_tensor_value_info("features", FLOAT, ["N", 4])]
+    outputs = [
+        helper.make_tensor_value_info("label", INT64, ["N"]),
+        helper.make_value_info(
+            "probabilities",
+            helper.make_sequence_type_proto(
+                helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, []))
+            ),
+        ),
+    ]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 2)], ir_version=8)
+
+
+@network
+def hard_choices_of_opset_9():
+    """All axes from the given one on count as one."""
+    graph = Graph(("x", FLOAT, ["N", 3, 4]), opset=9)
+    return graph.model(y=(graph.add("Hardmax", "x", axis=1), FLOAT, ["N", 3, 4]))
 
 
 def rejected():

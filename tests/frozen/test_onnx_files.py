@@ -75,7 +75,7 @@ def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files:
     """Each message says what it is, and each hint what to do."""
     wanted = {
         "newer": ("ONNX opset 99; the newest that is read is", "an older one"),
-        "typeless": ("77", "export the model again"),
+        "typeless": ("cannot run the file", "export again"),
         "outside": ("'some'", "export the model again"),
         "sampled": ("com.microsoft.Sampling", "ORT_ENABLE_BASIC"),
         "bfloat16": ("cannot run the file", "cast bfloat16"),
@@ -88,6 +88,20 @@ def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files:
             _difference(Path(shutil.copy(files / "rejected" / f"{name}.onnx", tmp_path / name)), pool, tmp_path)
         assert message in error.value.message, name
         assert hint in error.value.hint, name
+
+
+@pytest.mark.nightly
+def test_init_writes_a_spec_only_for_what_can_be_run(files: Path, shared_home_folder: Path, tmp_path: Path) -> None:
+    variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
+    shutil.copy(files / "rejected" / "bfloat16.onnx", tmp_path)
+    refused = run_command(["init", "bfloat16.onnx"], cwd=tmp_path, env=variables)
+    assert refused.returncode == ModelError.exit_code and "cannot run the file" in refused.stderr
+    assert not (tmp_path / "spec.yaml").exists()
+    shutil.copytree(files / "rejected", tmp_path / "tagger.v2", ignore=shutil.ignore_patterns("*.onnx"))
+    shutil.copy(files / "dense.onnx", tmp_path / "tagger.v2")
+    assert run_command(["init", "tagger.v2"], cwd=tmp_path, env=variables).returncode == 0
+    spec = (tmp_path / "spec.yaml").read_text()
+    assert "onnx: tagger.v2" in spec and "name: tagger_v2" in spec
 
 
 @pytest.mark.nightly

@@ -61,6 +61,7 @@ def _arrays() -> bytes:
     return file.getvalue()
 
 
+_OLD_NAMES = b"\x0f\0\0\0\0\0\0\0binary:logistic\6\0\0\0\0\0\0\0gbtree"
 _FOREIGN = {
     "weights.pt": _archive("weights/data.pkl", "weights/data/0", "weights/version"),
     "weights.pth": pickle.dumps({"w": [1.0]}, protocol=2),
@@ -71,6 +72,15 @@ _FOREIGN = {
     "forest.pkl": pickle.dumps(["forest"]),
     "forest.joblib": pickle.dumps({"a": 1}, protocol=3),
     "weights.npz": _arrays(),
+    "model.ort": b"\x18\0\0\0ORTM\0\0\0\0",
+    "boosted.cbm": b"CBM1x\x1d\0\0",
+    "boosted.json": b'{\n  "features_info":\n    {"float_features": []}}',
+    "old.bin": b"binf" + bytes(136) + _OLD_NAMES,
+    "old.model": bytes(136) + _OLD_NAMES,
+    "dump.json": b'[\n  { "nodeid": 0, "depth": 0, "split": "f5"}]',
+    "dump.txt": b"booster[0]:\n0:[f5<0.6] yes=1,no=2,missing=1",
+    "lightgbm.json": b'{"name": "tree", "version": "v4", "num_class": 1}',
+    "model.pmml": b'<?xml version="1.0"?>\n<PMML version="4.3">',
     "model.ckpt.index": b"\0\0\0",
 }
 
@@ -91,3 +101,12 @@ def test_a_folder_with_a_checkpoint_alone_is_no_model(tmp_path: Path, monkeypatc
         recognized(Path("trained"))
     Path("trained/saved_model.pb").touch()
     assert recognized(Path("trained")) is None
+
+
+def test_a_folder_with_one_onnx_file_is_an_onnx_model(tmp_path: Path) -> None:
+    for name in ("tagger.onnx", "weights.bin"):
+        (tmp_path / name).touch()
+    found = recognized(tmp_path)
+    assert found is not None and found.field == "onnx"
+    (tmp_path / "other.onnx").touch()
+    assert recognized(tmp_path) is None

@@ -64,6 +64,8 @@ _LOAD = (
     "make the module, load the weights into it, and export it where PyTorch is installed: "
     "python -m tfaot_pkg.export MODULE:FUNCTION --input x=batch,16"
 )
+_OLD_XGBOOST = re.compile(rb"[\s\S]{136}[\s\S]\0{7}[a-z]+:[a-z0-9_]+[\s\S]\0{7}(?:gbtree|dart|gblinear)")
+"""Parameters of 136 bytes, and two names with their lengths in 8 bytes (LearnerModelParamLegacy of XGBoost)."""
 _FOREIGN = (
     _Foreign(
         title="a TorchScript file",
@@ -97,8 +99,41 @@ _FOREIGN = (
         is_it=lambda each: bool(each.names) and all(name.endswith(".npy") for name in each.names),
     ),
     _Foreign(
+        title="an ORT file, which ONNX Runtime made for one machine",
+        way_out="name the .onnx file that it was made of",
+        is_it=lambda each: each.head[4:8] == b"ORTM",
+    ),
+    _Foreign(
+        title="a model of CatBoost",
+        way_out='where CatBoost is installed: model.save_model("{stem}.onnx", format="onnx"); then `tfaot-pkg init '
+        "{stem}.onnx`",
+        is_it=lambda each: (
+            each.head.startswith(b"CBM1")
+            or each.begins(rb"\{\s*\"(?:features_info|ctr_data|model_info|oblivious_trees|scale_and_bias)\"\s*:")
+        ),
+    ),
+    _Foreign(
+        title="a binary model of XGBoost 1 or 2",
+        way_out='write it with that version: booster.save_model("{stem}.json"); then `tfaot-pkg init {stem}.json`',
+        is_it=lambda each: each.head.startswith((b"binf", b"bs64")) or _OLD_XGBOOST.match(each.head) is not None,
+    ),
+    _Foreign(
+        title="a dump of trees for reading, without what a model needs",
+        way_out="write the model where it was trained: XGBoost with booster.save_model("
+        '"model.json"), LightGBM with booster.save_model("model.txt")',
+        is_it=lambda each: each.begins(
+            rb"\[\s*\{\s*\"nodeid\"|\{\s*\"name\"\s*:\s*\"tree\"|booster\[0\]:\s|0:\[[^\n]*\] yes="
+        ),
+    ),
+    _Foreign(
+        title="PMML",
+        way_out="write the model itself where it was trained, or export it to ONNX (skl2onnx, onnxmltools)",
+        is_it=lambda each: each.begins(rb"(?:<\?xml[^>]*>\s*)?<PMML\b"),
+    ),
+    _Foreign(
         title="a pickle, which runs code when it is read",
-        way_out="export the model where it works: PyTorch with `python -m tfaot_pkg.export`, Keras with "
+        way_out="write the model where it works: PyTorch with `python -m tfaot_pkg.export`, XGBoost with "
+        'model.save_model("{stem}.json"), LightGBM with model.booster_.save_model("{stem}.txt"), Keras with '
         'model.save("{stem}.keras"), scikit-learn with skops',
         is_it=lambda each: re.match(rb"\x80[\x02-\x05](?:[\x95}\]()cK\x8a]|\x8c)", each.head) is not None,
     ),
@@ -106,13 +141,15 @@ _FOREIGN = (
 
 
 def recognized(path: Path) -> FileFormat | None:
-    """The format of the model at `path`, by its content or else by its name; None for any other file, or a folder.
+    """The format of the model at `path`, by its content or else by its name.
+
+    None for any other file, and for a folder, except one with an ONNX file and its data.
 
     Raises ModelError for files that are known and not read, with what to do about them.
     """
     if path.is_dir():
         _require_no_checkpoint(path)
-        return None
+        return _format_in(path)
     content = _content(path)
     if content is None:
         return format_of(path)
@@ -126,6 +163,11 @@ def recognized(path: Path) -> FileFormat | None:
     if path.name == "checkpoint" or path.suffix == ".index" or re.search(r"\.data-\d{5}-of-\d{5}$", path.name):
         raise _checkpoint(path)
     return format_of(path)
+
+
+def _format_in(folder: Path) -> FileFormat | None:
+    is_onnx = len(list(folder.glob("*.onnx"))) == 1 and not any(folder.glob("saved_model.pb*"))
+    return FILE_FORMATS["onnx"] if is_onnx else None
 
 
 def _require_no_checkpoint(folder: Path) -> None:

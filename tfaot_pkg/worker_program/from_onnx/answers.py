@@ -3,17 +3,14 @@
 from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
+from from_onnx.sessions import session
 from messages import elements
-from messages.requests import ModelFault, Reference, one_line
+from messages.requests import Reference
 
 _loaded: dict = {}
 """The file that was asked for last, and its session: one validation asks many times."""
 
 
-_RUN = (
-    "cast bfloat16 and other types that it has no kernels for to float32 in the model, give nodes different names, or "
-    "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
-)
 _NAMES = {"tensor(float)": "float32", "tensor(double)": "float64"}
 """Types whose names differ from NumPy's."""
 
@@ -29,7 +26,7 @@ class OnnxModel:
         )  # fmt: skip
         if _loaded.get("file") != request.folder:
             _loaded.clear()
-            _loaded["session"] = _cut(request) if request.operations else _session(_as_numbers(request.folder))
+            _loaded["session"] = _cut(request) if request.operations else session(_as_numbers(request.folder))
             _loaded["operations"] = _operations(request.folder)
             _loaded["file"] = request.folder
         self._session = _loaded["session"]
@@ -61,27 +58,7 @@ def _cut(request: Reference) -> CutSession:
 
     model = onnx.load(request.folder)
     as_numbers(model)
-    return CutSession(model, request.operations, _session)
-
-
-def _session(file: str | bytes):
-    """A session of a file, or of a model as bytes."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # Fusions replace functions by approximations, and differ from release to release.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    # ONNX Runtime's exceptions have no base of their own.
-    except Exception as error:
-        raise ModelFault(
-            f"ONNX Runtime {onnxruntime.__version__}, which answers are compared with, cannot run the file: "
-            f"{one_line(error)}",
-            _RUN,
-        ) from error
+    return CutSession(model, request.operations, session)
 
 
 def _as_numbers(file: str):

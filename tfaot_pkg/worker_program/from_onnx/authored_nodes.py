@@ -142,6 +142,12 @@ def _captured(node) -> list:
     return [name for graph in inner for each in graph.node for name in (*each.input, *_captured(each))]
 
 
+def has_foreign(model) -> bool:
+    """Whether nodes of the graph are not ONNX's: if none supplies them, building names them better than ONNX Runtime."""
+    own = {*OWN_DOMAINS, *(function.domain for function in model.functions)}
+    return any(node.domain not in own for node in model.graph.node)
+
+
 def require_outside(model, operations) -> None:
     """ModelFault if an operation of the author's is in an inner graph or a function of the file."""
     graphs = [attribute.g for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]

@@ -1,6 +1,7 @@
 """Classifiers of ONNX files give maps and texts; libraries give tensors of numbers: scores, and places of labels."""
 
 import numpy as np
+from from_onnx.graphs import OLDEST
 
 _ML = "ai.onnx.ml"
 
@@ -15,6 +16,7 @@ def as_numbers(model) -> list:
     for node in model.graph.node:
         if node.op_type == "ZipMap" and node.domain == _ML:
             _unmap(node, sequences.get(node.output[0]))
+            _know_identity(model)
         elif node.domain == _ML:
             labels = _texts(node) or labels
     labels = labels or _constants(model)
@@ -33,6 +35,14 @@ def _unmap(node, value) -> None:
     if value is not None:
         made = onnx.helper.make_tensor_value_info(value.name, onnx.TensorProto.FLOAT, [None, count])
         value.type.CopyFrom(made.type)
+
+
+def _know_identity(model) -> None:
+    """Let the file import an opset of ONNX's own domain: those of CatBoost have `ai.onnx.ml` alone."""
+    import onnx
+
+    if not any(each.domain in ("", "ai.onnx") for each in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid("", OLDEST))
 
 
 def _texts(node) -> list:

@@ -22,7 +22,7 @@ def _softmax(node, x):
 
 
 def _hardmax(x, axis: int):
-    return tf.one_hot(tf.argmax(x, axis), x.shape[axis], axis=axis, dtype=x.dtype)
+    return tf.one_hot(tf.argmax(x, axis), tf.shape(x)[axis], axis=axis, dtype=x.dtype)
 
 
 @operator("BatchNormalization")

@@ -21,14 +21,16 @@ def _scaler(node, x):
 def _normalizer(node, x):
     x = tf.cast(x, tf.float32)
     norms = {
-        "MAX": lambda: tf.reduce_max(tf.abs(x), -1, True),
+        # The largest number, not that of the largest size, and NaN is none, in ONNX Runtime.
+        "MAX": lambda: tf.reduce_max(tf.where(tf.math.is_nan(x), -np.inf, x), -1, True),
         "L1": lambda: tf.reduce_sum(tf.abs(x), -1, True),
         "L2": lambda: tf.sqrt(tf.reduce_sum(tf.square(x), -1, True)),
     }
     kind = node.get("norm", "MAX")
     if kind not in norms:
         raise node.fault(f"the norm {kind!r} is not read")
-    return tf.math.divide_no_nan(x, norms[kind]())
+    norm = norms[kind]()
+    return tf.where(norm == 0, x, x / norm)
 
 
 @operator("Binarizer", domain=_ML)

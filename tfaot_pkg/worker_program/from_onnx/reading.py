@@ -7,9 +7,10 @@ import os
 import re
 
 from from_onnx import exported
-from from_onnx.authored_nodes import require_outside
+from from_onnx.authored_nodes import has_foreign, require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
+from from_onnx.sessions import session
 from from_onnx.writing import Writer
 from messages import elements
 from messages.requests import ModelFault, one_line
@@ -23,7 +24,10 @@ _DTYPES = frozenset("float16 bool int8 int16 int32 int64 uint8 uint16 uint32 uin
 
 
 def read(request: ReadOnnx, report) -> SourceModel:
-    """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`."""
+    """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`.
+
+    Without that folder, for a first spec, no more than ONNX Runtime says whether the graph is sound.
+    """
     file = _file_in(request.path)
     content = exported.model_in(file)
     if content is not None and request.out:
@@ -55,6 +59,8 @@ def read(request: ReadOnnx, report) -> SourceModel:
     )
     if request.out:
         _write(model, found, request.out)
+    elif not has_foreign(model):
+        session(file if content is None else content, rewriting=False)
     return found
 
 
