@@ -143,7 +143,7 @@ def _captured(node) -> list:
 
 
 def has_foreign(model) -> bool:
-    """Whether nodes of the graph are not ONNX's: if none supplies them, building names them better than ONNX Runtime."""
+    """Whether nodes of the graph are not ONNX's: if nobody supplies them, building them says so."""
     own = {*OWN_DOMAINS, *(function.domain for function in model.functions)}
     return any(node.domain not in own for node in model.graph.node)
 
