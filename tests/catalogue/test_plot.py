@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfaot_pkg.catalogue.drawing import latency_plot
+from tfaot_pkg.catalogue.plot import latency_plot
 
 
 def test_equal_factors_are_equal_distances_and_per_row_costs_are_drawn() -> None:

@@ -16,7 +16,7 @@ from tests.catalogue.registries import Many
 from tests.catalogue.test_browser import eventually, one, texts
 from tests.server.conftest import tfaot_server
 from tfaot_pkg.catalogue import render as rendering
-from tfaot_pkg.catalogue.package import Record, record_of
+from tfaot_pkg.catalogue.record import Record, record_of
 from tfaot_pkg.catalogue.render import FOLDER, render, update
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.static import RegistryConfig

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from tfaot_pkg.catalogue.reading import listed
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
 
@@ -74,11 +75,10 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
     elif entry.rows_independent is False:
         found.append(Badge(text="rows depend on one another", why="Only compiled batch sizes run.", is_good=False))
     if info.get("reproducible") == "cpus":
-        other = info.get("other_bits")
-        but = f", except {', '.join(map(str, other))}" if isinstance(other, list) and other else ""
+        other = listed(info.get("other_bits"))
+        but = f", except {', '.join(map(str, other))}" if other else ""
         found.append(Badge(text="same bits on every CPU", why=f"Hashes of answers are equal on all targets{but}."))
-    own = info.get("custom_operations")
-    if names := [name for name in own if isinstance(name, str)] if isinstance(own, list) else []:
+    if names := [name for name in listed(info.get("custom_operations")) if isinstance(name, str)]:
         why = f"C++ of the author computes {', '.join(names)[:200]}, verified against a Python reference."
         found.append(Badge(text="operations of its own", why=why))
     if entry.glibc:

@@ -1,24 +1,20 @@
 """What changed between a version and the one before it: answers, latency, size, graph, toolchain, signature.
 
-Publishers wrote the documents: what has not the expected form is not compared.
+Publishers wrote the documents (reading.py): what does not have the expected form is not compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tfaot_pkg.documents import is_number
+from tfaot_pkg.catalogue.reading import Document, listed, mapped, measurements_of
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.wording import duration, size_text
 
 _LINE = 120
 _KINDS, _CELLS = 6, 8
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +58,12 @@ def difference(before: Version, after: Version) -> tuple[Change, ...]:
 
 def _answers(before: Document, after: Document) -> Change:
     """Of the validation's example, if both versions were asked for the same inputs."""
-    old, new = _dict(before.get("example")), _dict(after.get("example"))
+    old, new = mapped(before.get("example")), mapped(after.get("example"))
     if not old or not new:
         return Change(what="Answers", before="", after="", note="one of both versions stores none")
     if old.get("inputs") != new.get("inputs"):
         return Change(what="Answers", before="", after="", note="not compared: the stored inputs are others")
-    theirs, ours = _dict(old.get("outputs")), _dict(new.get("outputs"))
+    theirs, ours = mapped(old.get("outputs")), mapped(new.get("outputs"))
     largest, where = 0.0, ""
     for name in sorted(theirs.keys() & ours.keys()):
         apart = _apart(theirs[name], ours[name])
@@ -93,7 +89,7 @@ def _apart(one: object, other: object) -> float | None:
 
 def _latency(before: Document, after: Document) -> list[Change]:
     """Per batch size of the best common target, if one kind of CPU measured both."""
-    old, new = _times(before), _times(after)
+    old, new = ({row[:2]: row[2] for row in measurements_of(one)} for one in (before, after))
     targets = [target for target, _ in new if any(target == each for each, _ in old)]
     if not targets:
         return []
@@ -108,17 +104,6 @@ def _latency(before: Document, after: Document) -> list[Change]:
             what = f"Latency, batch {size}, {target}"
             found.append(Change(what=what[:_LINE], before=duration(was), after=duration(now), note=note_of))
     return found[:_CELLS]
-
-
-def _times(document: Document) -> dict[tuple[str, int], float]:
-    """Nanoseconds of a call, by target and batch size."""
-    rows = document.get("measurements")
-    found = {}
-    for row in rows if isinstance(rows, list) else []:
-        time, size = (_dict(row).get(name) for name in ("nanoseconds", "batch_size"))
-        if is_number(time) and type(size) is int and 0 < time < 1e15 and size > 0:
-            found[str(_dict(row).get("target"))[:40], size] = time
-    return found
 
 
 def _size(old: RegistryEntry, new: RegistryEntry) -> Change:
@@ -139,9 +124,7 @@ def _graph(before: Document, after: Document) -> Change:
 
 def _kinds(document: Document) -> Counter[str]:
     found: Counter[str] = Counter()
-    nodes = document.get("nodes")
-    for node in nodes if isinstance(nodes, list) else []:
-        one = _dict(node)
+    for one in map(mapped, listed(document.get("nodes"))):
         if one.get("kind") == "operation":
             members = one.get("members", 1)
             found[str(one.get("op"))[:40]] += members if type(members) is int and 0 < members < 10**9 else 1
@@ -151,7 +134,3 @@ def _kinds(document: Document) -> Counter[str]:
 def _tensors(tensors: tuple[object, ...]) -> str:
     text = ", ".join(map(str, tensors))
     return text if len(text) <= 2 * _LINE else f"{text[: 2 * _LINE]}…"
-
-
-def _dict(value: object) -> Document:
-    return value if isinstance(value, dict) else {}

@@ -1,204 +1,28 @@
-"""One package in the catalogue: its record in lists, and its page.
-
-Publishers wrote the documents: parts that do not have the expected form are ignored.
-"""
+"""A package's page in the catalogue. Publishers wrote the documents (reading.py)."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfaot_pkg.catalogue.card import badges_of, card_of
 from tfaot_pkg.catalogue.difference import Version, difference
-from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
+from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, nodes_of_document, nodes_of_signature
+from tfaot_pkg.catalogue.plot import latency_plot
+from tfaot_pkg.catalogue.reading import DocumentReader, listed, mapped, measurements_of, text_of
+from tfaot_pkg.catalogue.record import framework_of, keywords_of, shown_entry
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, snippets
-from tfaot_pkg.documents import convert, is_number, read_json
-from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.package.name import model_of
-from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
-from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION, RegistryReader
-from tfaot_pkg.spec.rules import package_name
+from tfaot_pkg.documents import is_number
+from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX, blob_path
 
-_DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD, _MORE = 160, 40, 8, 40, 24, 200
-_STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
-
-
-DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
-
-
-class _Row(NamedTuple):
-    """A record in the JSON form, by position."""
-
-    model: str
-    version: str
-    description: str
-    license: str
-    toolchain: str
-    targets: tuple[str, ...]
-    published: str
-    deprecated: int
-    yanked: int
-    framework: str
-    more: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A package in a list: its best version (the newest if all are yanked), texts cut to the length of a row.
-
-    `more` are further words by which it is found: shapes such as 28x28, kinds of layers, keywords.
-    """
-
-    model: str
-    version: str
-    description: str
-    license: str
-    toolchain: str
-    targets: tuple[str, ...]
-    published: str
-    deprecated: bool
-    yanked: bool
-    framework: str
-    more: str
-
-    @property
-    def package(self) -> str:
-        return package_name(self.model)
-
-    def as_list(self) -> list[object]:
-        """The JSON form, in the order of the fields: site.js reads it. A list, because names would double its size."""
-        flags = [int(self.deprecated), int(self.yanked)]
-        head = [self.model, self.version, self.description, self.license, self.toolchain]
-        return [*head, list(self.targets), self.published, *flags, self.framework, self.more]
-
-    @classmethod
-    def from_list(cls, value: object) -> Record:
-        """The record in a list of `as_list`. Raises ValueError."""
-        row = convert(_Row, value)
-        flags = {"deprecated": bool(row.deprecated), "yanked": bool(row.yanked)}
-        return cls(**{**row._asdict(), **flags})
-
-    def words(self) -> tuple[str, ...]:
-        """The words under which search finds the package, from all texts of the record: at most 40, sorted."""
-        found: dict[str, None] = {}
-        # Of too many words the first are kept: those of the name, then of the licence.
-        # With and without underscores: people search for either.
-        names = f"{self.model} {self.model.replace('_', ' ')}"
-        for word in _words_of(f"{names} {self.license} {self.framework} {self.more} {self.description}"):
-            if word not in _STOP:
-                found.setdefault(word)
-        return tuple(sorted(list(found)[:_WORDS]))
-
-
-def _words_of(text: str) -> list[str]:
-    return [word[:_WORD] for word in re.findall(r"\w+", text.casefold())]
-
-
-def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None, read: DocumentReader) -> Record:
-    """The record of a package with these versions (at least one)."""
-    shown = shown_entry(entries)
-    info, graph = read(shown, INFO) or {}, read(shown, GRAPH) or {}
-    return Record(
-        model=model_of(shown.name),
-        version=shown.version,
-        description=_cut(shown.description, _DESCRIPTION),
-        license=_cut(shown.license, _LICENSE),
-        toolchain=_cut(shown.toolchain, _LICENSE),
-        targets=tuple(_cut(target, _LICENSE) for target in shown.targets[:_TARGETS]),
-        published=shown.published[:20],
-        deprecated=deprecation is not None,
-        yanked=shown.yanked is not None,
-        framework=_framework(info),
-        more=_cut(" ".join([*_shapes(shown), *_keywords(info), *_kin(info), *_layers(graph), *_names(shown)]), _MORE),
-    )
-
-
-_FRAMEWORKS = {"keras": "Keras", "onnx": "ONNX", "jax": "JAX", "mlir": "MLIR", "torch": "PyTorch", "trees": "Trees"}
-"""By the field of a spec that names the model's files; all others are TensorFlow's."""
-_TREES = ("XGBoost", "LightGBM", "scikit-learn", "TMVA")
-_PRODUCERS = ("pytorch", "keras", "tf2onnx", "sklearn")
-_LAYERS = re.compile(
-    "lstm|gru|rnn|conv1d|conv2d|conv3d|attention|transformer|embedding|einsum|softmax|topk|gather|fft|while|"
-    "layernormalization|batchnormalization",
-    re.ASCII,
-)
-
-
-def _framework(info: Mapping[str, Any]) -> str:
-    """What made the model: of trees their library, which the package's origin names."""
-    found = _FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow")
-    origin = str(info.get("origin"))
-    return next((one for one in _TREES if one in origin), found) if found == "Trees" else found
-
-
-def _kin(info: Mapping[str, Any]) -> list[str]:
-    """Other words for what made the model, and the program that wrote its ONNX file."""
-    kind, origin = str(info.get("model_format")), str(info.get("origin"))
-    found = {"trees": ["trees", "bdt", "boosted"], "torch": ["torch"], "jax": ["stablehlo"]}.get(kind, [])
-    return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
-
-
-def _names(entry: RegistryEntry) -> list[str]:
-    """Names of inputs and outputs that are words."""
-    return [tensor.name for tensor in entry.signature.tensors[:_TARGETS] if re.fullmatch(r"[^\W\d]{4,24}", tensor.name)]
-
-
-def _shapes(entry: RegistryEntry) -> list[str]:
-    """The shapes of one row of each input and output, as people search for them: 1x28x28, and 28x28."""
-    rows = [tensor.row_shape for tensor in entry.signature.tensors[:_TARGETS]]
-    found = ("x".join(map(str, sizes)) for row in rows for sizes in (row, [size for size in row if size != 1]))
-    return list(dict.fromkeys(filter(None, found)))
-
-
-def _keywords(info: Mapping[str, Any]) -> list[str]:
-    return [str(word)[:_WORD] for word in _list(info.get("keywords"))[:_TARGETS]]
-
-
-def _layers(document: Mapping[str, Any]) -> list[str]:
-    """Kinds of layers that the graph's operations, or their names, tell of."""
-    nodes = (node for node in _list(document.get("nodes")) if isinstance(node, dict))
-    # Bounded: a publisher chose the names, and the pattern looks at every place of the text.
-    text = " ".join(f"{node.get('name')} {node.get('op')}" for node in nodes)[:100_000]
-    return sorted(set(_LAYERS.findall(text.casefold())))
-
-
-def shown_entry(entries: Sequence[RegistryEntry]) -> RegistryEntry:
-    """The version that a package's page describes: the best one, or the last if all are yanked."""
-    return newest(entries) or entries[-1]
-
-
-def _cut(text: str, length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
-
-
-_LARGEST_DOCUMENT = 4 << 20
 _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
 _ROWS, _NOTES, _CELLS = 30, 12, 8
-_LINE, _TEXT = 60, 1500
+_TEXT = 1500
 """Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
-
-
-def document_reader(reader: RegistryReader) -> DocumentReader:
-    """Reads the JSON document of an entry with a role; None if it is missing or cannot be read."""
-
-    def read(entry: RegistryEntry, role: str) -> Mapping[str, Any] | None:
-        blob = entry.blobs.get(role)
-        if blob is None or blob.size > _LARGEST_DOCUMENT:
-            return None
-        try:
-            with reader.open_blob(blob) as file:
-                # A publisher chose this text: deeply nested JSON exceeds Python's recursion limit.
-                document = read_json(file.read())
-        except (TfaotError, ValueError, RecursionError):
-            return None
-        return document if isinstance(document, dict) else None
-
-    return read
 
 
 def pages_of(entries: Sequence[RegistryEntry]) -> list[RegistryEntry]:
@@ -233,9 +57,9 @@ def page_context(
         "pages": {entry.version for entry in pages_of(entries)},
         "before": before.version if before else "",
         "changes": difference(_version(before, read), _version(shown, read)) if before else (),
-        "description": _text(shown.description, _TEXT),
+        "description": text_of(shown.description, _TEXT),
         "deprecation": deprecation,
-        "reason": _text(deprecation.reason, 300) if deprecation else "",
+        "reason": text_of(deprecation.reason, 300) if deprecation else "",
         "use": deprecation.use if deprecation else "",
         "all_yanked": offered.yanked is not None,
         "versions": list(reversed(entries))[:_ROWS],
@@ -244,11 +68,11 @@ def page_context(
         "parts": _parts(shown, info),
         "more_parts": max(0, len(called_of(shown, info)) - _NOTES),
         "snippets": snippets(
-            shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
+            shown, registry, info, mapped(report.get("example")), reference=text_of(report.get("reference"))
         ),
         "card": card_of(shown, info),
-        "framework": _framework(info) if info else "",
-        "keywords": _keywords(info),
+        "framework": framework_of(info) if info else "",
+        "keywords": keywords_of(info),
         "badges": badges_of(shown, info, is_signed=bool(registry.fingerprint)),
         "registry": registry,
         "unknown": UNKNOWN_ADDRESS,
@@ -315,26 +139,26 @@ def _drawing(entry: RegistryEntry, document: Mapping[str, Any] | None) -> Drawin
 def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
     if not document:
         return None
-    rows = [row for row in _list(document.get("comparisons")) if isinstance(row, dict)]
+    rows = [row for row in listed(document.get("comparisons")) if isinstance(row, dict)]
     numbers = ("batch_size", "elements", "failures", "max_absolute", "max_relative")
     rows = [row for row in rows if all(isinstance(row.get(name), int | float) for name in numbers)]
     return {
         "passed": document.get("passed") is True,
-        "reference": _text(document.get("reference")),
-        "rtol": _text(document.get("rtol")),
-        "atol": _text(document.get("atol")),
+        "reference": text_of(document.get("reference")),
+        "rtol": text_of(document.get("rtol")),
+        "atol": text_of(document.get("atol")),
         "rows": [
             {
                 **{name: _number(row[name]) for name in numbers},
-                "target": _text(row.get("target")),
-                "output": _text(row.get("output")),
+                "target": text_of(row.get("target")),
+                "output": text_of(row.get("output")),
             }
             for row in rows[:_ROWS]
         ],
         "count": len(rows),
-        "targets": [(_text(name), _text(how)) for name, how in [*_dict(document.get("targets")).items()][:_NOTES]],
-        "not_run": [_text(item) for item in _list(document.get("not_run"))[:_NOTES]],
-        "warnings": [_text(item, 160) for item in _list(document.get("warnings"))[:_NOTES]],
+        "targets": [(text_of(name), text_of(how)) for name, how in [*mapped(document.get("targets")).items()][:_NOTES]],
+        "not_run": [text_of(item) for item in listed(document.get("not_run"))[:_NOTES]],
+        "warnings": [text_of(item, 160) for item in listed(document.get("warnings"))[:_NOTES]],
     }
 
 
@@ -342,43 +166,43 @@ def _provenance(document: Mapping[str, Any] | None) -> dict[str, object] | None:
     """The lines of a SLSA statement that people ask for."""
     if document is None:
         return None
-    definition = _dict(_dict(document.get("predicate")).get("buildDefinition"))
-    details = _dict(_dict(document.get("predicate")).get("runDetails"))
-    internal = _dict(definition.get("internalParameters"))
-    toolchain, compiler = _dict(internal.get("toolchain")), _dict(internal.get("compiler"))
+    definition = mapped(mapped(document.get("predicate")).get("buildDefinition"))
+    details = mapped(mapped(document.get("predicate")).get("runDetails"))
+    internal = mapped(definition.get("internalParameters"))
+    toolchain, compiler = mapped(internal.get("toolchain")), mapped(internal.get("compiler"))
     rows = {
-        "Builder": _dict(details.get("builder")).get("id"),
+        "Builder": mapped(details.get("builder")).get("id"),
         "TensorFlow": toolchain.get("tensorflow"),
-        "XLA flags": " ".join(map(_text, _list(toolchain.get("xlaFlags"))[:_NOTES])),
+        "XLA flags": " ".join(map(text_of, listed(toolchain.get("xlaFlags"))[:_NOTES])),
         "Compiler": compiler.get("version"),
         "Machine": compiler.get("machine"),
     }
     command = internal.get("command")
     return {
-        "rows": [(name, _text(value, 300)) for name, value in rows.items() if value],
-        "command": _text(" ".join(map(_text, command[:_ROWS])) if isinstance(command, list) else command, 1000),
+        "rows": [(name, text_of(value, 300)) for name, value in rows.items() if value],
+        "command": text_of(" ".join(map(text_of, command[:_ROWS])) if isinstance(command, list) else command, 1000),
         "sources": [
             (
-                _text(item.get("name") or item.get("uri")),
-                _text(" ".join(f"{k}:{v}" for k, v in _dict(item.get("digest")).items()), 100),
+                text_of(item.get("name") or item.get("uri")),
+                text_of(" ".join(f"{k}:{v}" for k, v in mapped(item.get("digest")).items()), 100),
             )
-            for item in _list(definition.get("resolvedDependencies"))[:8]
+            for item in listed(definition.get("resolvedDependencies"))[:8]
             if isinstance(item, dict)
         ],
-        "source_count": len(_list(definition.get("resolvedDependencies"))),
+        "source_count": len(listed(definition.get("resolvedDependencies"))),
     }
 
 
 def _sbom(document: Mapping[str, Any] | None) -> dict[str, object] | None:
     if document is None:
         return None
-    found = [item for item in _list(document.get("components")) if isinstance(item, dict)]
+    found = [item for item in listed(document.get("components")) if isinstance(item, dict)]
     rows = [
         {
-            "name": _text(item.get("name")),
-            "version": _text(item.get("version")),
-            "type": _text(item.get("type")),
-            "licenses": ", ".join(filter(None, map(_licence, _list(item.get("licenses"))[:3]))),
+            "name": text_of(item.get("name")),
+            "version": text_of(item.get("version")),
+            "type": text_of(item.get("type")),
+            "licenses": ", ".join(filter(None, map(_licence, listed(item.get("licenses"))[:3]))),
         }
         for item in found[:_ROWS]
     ]
@@ -387,9 +211,9 @@ def _sbom(document: Mapping[str, Any] | None) -> dict[str, object] | None:
 
 def _licence(item: object) -> str:
     """Of a CycloneDX `licenses` item."""
-    one = _dict(item)
-    inner = _dict(one.get("license"))
-    return _text(one.get("expression") or inner.get("id") or inner.get("name"))
+    one = mapped(item)
+    inner = mapped(one.get("license"))
+    return text_of(one.get("expression") or inner.get("id") or inner.get("name"))
 
 
 _NOISY = 0.1
@@ -409,17 +233,13 @@ class Measured:
 
 def latency_of(document: Mapping[str, Any]) -> Measured:
     """The measurements that a package was published with (verify/latency.py)."""
-    rows = [row for row in _list(document.get("measurements"))[:_ROWS] if isinstance(row, dict)]
+    rows = [row for row in listed(document.get("measurements"))[:_ROWS] if isinstance(row, dict)]
     spreads = sorted(row["spread"] for row in rows if is_number(row.get("spread")))
     load, cpus = document.get("load"), document.get("cpus")
     return Measured(
-        rows=tuple(
-            (_text(row.get("target"), 40), round(row["batch_size"]), float(row["nanoseconds"]))
-            for row in rows
-            if _is_measurement(row)
-        ),
-        processor=_text(document.get("processor")),
-        date=_text(document.get("date"), 10),
+        rows=tuple(measurements_of(document)),
+        processor=text_of(document.get("processor")),
+        date=text_of(document.get("date"), 10),
         load=float(load) if is_number(load) else None,
         is_noisy=(bool(spreads) and spreads[len(spreads) // 2] > _NOISY)
         or (is_number(load) and is_number(cpus) and load > cpus),
@@ -456,10 +276,10 @@ class Engines:
 def engines_of(document: Mapping[str, Any]) -> Engines:
     """The measurements beside other engines that a package was published with (bench/results.py)."""
     found = []
-    for each in map(_dict, _list(document.get("engines"))[:_NOTES]):
-        rows = _times(each)
+    for each in map(mapped, listed(document.get("engines"))[:_NOTES]):
+        rows = {size: time for _, size, time in measurements_of(each)}
         if rows:
-            title, version = _text(each.get("title"), 40), _text(each.get("version"), 40)
+            title, version = text_of(each.get("title"), 40), text_of(each.get("version"), 40)
             found.append(Engine(title=title, version=version, is_ours=each.get("is_ours") is True, times=rows))
     sizes = sorted({size for one in found for size in one.times})[:_CELLS]
     # The mean of logarithms: no batch size counts more than another one.
@@ -469,39 +289,11 @@ def engines_of(document: Mapping[str, Any]) -> Engines:
     return Engines(
         found=tuple(found),
         sizes=tuple(sizes),
-        processor=_text(document.get("processor")),
-        date=_text(document.get("date"), 10),
+        processor=text_of(document.get("processor")),
+        date=text_of(document.get("date"), 10),
         load=float(load) if is_number(load) else None,
     )
 
 
-def _times(document: Mapping[str, Any]) -> dict[int, float]:
-    """Nanoseconds of a call by batch size."""
-    rows = map(_dict, _list(document.get("measurements"))[:_ROWS])
-    return {round(row["batch_size"]): float(row["nanoseconds"]) for row in rows if _is_measurement(row)}
-
-
-def _is_measurement(row: Mapping[str, Any]) -> bool:
-    """The bounds exclude what overflows the axis of a plot."""
-    return (
-        all(is_number(row.get(name)) and row[name] < 1e15 for name in ("batch_size", "nanoseconds"))
-        and row["batch_size"] >= 1
-        and row["nanoseconds"] > 1e-3
-    )
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-
-
-def _text(value: object, length: int = _LINE) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -16,16 +16,9 @@ from pathlib import Path
 
 from tfaot_pkg.catalogue import tree
 from tfaot_pkg.catalogue.downloads import Downloads
-from tfaot_pkg.catalogue.package import (
-    DocumentReader,
-    Record,
-    blob_link,
-    document_reader,
-    page_context,
-    pages_of,
-    record_of,
-    shown_entry,
-)
+from tfaot_pkg.catalogue.package import blob_link, page_context, pages_of
+from tfaot_pkg.catalogue.reading import DocumentReader, document_reader
+from tfaot_pkg.catalogue.record import Record, record_of, shown_entry
 from tfaot_pkg.catalogue.relations import FILE, Relations
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
 from tfaot_pkg.catalogue.snippets import Registry
@@ -105,19 +98,9 @@ class Home:
         """Count `record` in the filters; -1 removes an older state of a package."""
         kinds = ((record.license,), record.targets, (record.toolchain,), (record.framework,))
         for facet, values in zip(_FACETS, kinds, strict=True):
-            counts = self.facets[facet]
-            for value in filter(None, values):
-                counts[value] = counts.get(value, 0) + step
-                # A filter must not offer a value that no package has any more.
-                if counts[value] <= 0:
-                    del counts[value]
-
-        for word in record.words():
-            # Names with numbers are no words, and a registry may have very many of them.
-            if word.isalpha():
-                self.words[word] = self.words.get(word, 0) + step
-                if self.words[word] <= 0:
-                    del self.words[word]
+            _add(self.facets[facet], filter(None, values), step)
+        # Names with numbers are no words, and a registry may have very many of them.
+        _add(self.words, filter(str.isalpha, record.words()), step)
 
     def options(self) -> dict[str, list[tuple[str, int]]]:
         """The commonest values of each filter, sorted by name."""
@@ -127,8 +110,7 @@ class Home:
         }
 
     def to_bytes(self) -> bytes:
-        newest = [one.as_list() for one in self.newest]
-        document: dict[str, object] = {"format": _FORMAT, "url": self.url, "newest": newest, "facets": self.facets}
+        document: dict[str, object] = {"format": _FORMAT, "url": self.url, "newest": self.newest, "facets": self.facets}
         words = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))[:_VOCABULARY]
         document["words"] = dict(sorted(words))
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
@@ -139,7 +121,15 @@ class Home:
         document = convert(_HomeFile, read_json(data))
         if document.format != _FORMAT or document.facets.keys() != set(_FACETS):
             raise ValueError("another format")
-        return cls(document.url, [Record.from_list(one) for one in document.newest], document.facets, document.words)
+        return cls(document.url, [Record.parse(one) for one in document.newest], document.facets, document.words)
+
+
+def _add(counts: dict[str, int], values: Iterable[str], step: int) -> None:
+    for value in values:
+        counts[value] = counts.get(value, 0) + step
+        # A filter must not offer a value that no package has any more.
+        if counts[value] <= 0:
+            del counts[value]
 
 
 def render(
@@ -318,7 +308,7 @@ class _Renderer:
             home.count(record)
         home.take(records)
         lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
-        for node, path in tree.build({one.model: one.as_list() for one in records}):
+        for node, path in tree.build({one.model: list(one) for one in records}):
             lists.put(node, path)
         for node, path in tree.build(dict(pair for one in records for pair in _postings(one).items())):
             words.put(node, path)
@@ -332,9 +322,10 @@ class _Renderer:
             return
         lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
         found = tree.find(lists, record.model)
-        before = Record.from_list(found) if found is not None else None
+        before = Record.parse(found) if found is not None else None
         # A yanked old version, for example, changes nothing outside of the package's page.
-        if before == record and self._is_current():
+        # The assets' names have digests: if they are there, the front page is of this version of the tool.
+        if before == record and self._site.has_assets():
             return
         postings = _postings(record)
         if before is not None:
@@ -344,14 +335,10 @@ class _Renderer:
                 tree.remove(words, key)
         home.count(record)
         home.take([record])
-        tree.insert(lists, record.model, record.as_list())
+        tree.insert(lists, record.model, list(record))
         for key, value in postings.items():
             tree.insert(words, key, value)
         self._finish(lists, words, home)
-
-    def _is_current(self) -> bool:
-        """Whether the front page is of this version of the tool: the names of its assets have their digests."""
-        return self._site.has_assets()
 
     def _finish(self, lists: NodeShelf, words: NodeShelf, home: Home) -> None:
         self._site.assets()
@@ -386,7 +373,7 @@ class _Renderer:
         return page if self._site.read(page) is not None else ""
 
     def _list_page(self, node: tree.Node, path: Sequence[str]) -> None:
-        records = [Record.from_list(value) for _, value in sorted(node.items.items())]
+        records = [Record.parse(value) for _, value in sorted(node.items.items())]
         context = {"prefix": node.prefix, "path": path, "records": records, "count": node.count}
         self._site.page(
             f"{node_file(LIST, node.prefix)}.html", "list.html.j2", {**context, "children": _children(node)}
@@ -398,7 +385,7 @@ def _children(node: tree.Node) -> list[tuple[str, int]]:
 
 
 def _postings(record: Record) -> dict[str, list[object]]:
-    return {f"{word} {record.model}": record.as_list() for word in record.words()}
+    return {f"{word} {record.model}": list(record) for word in record.words()}
 
 
 def _download(reader: RegistryReader) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from packaging.version import Version
 
+from tfaot_pkg.catalogue.reading import listed, mapped
 from tfaot_pkg.package.render import render
 from tfaot_pkg.package.tree import tensor_members
 from tfaot_pkg.registry.entry import RegistryEntry
@@ -85,9 +86,9 @@ class Called:
 
 def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ...]:
     """The signatures of `entry` by its info.json, () if there is one, or if a name is none."""
-    listed, found = info.get("signatures"), []
-    for place, each in enumerate(listed if isinstance(listed, list) else []):
-        name, cpp_class = str(_dict(each).get("name")), str(_dict(each).get("class"))
+    found = []
+    for place, each in enumerate(listed(info.get("signatures"))):
+        name, cpp_class = str(mapped(each).get("name")), str(mapped(each).get("class"))
         # Names become C++ and shell: what is no identifier makes no program.
         if not _CLASS.fullmatch(cpp_class) or not _CLASS.fullmatch(name) or len(name) > _LONGEST_NAME:
             return ()
@@ -137,8 +138,7 @@ def snippets(
 
 def _names(entry: RegistryEntry, info: Mapping[str, Any]) -> dict[str, object]:
     version = Version(entry.version)
-    cpp = info.get("cpp")
-    found = str(cpp.get("class")) if isinstance(cpp, dict) else ""
+    found = str(mapped(info.get("cpp")).get("class"))
     release = ".".join(map(str, version.release[:2]))
     return {
         "package": entry.name,
@@ -158,7 +158,7 @@ def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, A
     rows = example.get("rows", 1)
     if type(rows) is not int or not 0 < rows < 10_000:
         rows = 1
-    given, expected = _dict(example.get("inputs")), _dict(example.get("outputs"))
+    given, expected = mapped(example.get("inputs")), mapped(example.get("outputs"))
     names = cpp_identifiers((tensor.name for tensor in signature.inputs), taken=_TAKEN)
     inputs = [_tensor(tensor, names[tensor.name], given.get(prefix + tensor.name), rows) for tensor in signature.inputs]
     is_validated = bool(example) and all(each["values"] for each in inputs)
@@ -239,7 +239,3 @@ def _literal(value: float, dtype: DType) -> str:
         bits = struct.pack("f", value)
         return next(text for n in range(1, 10) if struct.pack("f", float(text := f"{value:.{n}g}")) == bits)
     return f"{value:.17g}" if float(f"{value:.9g}") != value else f"{value:.9g}"
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

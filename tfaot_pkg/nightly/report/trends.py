@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tfaot_pkg.catalogue.drawing import Plot, Series, Tick
-from tfaot_pkg.catalogue.drawing import Point as Mark
+from tfaot_pkg.catalogue.plot import Plot, Series, Tick
+from tfaot_pkg.catalogue.plot import Point as Mark
 from tfaot_pkg.nightly.report.comparison import Past, day_of
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.types import Figures, Outcome
