@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -42,10 +42,13 @@ def kept(home: Path, name: str, parts: object, make: Callable[[Path], object]) -
     return folder
 
 
-def saved_models(home: Path, maker: Path, python: Path) -> Path:
-    """The folder of SavedModels that the script `maker` writes, run by a toolchain's `python`. Read only."""
-    parts = {"maker": sha256_file(maker), "python": str(python)}
-    return kept(home, maker.stem, parts, lambda folder: run([python, "-I", maker, folder], timeout=900))
+def saved_models(home: Path, maker: Path, python: Path, names: Sequence[str] = ()) -> Path:
+    """The folder of SavedModels that the script `maker` writes, run by a toolchain's `python`. Read only.
+
+    `names`, for a script that takes them: those models, and not all.
+    """
+    parts = {"maker": sha256_file(maker), "python": str(python), "names": [*names]}
+    return kept(home, maker.stem, parts, lambda folder: run([python, "-I", maker, folder, *names], timeout=900))
 
 
 @cache

@@ -26,8 +26,8 @@ from tfaot_pkg.toolchain.environment import ensure
 
 MODELS = REPOSITORY / "tests" / "models"
 MADE_TOGETHER = (
-    ("floats", "orders", "types"),
-    ("places", "pools"),
+    ("types",),
+    ("floats", "orders", "places", "pools"),
     ("activations", "attention", "convolutions", "normalizations", "numbers", "products"),
     ("control", "cumulative", "recurrent", "reductions", "sizes"),
 )
@@ -52,7 +52,7 @@ def models_of(home: Path, version: str, family: str) -> dict[str, Network]:
 
 
 @pytest.mark.coverage
-@pytest.mark.sweep("orders-2.17.1", "types-2.17.1")
+@pytest.mark.sweep("types-2.17.1")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_operations_give_tensorflows_answers(

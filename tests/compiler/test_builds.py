@@ -12,9 +12,9 @@ import pytest
 
 from tests.commands import run_command
 from tests.compiler.conftest import FLAGS, INCLUDES, Networks
-from tests.kept import saved_models
-from tests.samples import REPOSITORY, tfaot
+from tests.samples import tfaot
 from tests.wording import worded
+from tests.zoo.conftest import folder_with
 from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program
@@ -27,9 +27,6 @@ from tfaot_pkg.process import run
 from tfaot_pkg.verify.installed import check_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the networks
-
-
-ZOO = REPOSITORY / "tests" / "models" / "zoo.py"
 
 
 def spec_of(folder: Path, model: Path, *lines: str, version: str = "2.17.1") -> Path:
@@ -105,8 +102,8 @@ def spoil_a_weight(prefix: Path, program: Program) -> None:
 def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
     toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:
-    zoo = saved_models(shared_home_folder, ZOO, toolchain_python)
-    engine = built(shared_home_folder, spec_of(tmp_path, zoo / "qr"))["engine"]
+    model = folder_with("qr", shared_home_folder, toolchain_python) / "qr"
+    engine = built(shared_home_folder, spec_of(tmp_path, model))["engine"]
     assert "Qr" in engine.pop("reason")
     assert engine == {"name": "xla", "reproducible": "no", "difference": "XLA's code"}
 
@@ -114,8 +111,8 @@ def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
 def test_a_program_that_cannot_be_had_is_an_error_with_the_reason(
     toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:
-    zoo = saved_models(shared_home_folder, ZOO, toolchain_python)
-    spec = spec_of(tmp_path, zoo / "while_loop", "engine: program")
+    model = folder_with("while_loop", shared_home_folder, toolchain_python) / "while_loop"
+    spec = spec_of(tmp_path, model, "engine: program")
     ended = run_command(
         ["build", spec, "-o", tmp_path / "prefix"],
         cwd=tmp_path,

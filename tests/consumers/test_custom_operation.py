@@ -96,6 +96,7 @@ compilation:
 """
 
 
+@pytest.mark.nightly
 def test_a_function_of_tensorflow_is_such_an_operation(
     toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def test_the_first_test_of_each_operator_passes_or_is_refused(shared_home_folder
     assert all(each[2] for each in found.values() if each[1] == "refused")
 
 
+@pytest.mark.nightly
 def test_random_trees_give_onnx_runtimes_answers(shared_home_folder: Path, tmp_path: Path) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())

@@ -24,6 +24,6 @@ def corners(shared_home_folder: Path, toolchain_python: Path) -> Path:
 @pytest.fixture(scope="session")
 def build(corners: Path, shared_home_folder: Path) -> Iterator[Build]:
     """`build(Case(name="gelu"), tensorflow="2.17.1")`: see Builder.build."""
-    builder = Builder(corners, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
+    builder = Builder(lambda _: corners, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
     yield builder.build
     builder.close()

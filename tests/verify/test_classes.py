@@ -48,7 +48,7 @@ def test_what_xla_itself_computes_wrongly_for_large_numbers_is_found(
 ) -> None:
     known = toolchain(tensorflow)
     monkeypatch.setattr(environment, "toolchain", lambda _: replace(known, lowerings=()))
-    builder = Builder(corners, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
+    builder = Builder(lambda _: corners, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
     with closing(builder), reported(ValidationError, varies=DIFFERENCES) as caught:
         builder.build(Case(name=name), tensorflow=tensorflow, targets=("x86-64-v2",))
     assert re.search(r"inputs of class (scaled|large), x86-64-v2, .*: real", caught.value.message)

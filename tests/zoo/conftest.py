@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.kept import saved_models
-from tests.zoo.cases import Case
+from tests.zoo.cases import BY_NAME, Case
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
@@ -30,6 +31,13 @@ from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, validate
 
 ZOO = Path(__file__).resolve().parents[1] / "models" / "zoo.py"
+# The models that tests of `make test` read. One process makes them; another one, at night, makes all others.
+_DAILY = frozenset(
+    ("complex_arithmetic", "conv3d", "conv_kinds", "counter", "dense", "dtypes", "half_inside", "identity_output",
+     "lookup", "lstm", "mixed_batch_axes", "only_scalars", "python_function", "qr", "rewritten",
+     "short_and_complex_borders", "unbatched_output_from_batch", "unknown_second_axis", "unused_weight",
+     "version1_loop", "while_loop", "wide_output")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +67,17 @@ Build = Callable[..., Built]
 Freeze = Callable[..., FrozenModel]
 
 
-@pytest.fixture(scope="session")
-def zoo(shared_home_folder: Path, toolchain_python: Path) -> Path:
-    """The folder of the zoo's SavedModels. Read only."""
-    return saved_models(shared_home_folder, ZOO, toolchain_python)
+def folder_with(name: str, home: Path, python: Path) -> Path:
+    """The folder that holds, among others, the zoo's SavedModel `name`; made by a toolchain's `python`. Read only."""
+    names = sorted(each for each in BY_NAME if (each in _DAILY) == (name in _DAILY))
+    return saved_models(home, ZOO, python, names)
 
 
 class Builder:
     """Builds models of the zoo with few processes of TensorFlow: one per toolchain, kept for all tests."""
 
-    def __init__(self, zoo: Path, folders: Folders) -> None:
-        self._zoo, self._folders = zoo, folders
+    def __init__(self, folder_with: Callable[[str], Path], folders: Folders) -> None:
+        self._folder_with, self._folders = folder_with, folders
         self._pools: dict[str, WorkerPool] = {}
         self._stack = ExitStack()
 
@@ -115,10 +123,11 @@ class Builder:
         return self._begin(case, compilation, self._folders).frozen
 
     def spec(self, case: Case, compilation: Compilation) -> ModelSpec:
+        folder = self._folder_with(case.name)
         return ModelSpec(
-            path=self._zoo / "spec.yaml",
+            path=folder / "spec.yaml",
             model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
-            source=FolderSource(path=self._zoo),
+            source=FolderSource(path=folder),
             compilation=compilation,
             validation=Validation(rtol=case.rtol, classes=case.classes),
         )
@@ -135,7 +144,7 @@ class Builder:
         cache = BuildCache(root=folders.builds)
         architecture = TARGETS[compilation.targets[0]].architecture
         compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
-        source = source_tree(self._zoo, Path(case.name))
+        source = source_tree(self._folder_with(case.name), Path(case.name))
         inputs = inputs_document(spec)
         keys = stage_keys(spec, source, pinned_toolchain(compilation.tensorflow), compiler, inputs=inputs)
         saved = SavedModel(spec.model, source, pool)
@@ -151,8 +160,9 @@ class Builder:
 
 
 @pytest.fixture(scope="session")
-def builder(zoo: Path, shared_home_folder: Path) -> Iterator[Builder]:
-    builder = Builder(zoo, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
+def builder(shared_home_folder: Path, toolchain_python: Path) -> Iterator[Builder]:
+    made = cache(lambda name: folder_with(name, shared_home_folder, toolchain_python))
+    builder = Builder(made, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
     yield builder
     builder.close()
 
