@@ -150,7 +150,7 @@ TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& p
   }
   if (rows <= kAskingRows) return {Ask::ahead, kAhead, 0};
   if (strip >= kLongStrip && block == 0) return {Ask::ahead, kFarAhead, 0};
-  if (strip < kLongStrip && block < width && product.panelSize / kPanel * product.columns >= kAskedWeights) {
+  if (width > 1 && strip < kLongStrip && block < width && product.panelSize / kPanel * product.columns >= kAskedWeights) {
     return {Ask::aheadAndBehind, kAhead, strip + block * panel};
   }
   return {block == 0 || strip > kStripInCache ? Ask::ahead : Ask::nothing, kAhead, 0};
@@ -220,7 +220,9 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
         switch (asked.what) {
           case Ask::nothing: add(std::integral_constant<Ask, Ask::nothing>{}); break;
           case Ask::ahead: add(std::integral_constant<Ask, Ask::ahead>{}); break;
-          case Ask::aheadAndBehind: add(std::integral_constant<Ask, Ask::aheadAndBehind>{}); break;
+          case Ask::aheadAndBehind:  // of one vector, it would be a block of a layer: not worth the code, see `askedBy`
+            if constexpr (kWidth > 1) add(std::integral_constant<Ask, Ask::aheadAndBehind>{});
+            break;
         }
       }
     }

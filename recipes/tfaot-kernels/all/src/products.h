@@ -7,8 +7,8 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// `blocks` blocks of `size` rows times a strip.
-inline void multiplyStrip(const Product& product, const Strip& strip, std::size_t width, const float* const* rows,
+/// `blocks` blocks of `size` rows times a strip. One copy of it: four inlined ones took 1 KB.
+TFAOT_ALONE inline void multiplyStrip(const Product& product, const Strip& strip, std::size_t width, const float* const* rows,
                           std::size_t size, std::size_t blocks, Target out) {
   if (product.chained) {
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -78,7 +78,7 @@ inline void multiplyBlocks(const Product& product, const float* const* rows, std
 }
 
 /// `count` rows times all columns.
-inline void multiply(const Product& product, const float* const* rows, std::size_t count, Target out) {
+TFAOT_ALONE inline void multiply(const Product& product, const float* const* rows, std::size_t count, Target out) {
   divideRows(product.extent(), count,
              [&](std::size_t first, std::size_t size, std::size_t more, std::size_t blocks, std::size_t most) {
                multiplyBlocks(product, rows + first, size, more, blocks, most, {out.data + first * out.stride, out.stride});
