@@ -48,6 +48,17 @@ def chain(*parts):
     return keras.Sequential([keras.Input((6,), name="x"), *parts, layers.Dense(2, name="score")])
 
 
+def nested():
+    """A layer that an inner model shares with the outer one, whose weights Keras 3 does not find in its own .keras file."""
+    shared = layers.Dense(6, name="shared")
+    first, second = keras.Input((6,), name="first"), keras.Input((6,), name="second")
+    inner = keras.Input((6,))
+    inner = keras.Model(inner, shared(shared(inner)), name="inner")
+    return keras.Model(
+        [first, second], layers.Dense(2, name="score")(layers.Add()([inner(first), inner(second), shared(first)]))
+    )
+
+
 MODELS = {
     "towers.keras": towers,
     "towers.h5": towers,
@@ -57,6 +68,8 @@ MODELS = {
     "chain.h5": lambda: chain(layers.Dense(4, activation="tanh")),
     "code.keras": lambda: chain(layers.Lambda(lambda values: values * 2, name="twice")),
     "code.h5": lambda: chain(layers.Lambda(lambda values: values * 2, name="twice")),
+    "nested.keras": nested,
+    "nested.h5": nested,
     "own.keras": lambda: chain(Doubled(name="mine")),
 }
 

@@ -28,6 +28,7 @@ _OUTPUTS = {
     "lookup.keras": ["score"],
     "chain.keras": ["score"],
     "chain.h5": ["score"],
+    "nested.h5": ["score"],
 }
 _CODE = "the Keras model has Python code in a Lambda layer 'twice', which is not run"
 _REFUSED = {
@@ -62,7 +63,8 @@ def test_keras_files_give_kerass_answers_and_their_code_is_refused(
             assert {f"4/{each}" for each in outputs} == set(found)
             for each in outputs:
                 np.testing.assert_allclose(found[f"4/{each}"], expected[each], rtol=1e-6, atol=1e-6)
-        assert {name: _refusal(partial(converted, name)) for name in _REFUSED} == _REFUSED
+        assert {name: _refusal(partial(converted, name)).message for name in _REFUSED} == _REFUSED
+        assert "save it as .h5" in _refusal(partial(converted, "nested.keras")).hint
 
 
 def _answers(pool: WorkerPool, folder: Path, file: Path) -> dict[str, np.ndarray]:
@@ -81,7 +83,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def _refusal(convert: Callable[[], object]) -> str:
+def _refusal(convert: Callable[[], object]) -> ModelError:
     with pytest.raises(ModelError) as caught:
         convert()
-    return caught.value.message
+    return caught.value

@@ -273,6 +273,10 @@ def orders():
          rows(dtype=tf.int32, name="n"))  # fmt: skip
     case("orders", "searched", lambda x: tf.searchsorted(tf.zeros_like(x[:, :1]) + tf.constant([[-1.0, 0.0, 0.5, 2.0]]), x),
          rows(5))  # fmt: skip
+    # The order of this sort, within a loop, is a constant of the loop's body.
+    case("orders", "boxes", lambda x, y: tf.image.non_max_suppression_padded(
+        tf.concat([x, x + tf.abs(y)], 2), tf.reduce_sum(x, 2), 4, pad_to_max_output_size=True, sorted_input=False)[0],
+        rows(7, 2), rows(7, 2, name="y"))  # fmt: skip
     case("orders", "median", lambda x: tf.sort(x)[:, 4], rows(9))
 
 

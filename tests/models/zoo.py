@@ -711,7 +711,11 @@ def rewritten(path):
 
     def body(x, image, indices):
         sparse = tf.SparseTensor(indices, image[0, 0, :6, 0], [5, 4])
-        return {"det": tf.linalg.det(x), "log": tf.linalg.slogdet(x)[1], "sign": tf.linalg.slogdet(x)[0],
+        # The size of Keras's multi_hot is min(6, max(6, largest + 1)): XLA does not see that it is 6.
+        kinds = tf.cast(x[:, 0] > 0, N) * 3
+        most = tf.minimum(6, tf.maximum(6, tf.reduce_max(kinds) + 1))
+        hot = tf.raw_ops.DenseBincount(input=kinds, size=most, weights=tf.zeros([0]), binary_output=True)
+        return {"det": tf.linalg.det(x), "hot": hot, "log": tf.linalg.slogdet(x)[1], "sign": tf.linalg.slogdet(x)[0],
                 "norm": tf.math.reduce_euclidean_norm(x, [1, 2]), "third": tf.raw_ops.NthElement(input=x, n=2),
                 "bicubic": tf.image.resize(image, [7, 5], method="bicubic"),
                 "area": tf.image.resize(image, [3, 9], method="area"),
@@ -903,6 +907,27 @@ def ragged(path):
         return {"y": tf.reduce_sum(rows, 1)}
 
     function(path, body, x=([None, 4], F), lengths=([None], L))
+
+
+@model
+def ragged_rows(path):
+    def body(x, lengths):
+        return {"y": tf.RaggedTensor.from_tensor(x, lengths=lengths).to_tensor()}
+
+    function(path, body, x=([3, 4], F), lengths=([3], L))
+
+
+@model
+def gamma(path):
+    function(path, lambda x: {"y": x + tf.random.stateless_gamma([4], [1, 2], 2.0)}, x=([None, 4], F))
+
+
+@model
+def three_fry(path):
+    def body(x, seed):
+        return {"y": x + tf.random.stateless_uniform([4], seed, alg="threefry")}
+
+    function(path, body, x=([None, 4], F), seed=([2], N))
 
 
 def main(argv):

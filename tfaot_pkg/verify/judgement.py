@@ -340,6 +340,7 @@ HINTS: dict[Kind, str] = {
     "distribution": "random numbers have another distribution than in {framework}: pass them in as an input, and "
     "report it",
     "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
-    "report it",
+    "report it; if only NaN and infinities give them and XLA computes the model, "
+    "compilation.xla_flags: [--xla_cpu_enable_fast_min_max=false] lets minimum, maximum and clipping keep NaN",
 }
 """What to do about a fault of each kind, of a model of `{framework}`."""

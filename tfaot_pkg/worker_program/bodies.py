@@ -107,7 +107,23 @@ def _value(tensor, values: dict):
     import tensorflow as tf
 
     origin = _origin(tensor)
-    return values[origin.name] if origin.name in values else tf.get_static_value(origin)
+    if origin.name in values:
+        return values[origin.name]
+    found = tf.get_static_value(origin)
+    return _clipped(origin, values) if found is None else found
+
+
+def _clipped(tensor, values: dict):
+    """The value of min(number, max(number, x)) if it does not depend on x, as the sizes of Keras's counts."""
+    if tensor.op.type != "Minimum" or tensor.shape.rank != 0:
+        return None
+    for most, clipped in (tensor.op.inputs, tensor.op.inputs[::-1]):
+        upper = _value(most, values)
+        if upper is not None and _origin(clipped).op.type == "Maximum":
+            lowers = [_value(each, values) for each in _origin(clipped).op.inputs]
+            if any(lower is not None and lower >= upper for lower in lowers):
+                return upper
+    return None
 
 
 def _common(shapes: list):

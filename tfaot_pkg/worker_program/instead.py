@@ -33,7 +33,7 @@ INSTEAD = {
     "MatrixSquareRoot": "of a symmetric matrix, take the roots of the values of tf.linalg.eigh",
     "MaxPoolWithArgmax": "tf.nn.max_pool2d gives the values; tf.argmax of tf.image.extract_patches gives the places",
     "ScaleAndTranslate": "tf.image.resize with the method bilinear, bicubic, area or nearest compiles",
-    "StatelessRandomGammaV2": "make the numbers an input of the model",
+    **dict.fromkeys(("StatelessRandomGammaV2", "StatelessRandomGammaV3"), "make the numbers an input of the model"),
     "StatelessRandomPoisson": "make the numbers an input of the model",
     "StatelessShuffle": "tf.argsort of tf.random.stateless_uniform gives an order, which tf.gather takes",
     "TensorListConcat": "give tf.TensorArray its size, and use stack() and tf.reshape",

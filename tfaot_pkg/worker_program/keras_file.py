@@ -12,6 +12,8 @@ from messages.requests import ModelFault, Nothing, one_line
 from wiring import distinct
 
 _EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
+_NOT_READ = "but received 0 variables during loading"
+_SHARED = "Keras does not find weights that a nested model shares with another in its own file: save it as .h5"
 _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 """Keras goes by the name of a file: these first bytes tell what the name must end with."""
 
@@ -77,7 +79,7 @@ def _loaded(path: str):
     except Exception as error:  # a file is a program of layers: anything may be wrong with it
         raise ModelFault(
             f"Keras {keras.__version__} cannot load {path}: {one_line(error)}",
-            _advice(_version(path, kind), keras.__version__),
+            f"{_SHARED}, or {_EXPORT}" if _NOT_READ in str(error) else _advice(_version(path, kind), keras.__version__),
         ) from error
     # A model whose inputs are known by its layers only, as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):

@@ -43,6 +43,11 @@ def lift(request: Lift, report) -> Lifted:
     changed = list(stateless.lift(found.graph_def, variables, is_lenient=True).outputs)
     chosen = _chosen(request, variables, changed)
     values = checkpoint.values_of(request.folder, graph, {key: found.variables[key] for key in chosen})
+    if none := [key for key in chosen if 0 in values[key].shape]:
+        raise ModelFault(
+            f"the variable {variables[none[0]].name!r} has an axis of size 0: {list(values[none[0]].shape)}",
+            "state has fixed shapes: give the variable its largest one, and count the rows that are used",
+        )
     lifted = stateless.lift(
         found.graph_def,
         {key: replace(each, is_lifted=key in chosen) for key, each in _shaped(variables, values).items()},

@@ -24,6 +24,9 @@ inputs that the framework refuses, and the framework's `version`.
 """
 
 
+_NO_THREE_FRY = "counter must be a vector with length at least 2"
+"""What TensorFlow says of `alg="threefry"` on a CPU, whose operations know Philox only."""
+_THREE_FRY = "TensorFlow draws ThreeFry's numbers on accelerators only: use alg='philox' or 'auto_select'"
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
 
@@ -85,7 +88,9 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
         if not request.tolerant:
             raise ModelFault(
                 f"{_NAMES[request.framework]} cannot run the model on the inputs of the validation: {one_line(error)}",
-                "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}",
+                _THREE_FRY
+                if _NO_THREE_FRY in str(error)
+                else "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}",
             ) from error
         refusals.append(one_line(error))
         return None

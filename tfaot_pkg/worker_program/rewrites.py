@@ -342,6 +342,17 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
     return tf.where(tf.reshape(inside, tf.concat([tf.shape(inside), [1] * inner], 0)), found, default)
 
 
+def _bincount(node, values, size, weights):
+    """With a size that is known, whether or not XLA sees it (bodies.py)."""
+    import tensorflow as tf
+
+    if tf.get_static_value(size) is None:
+        return None
+    return tf.raw_ops.DenseBincount(
+        input=values, size=size, weights=weights, binary_output=node.attr["binary_output"].b
+    )
+
+
 def _nth_element(node, x, n):
     import tensorflow as tf
 
@@ -439,6 +450,7 @@ _RULES = {
     "IRFFT": _irfft(1),
     "IRFFT2D": _irfft(2),
     "IRFFT3D": _irfft(3),
+    "DenseBincount": _bincount,
     "EuclideanNorm": _euclidean_norm,
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
