@@ -14,6 +14,7 @@ from tests.compiler.conftest import Compile
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Symbol, verify
+from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
 pytestmark = pytest.mark.slow  # each compiles its code
@@ -256,6 +257,10 @@ def test_elements_are_moved(compiled: Compile) -> None:
     for step, start in strides.items():
         size = (79 - start) // step + 1
         results[f"every {step}"] = writer.add("slice", (N, size), long, slices=((0, N, 1), (start, 80, step)))
+    parts = [(step, size) for step in (2, 3, 4) for size in (5, 7, 11)]  # of vectors, up to the array's end
+    for step, size in parts:
+        begin = 80 - step * (size - 1) - 1
+        results[f"{size} of every {step}"] = writer.add("slice", (N, size), long, slices=((0, N, 1), (begin, 80, step)))
     for count in counts:  # by vectors along the other axis, and by blocks
         part = writer.add("slice", (N, count, 37), wide, slices=((0, N, 1), (0, count, 1), (0, 37, 1)))
         results[f"{count} turned"] = writer.add("transpose", (N, 37, count), part, dimensions=(0, 2, 1))
@@ -275,11 +280,42 @@ def test_elements_are_moved(compiled: Compile) -> None:
         wanted = [
             turned_values, values[:, 1:4:2, ::2], values[:, :, ::-1], values.reshape(rows, 3, 8),
             np.concatenate([values, values], 2), spread, *(others[:, start::step] for step, start in strides.items()),
+            *(others[:, 80 - step * (size - 1) - 1 :: step] for step, size in parts),
             *(large[:, :count].transpose(0, 2, 1) for count in counts), others.reshape(rows, 40, 2)[:, :, ::-1],
             ~are_true, 2 * turned_values.reshape(rows, 24),
         ]  # fmt: skip
         for given, right, name in zip(code(values, others, are_true, large), wanted, results, strict=True):
             np.testing.assert_array_equal(given, right, err_msg=name)
+
+
+@pytest.mark.parametrize("channels", [3, 37])
+def test_images_are_resized_place_by_place(compiled: Compile, channels: int) -> None:
+    """As TensorFlow's bridge lowers them: a window for each place, gathered, times weights; windows stay inside."""
+    writer, random = Writer(), np.random.default_rng(7)
+    x = writer.input(8, 7, channels)
+    weights = random.normal(size=(11, 3, 9, 2)).astype(np.float32)  # columns, the window's, rows, the window's
+    starts = random.integers(-2, 10, (9, 11, 2)).astype(np.int32)
+    windows = writer.add(
+        "gather", (N, 2, 3, channels, 9, 11), x, writer.constant(starts, "s32"), offset=(0, 1, 2, 3), collapsed=(),
+        indexed=(1, 2), vector=2, operand_batch=(), index_batch=(), sizes=(N, 2, 3, channels),
+    )  # fmt: skip
+    product = writer.add(
+        "dot", (9, 11, N, channels), writer.constant(weights), windows, contracting=((3, 1), (1, 2)),
+        batch=((2, 0), (4, 5)), precision=(),
+    )  # fmt: skip
+    resized = writer.add("transpose", (N, 9, 11, channels), product, dimensions=(2, 0, 1, 3))
+    program = recognize(simplify(writer.program(resized)))
+    assert [each.opcode for each in program.entry.operations].count("resample") == 1
+    image = random.normal(size=(5, 8, 7, channels)).astype(np.float32)
+    wanted = np.zeros((5, 9, 11, channels))
+    for row, column in np.ndindex(9, 11):
+        top, left = np.clip(starts[row, column], 0, (6, 4))
+        window = image[:, top : top + 2, left : left + 3]
+        wanted[:, row, column] = np.einsum("byxc,xy->bc", window, weights[column, :, row], dtype=np.float64)
+    code = compiled(program, 4)
+    (given,) = code(image)
+    np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(code(image[3:4])[0][0], given[3])
 
 
 _LONG = [(axes, (5, 3, 37)) for axes in ((1,), (2,), (1, 2), (3,), (1, 3), (2, 3), (1, 2, 3))]

@@ -161,6 +161,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "reduce": reductions.reduce,
     "reduce-window": windows.reduce_window,
     "scatter": plain.scatter,
+    "resample": windows.resample,
     "softmax": layers.softmax,
     "sort": plain.sort,
     "trees": layers.trees,

@@ -5,6 +5,9 @@
 - `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
 - `max_pool` (input): NHWC, with attribute `window`.
 - `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
+- `resample` (input, weights, places): NHWC. Each place of the output weighs a window of the input, which begins at an
+  element of a row that the constant `places` gives. Attribute `axes`: the weights' axes that count the output's rows
+  and columns, and the window's.
 - `softmax` (input): over the last axis.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
@@ -40,7 +43,19 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    for rule in (_dense, cut, conv2d, _max_pool, _softmax, absorbed, preceded, woven, _pooled, _result_order):
+    for rule in (
+        _resample,
+        _dense,
+        cut,
+        conv2d,
+        _max_pool,
+        _softmax,
+        absorbed,
+        preceded,
+        woven,
+        _pooled,
+        _result_order,
+    ):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids, symbols)
     return _with_one_nan(_top_k(region, outside, ids), outside, ids)
@@ -61,6 +76,38 @@ def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, id
         look.new.clear()
         made.append(new or operation)
     return Region(operations=used(made, region.results), results=region.results)
+
+
+def _resample(look: Look, operation: Operation) -> Operation | None:
+    """As TensorFlow resizes images: a window for each place of the output, gathered, times the place's weights."""
+    if operation.opcode != "transpose" or operation.attributes["dimensions"] != (2, 0, 1, 3):
+        return None
+    dot = look.made_by(operation.operands[0], "dot", once=True)
+    gather = look.made_by(dot.operands[1], "gather", once=True) if dot else None
+    if dot is None or gather is None or dot.shape.dtype != "f32":
+        return None
+    (of_weights, over), (left, right) = dot.attributes["batch"], dot.attributes["contracting"]
+    weights, image = (look.known[value].shape for value in (dot.operands[0], gather.operands[0]))
+    starts = look.constant(gather.operands[1])
+    if over != (4, 5) or sorted(right) != [1, 2] or weights.rank != 4 or image.rank != 4 or starts is None:
+        return None
+    if gather.attributes["indexed"] != (1, 2) or gather.attributes["offset"] != (0, 1, 2, 3) or starts.ndim != 3:
+        return None
+    sizes = tuple(as_size(size) for size in gather.attributes["sizes"])
+    if gather.attributes["vector"] != 2 or (sizes[0], sizes[3]) != (image.sizes[0], image.sizes[3]):
+        return None
+    if not all(size.is_constant for size in (*image.sizes[1:], *sizes[1:])):
+        return None
+    height, width, channels = (size.constant for size in image.sizes[1:])
+    # Windows that would reach beyond the image are moved into it, as a gather says.
+    most = np.array([height - sizes[1].constant, width - sizes[2].constant])
+    begin = np.clip(starts.astype(np.int64), 0, most)
+    places = ((begin[..., 0] * width + begin[..., 1]) * channels).astype(np.int32)
+    return replace(
+        operation, opcode="resample",
+        operands=(gather.operands[0], dot.operands[0], look.add_constant(places, operation)),
+        attributes={"axes": (*of_weights, left[right.index(1)], left[right.index(2)])},
+    )  # fmt: skip
 
 
 def _dense(look: Look, operation: Operation) -> Operation | None:

@@ -70,6 +70,39 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     return target
 
 
+def resample(emitter: Emitter, operation: Operation) -> str:
+    """Each place of the output adds up its window, row by row; each lane has a channel."""
+    image, weights, places = (emitter.stored(operand) for operand in operation.operands)
+    target = emitter.target(operation)
+    array, factors = (emitter.known[operand].shape for operand in operation.operands[:2])
+    of_row, of_column, in_rows, in_columns = (factors.strides[axis] for axis in operation.attributes["axes"])
+    batch, rows, columns, channels = operation.shape.sizes
+    sizes = [
+        ("k0", factors.sizes[operation.attributes["axes"][2]]),
+        ("k1", factors.sizes[operation.attributes["axes"][3]]),
+    ]
+    with counting(emitter, [("b", batch), ("o0", rows), ("o1", columns)]):
+        start = f"({places})[o0 * {cpp(columns)} + o1]"
+        emitter.line(f"const float* const in = {address(image, ('b', array.strides[0]))} + {start};")
+        emitter.line(f"const float* const weights_at = {address(weights, ('o0', of_row), ('o1', of_column))};")
+        out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
+        emitter.line(f"float* const row = {address(target, *out)};")
+        with emitter.braces(f"eachTogether({cpp(channels)}, [&]([[maybe_unused]] auto... at)", "});"):
+            emitter.line("Vector totals[] = {at.fill(0.0f)...};")
+            with counting(emitter, sizes):
+                steps = (("k0", array.strides[1]), ("k1", array.strides[2]))
+                emitter.line(f"const float* const element = {address('in', *steps)};")
+                weight = address("weights_at", ("k0", in_rows), ("k1", in_columns))
+                emitter.line(f"const Vector weight = filled(*({weight}));")
+                emitter.line("Vector* total = totals;")
+                emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
+            emitter.line("const Vector* sum = totals;")
+            emitter.line("(at.store(row, *sum++), ...);")
+    for pointer in (image, weights, places, target):
+        emitter.touch(pointer)
+    return target
+
+
 def _depthwise(
     emitter: Emitter, operation: Operation, pointers: tuple[str, str, str], strides: tuple[list[Size], list[Size]],
     lengths: Sequence[Size],

@@ -53,6 +53,37 @@ template <int kStride>
 TFAOT_INLINE Vector loadEvery(const float* row) {
   return loadEvery<kStride>(row, load(row));
 }
+#if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
+template <int kStride, int kVector, int... kLane>
+TFAOT_INLINE Vector withPart(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
+  constexpr auto from = [](int lane) {
+    const int element = lane * kStride;
+    if (element / kLanes == kVector) return kLanes + element % kLanes;
+    return kVector == 1 && element < kLanes ? element : lane;
+  };
+#if defined(__clang__)
+  return __builtin_shufflevector(found, next, from(kLane)...);
+#else
+  return __builtin_shuffle(found, next, Mask{from(kLane)...});
+#endif
+}
+/// The first `count` floats, at least one, that lie kStride apart, and zeros. Nothing behind the last one is read.
+template <int kStride, int kVector = 0>
+TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector found = Vector{}) {
+  if constexpr (kVector < kStride) {
+    const std::size_t all = (count - 1) * kStride + 1, before = kVector * kLanes;
+    const std::size_t left = all <= before ? 0 : all - before < kLanes ? all - before : kLanes;
+    const Vector next = loadFirst(row + (left == 0 ? 0 : before), left);
+    if constexpr (kVector > 0) {
+      found = withPart<kStride, kVector>(found, next, std::make_integer_sequence<int, kLanes>{});
+    } else {
+      found = next;
+    }
+    return loadEveryFirst<kStride, kVector + 1>(row, count, found);
+  }
+  return found;
+}
+#endif
 template <int... kLane>
 TFAOT_INLINE Vector turnedAround(Vector x, std::integer_sequence<int, kLane...>) {
 #if defined(__clang__)
@@ -113,6 +144,13 @@ struct Lanes {
       if (__builtin_constant_p(stride == 3) && stride == 3) return loadEvery<3>(first);
       if (__builtin_constant_p(stride == 4) && stride == 4) return loadEvery<4>(first);
     }
+#if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
+    if constexpr (!Place::kIsWhole) {
+      if (__builtin_constant_p(stride == 2) && stride == 2) return loadEveryFirst<2>(first, self().count());
+      if (__builtin_constant_p(stride == 3) && stride == 3) return loadEveryFirst<3>(first, self().count());
+      if (__builtin_constant_p(stride == 4) && stride == 4) return loadEveryFirst<4>(first, self().count());
+    }
+#endif
 #if defined(TFAOT_AVX512)
     // Else the numbers would go to memory one by one, and the load of all of them would wait for the last store. Of
     // whole vectors a gather takes longer than that.
