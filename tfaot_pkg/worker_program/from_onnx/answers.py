@@ -22,6 +22,8 @@ class OnnxModel:
 
         self.version = onnxruntime.__version__
         self.rejections = (
+            # What it raises for inputs that a model cannot take; its other exceptions are faults of the model or of
+            # ours.
             state.Fail, state.InvalidArgument, state.RuntimeException, ValueError,
         )  # fmt: skip
         if _loaded.get("file") != request.folder:
@@ -69,6 +71,7 @@ def _as_numbers(file: str):
     before = model.SerializeToString()
     as_numbers(model)
     after = model.SerializeToString()
+    # Unchanged files are given by their path: weights in files beside them are only found so.
     return file if before == after else after
 
 
@@ -77,6 +80,7 @@ def _operations(file: str) -> list:
     import onnx
 
     model = onnx.load(file, load_external_data=False)
+    # Inner graphs and functions have nodes of their own.
     found, waiting = set(), [model.graph.node, *(function.node for function in model.functions)]
     while waiting:
         for node in waiting.pop():

@@ -97,6 +97,7 @@ class CutSession:
         """The values of `names`, of which ONNX Runtime computes those that are not in `values` or in the file."""
         missing = [name for name in dict.fromkeys(names) if name not in values and name not in self._initialized]
         if missing and key not in self._sessions:
+            # One session for each cut: what is missing there is the same in every call, and sessions take long to make.
             self._sessions[key] = self._session_of(self._part(missing, values).SerializeToString())
         if missing:
             session = self._sessions[key]
@@ -111,6 +112,7 @@ class CutSession:
         """The model that computes `names` from `values`."""
         import onnx
 
+        # By identity below: names of nodes may be missing, or the same.
         made_by = {name: node for node in self._model.graph.node for name in node.output if name}
         needed, read, waiting = set(), set(), list(names)
         while waiting:

@@ -2,8 +2,7 @@
 
 import numpy as np
 from from_onnx.graphs import OLDEST
-
-_ML = "ai.onnx.ml"
+from from_onnx.table import ML
 
 
 def as_numbers(model) -> list:
@@ -14,10 +13,10 @@ def as_numbers(model) -> list:
     sequences = {value.name: value for value in model.graph.output if value.type.WhichOneof("value") == "sequence_type"}
     labels: list = []
     for node in model.graph.node:
-        if node.op_type == "ZipMap" and node.domain == _ML:
+        if node.op_type == "ZipMap" and node.domain == ML:
             _unmap(node, sequences.get(node.output[0]))
             _know_identity(model)
-        elif node.domain == _ML:
+        elif node.domain == ML:
             labels = _texts(node) or labels
     labels = labels or _constants(model)
     if labels:
@@ -50,6 +49,7 @@ def _texts(node) -> list:
     for attribute in node.attribute:
         if attribute.name == "classlabels_strings" and attribute.strings:
             labels = [each.decode("utf-8", "replace") for each in attribute.strings]
+            # The operators have different names for the same attribute.
             attribute.name = "classlabels_int64s" if node.op_type.startswith("Tree") else "classlabels_ints"
             attribute.type = attribute.INTS
             del attribute.strings[:]

@@ -29,10 +29,10 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     signals,
     trees,
 )
-from from_onnx.contributed import MICROSOFT, SAVE_BASIC
+from from_onnx.contributed import SAVE_BASIC
 from from_onnx.graphs import GRAPH, TENSORS
 from from_onnx.sequences import Sequence
-from from_onnx.table import OPERATORS, Node
+from from_onnx.table import MICROSOFT, OPERATORS, Node
 from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildOnnx
 
@@ -89,6 +89,7 @@ class Builder:
         """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
         import tensorflow as tf
 
+        # An inner graph reads the values of those around it, and hides those whose names it uses itself.
         values = dict(outer or {})
         values.update({name: self._constant(array) for name, array in graph["tensors"].items()})
         values.update(given)
@@ -98,6 +99,7 @@ class Builder:
             # The scopes are what the graph of the package's page is drawn by (layers.py).
             with tf.name_scope(_scope_of(document["scope"], node.op)):
                 results = self._computed(node, inputs)
+            # A node may name fewer outputs than its operator has.
             for name, result in zip(node.outputs, results, strict=False):
                 if name and isinstance(result, Sequence):
                     values[name] = result
@@ -174,6 +176,7 @@ def _is_small(made) -> bool:
 
 def _scope_of(name: str, op: str) -> str:
     """The name of a node as a scope, whose last part names the operator: `/encoder/in` becomes `encoder/in/Conv`."""
+    # What TensorFlow allows in scopes: few signs, and a letter, a digit or a dot first.
     parts = [re.sub(r"[^A-Za-z0-9_.]", "_", part) for part in name.split("/") if part]
     parts = [part if part[0].isalnum() or part[0] == "." else f"n{part}" for part in parts]
     if not parts or re.sub(r"_\d+$", "", parts[-1]) != op:

@@ -7,10 +7,9 @@ import tensorflow as tf
 from from_onnx.elementwise import hard_sigmoid
 from from_onnx.layers import convolution
 from from_onnx.products import gemm, matmul
-from from_onnx.table import operator
+from from_onnx.table import MICROSOFT, operator
 from from_onnx.tensors import axis_of, by_channel, constant_or, rank, required, reshaped, sizes
 
-MICROSOFT = "com.microsoft"
 SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
 
 
@@ -79,6 +78,7 @@ def _fused_gemm(node, a, b, c=None):
 def _skip_layer_normalization(node, x, skip, scale, offset=None, bias=None):
     total = x + skip if bias is None else x + skip + bias
     made, mean, inverse = _normalized(node, total, scale, offset)
+    # The order of ONNX Runtime. Later layers read the sum, which is their skip connection.
     return made, mean, inverse, total
 
 

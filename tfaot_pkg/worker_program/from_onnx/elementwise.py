@@ -48,8 +48,9 @@ _SIGNED = {
 }
 
 
-@operator("Abs", "Sign", "Neg", "Round", "Floor", "Ceil")
+@operator(*_SIGNED)
 def _signed(node, x):
+    # TensorFlow has no such kernels for unsigned integers, and rounds floats only.
     if x.dtype.is_integer and (x.dtype.is_unsigned or node.op in ("Round", "Floor", "Ceil")):
         return tf.cast(x != 0, x.dtype) if node.op == "Sign" else x
     return _SIGNED[node.op](x)
@@ -80,6 +81,7 @@ def _celu(node, x):
 def _selu(node, x):
     alpha, gamma = node.get("alpha", 1.67326319217681884765625), node.get("gamma", 1.05070102214813232421875)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.050701) < 1e-6:
+        # The constants of the standard, rounded as exporters round them: one operation, which compilers know.
         return tf.nn.selu(x)
     return _number(gamma, x) * tf.where(x > 0, x, _number(alpha, x) * tf.math.expm1(tf.minimum(x, 0)))
 
@@ -132,6 +134,7 @@ def _gelu(node, x):
 @operator("Clip")
 def _clip(node, x, low=None, high=None):
     if node.version < 11:
+        # Before opset 11 the limits were attributes.
         low, high = node.get("min"), node.get("max")
     x = x if low is None else tf.maximum(x, tf.cast(low, x.dtype))
     return x if high is None else tf.minimum(x, tf.cast(high, x.dtype))
@@ -171,6 +174,7 @@ for _name, _function in _BINARY.items():
 
 @operator("Div")
 def _div(node, x, y):
+    # Towards zero, as C divides integers; tf.math.floordiv would differ for negative ones.
     return tf.truncatediv(x, y) if x.dtype.is_integer else tf.divide(x, y)
 
 
@@ -190,6 +194,7 @@ def _pow(node, x, y):
 
 @operator("Mod")
 def _mod(node, x, y):
+    # fmod takes the sign of the dividend, as in C, else that of the divisor, as in Python.
     function = tf.truncatemod if node.get("fmod", 0) else tf.math.floormod
     if x.dtype.size < 4 and x.dtype.is_floating:
         return tf.cast(function(tf.cast(x, tf.float32), tf.cast(y, tf.float32)), x.dtype)

@@ -87,6 +87,7 @@ def _scales_of(node, given: list, wanted: list) -> tuple:
     if policy == "stretch":
         return scales, wanted
     scale = min(scales) if policy == "not_larger" else max(scales)
+    # Half up, as the standard rounds these sizes.
     return [scale] * len(given), [math.floor(scale * size + 0.5) for size in given]
 
 
@@ -148,6 +149,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
     kernel, reach = kernels[mode]
     # Smoothing, where the result is smaller: the kernel is as wide as the elements that one becomes.
     width = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0
+    # One place more on each side: the rounding of floats must not cut a kernel.
     low = int(np.floor((points - reach * width).min())) - 1
     high = int(np.ceil((points + reach * width).max())) + 1
     places = np.arange(low, high + 1)

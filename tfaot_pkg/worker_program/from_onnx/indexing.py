@@ -88,6 +88,7 @@ def _multiplied(node, x, indices, updates):
     flat = tf.reduce_sum(tf.reshape(indices, [count, depth]) * tf.constant(strides, indices.dtype), -1)
     rest = math.prod(given[depth:])
     values = tf.reshape(updates, [count, 1, rest])
+    # A one where an index is another place: the product leaves out these updates.
     hits = flat[:, None] == tf.range(math.prod(given[:depth]), dtype=flat.dtype)[None, :]
     factors = tf.reduce_prod(tf.where(hits[..., None], values, tf.ones((), x.dtype)), 0)
     return x * tf.reshape(factors, given)

@@ -29,6 +29,7 @@ def paddings(node, given: list, kernel: list, strides: list, dilations: list) ->
                 raise node.fault(f"auto_pad {mode} with strides needs the sizes of its input", "export explicit pads")
             size = 0  # noqa: PLW2901 (without strides the padding does not depend on it)
         total = max((-(-size // stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
+        # An odd element goes behind the data (UPPER), or before it (LOWER).
         low = total // 2 if mode == "SAME_UPPER" else total - total // 2
         found.append((low, total - low))
     return found

@@ -54,6 +54,7 @@ def _max_pool(node, x):
     kernel = node.get("kernel_shape")
     strides, dilations = attributes(node, len(kernel))
     pads, more = _pool_paddings(node, x, kernel, strides, dilations)
+    # Padding must never be the largest element.
     filler = x.dtype.min if x.dtype.is_integer else -math.inf
     padded = _padded(channels_last(x), pads, more, filler)
     if any(node.outputs[1:]):

@@ -3,13 +3,11 @@
 import numpy as np
 import tensorflow as tf
 from from_onnx.products import matmul
-from from_onnx.table import operator
+from from_onnx.table import ML, operator
 from from_onnx.tensors import rank, reshaped, sizes
 
-_ML = "ai.onnx.ml"
 
-
-@operator("Scaler", domain=_ML)
+@operator("Scaler", domain=ML)
 def _scaler(node, x):
     offset, scale = (
         np.array(node.get(name, default), np.float32) for name, default in (("offset", [0.0]), ("scale", [1.0]))
@@ -17,7 +15,7 @@ def _scaler(node, x):
     return (tf.cast(x, tf.float32) - offset) * scale
 
 
-@operator("Normalizer", domain=_ML)
+@operator("Normalizer", domain=ML)
 def _normalizer(node, x):
     x = tf.cast(x, tf.float32)
     norms = {
@@ -33,12 +31,12 @@ def _normalizer(node, x):
     return tf.where(norm == 0, x, x / norm)
 
 
-@operator("Binarizer", domain=_ML)
+@operator("Binarizer", domain=ML)
 def _binarizer(node, x):
     return tf.cast(x > tf.constant(node.get("threshold", 0.0), x.dtype), x.dtype)
 
 
-@operator("Imputer", domain=_ML)
+@operator("Imputer", domain=ML)
 def _imputer(node, x):
     floats = node.get("imputed_value_floats")
     values = np.array(floats or node.get("imputed_value_int64s"), x.dtype.as_numpy_dtype)
@@ -47,18 +45,18 @@ def _imputer(node, x):
     return tf.where(found, values, x)
 
 
-@operator("FeatureVectorizer", domain=_ML)
+@operator("FeatureVectorizer", domain=ML)
 def _feature_vectorizer(node, *inputs):
     flat = [reshaped(each, [sizes(each)[0], -1]) if rank(node, each) != 2 else each for each in inputs]
     return tf.concat([tf.cast(each, tf.float32) for each in flat], -1)
 
 
-@operator("ArrayFeatureExtractor", domain=_ML)
+@operator("ArrayFeatureExtractor", domain=ML)
 def _array_feature_extractor(node, x, places):
     return tf.gather(x, tf.reshape(places, [-1]), axis=-1)
 
 
-@operator("LabelEncoder", domain=_ML)
+@operator("LabelEncoder", domain=ML)
 def _label_encoder(node, x):
     """Numbers for numbers: the value of the key that each element equals."""
     keys, values = (_numbers(node, name) for name in ("keys", "values"))
@@ -67,6 +65,7 @@ def _label_encoder(node, x):
     rest = node.get("default_tensor")
     if rest is None:
         rest = node.get("default_float", -0.0) if values.dtype.kind == "f" else node.get("default_int64", -1)
+    # A select for each key: labels are few, and a table would need keys that are small integers.
     made = tf.fill(tf.shape(x), tf.constant(np.reshape(rest, ()), values.dtype))
     # Of equal keys the first one counts.
     for key, value in zip(np.ravel(keys)[::-1], np.ravel(values)[::-1], strict=True):
@@ -82,7 +81,7 @@ def _numbers(node, name: str):
     return node.get(f"{name}_tensor")
 
 
-@operator("OneHotEncoder", domain=_ML)
+@operator("OneHotEncoder", domain=ML)
 def _one_hot_encoder(node, x):
     known = node.get("cats_int64s")
     if not known:
@@ -93,7 +92,7 @@ def _one_hot_encoder(node, x):
     return tf.cast(made, tf.float32)
 
 
-@operator("SVMRegressor", domain=_ML)
+@operator("SVMRegressor", domain=ML)
 def _svm_regressor(node, x):
     x, factors = tf.cast(x, tf.float32), np.array(node.get("coefficients"), np.float32)
     if node.get("n_supports", 0):
@@ -125,13 +124,13 @@ def _kernel(node, x, vectors):
     return kinds[kind]()
 
 
-@operator("LinearRegressor", domain=_ML)
+@operator("LinearRegressor", domain=ML)
 def _linear_regressor(node, x):
     made = _linear(node, x, node.get("targets", 1))
     return _finished(node, made)
 
 
-@operator("LinearClassifier", domain=_ML)
+@operator("LinearClassifier", domain=ML)
 def _linear_classifier(node, x):
     labels = node.get("classlabels_ints")
     if not labels:
@@ -141,6 +140,7 @@ def _linear_classifier(node, x):
     if rows == 1:
         second = _finished(node, scores)
         kind = node.get("post_transform", "NONE")
+        # One row of coefficients: its score is that of the second class.
         first = 1 - second if kind in ("LOGISTIC", "SOFTMAX") else -second
         made = tf.concat([first, second], -1)
         place = tf.cast(scores[:, 0] > 0, tf.int32)

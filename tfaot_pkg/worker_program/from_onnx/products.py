@@ -106,6 +106,7 @@ def _reduce(node, x, axes=None):
         if node.get("noop_with_empty_axes", 0):
             axes = []
             return _REDUCTIONS[node.op](x, axes, keep) if node.op != "ReduceMean" else x
+        # No axes stand for all of them.
         axes = list(range(count))
     axes = [axis_of(node, each, count) for each in axes]
     if x.dtype == tf.bool:  # the largest and smallest of truth values
@@ -118,6 +119,7 @@ def _arg(node, x):
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
     find = tf.argmax if node.op == "ArgMax" else tf.argmin
     if node.get("select_last_index", 0):
+        # TensorFlow gives the first of equal elements: the last one is the first of the reversed axis.
         found = tf.cast(tf.shape(x)[axis], tf.int64) - 1 - find(tf.reverse(x, [axis]), axis)
     else:
         found = find(x, axis)

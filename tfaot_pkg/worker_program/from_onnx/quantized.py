@@ -7,10 +7,9 @@ import numpy as np
 import tensorflow as tf
 from from_onnx.layers import convolution
 from from_onnx.products import EXACT, integer_product, matmul
-from from_onnx.table import OPERATORS, operator
+from from_onnx.table import MICROSOFT, OPERATORS, operator
 from from_onnx.tensors import axis_of, constant_or, rank
 
-MICROSOFT = "com.microsoft"
 _RANGES = {tf.uint8: (0, 255), tf.int8: (-128, 127), tf.uint16: (0, 65535), tf.int16: (-32768, 32767)}
 
 
@@ -72,6 +71,7 @@ def quantized(node, values, zero, dtype):
 def _dynamic_quantize(node, x):
     low, high = tf.minimum(tf.reduce_min(x), 0), tf.maximum(tf.reduce_max(x), 0)
     scale = (high - low) / np.float32(255)
+    # Zero is in the range always (above), so that it is represented exactly, as padding needs.
     zero = tf.round(tf.clip_by_value(-low / scale, 0, 255))
     return quantized(node, x / scale, zero, tf.uint8), scale, tf.cast(tf.cast(zero, tf.int32), tf.uint8)
 
@@ -92,6 +92,7 @@ def _number(x, scale, zero, axis: int):
 @operator("QLinearConv")
 def _qlinear_conv(node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None):
     shape = [-1] + [1] * (rank(node, x) - 1)
+    # One zero point for all filters, or one for each.
     weights = tf.cast(w, tf.float32) - tf.reshape(tf.cast(w_zero, tf.float32), shape)
     made = convolution(node, tf.cast(x, tf.float32) - tf.cast(x_zero, tf.float32), weights)
     if bias is not None:

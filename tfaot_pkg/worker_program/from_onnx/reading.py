@@ -30,6 +30,7 @@ def read(request: ReadOnnx, report) -> SourceModel:
     """
     file = _file_in(request.path)
     content = exported.model_in(file)
+    # Later steps and ONNX Runtime read files: the model leaves its archive.
     if content is not None and request.out:
         file = os.path.join(request.out, exported.MODEL)
         with open(file, "wb") as stream:
@@ -132,6 +133,7 @@ def _require_external_data(model, folder: str) -> None:
         if not external.uses_external_data(tensor):
             continue
         place = external.ExternalDataInfo(tensor).location
+        # Links are followed before it is compared: a link must not lead out of the folder, either.
         path = os.path.realpath(os.path.join(folder, place))
         if not path.startswith(os.path.realpath(folder) + os.sep):
             raise ModelFault(
@@ -200,6 +202,7 @@ def keys_of(values, kind: str) -> dict:
     found, taken = {}, set()
     for value in values:
         theirs = value if isinstance(value, str) else value.name
+        # TensorFlow writes `:0` behind names of tensors, which says nothing to a user.
         name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")

@@ -51,6 +51,7 @@ def _layer(node, x, w, r, bias, lengths, starts: list, peepholes=None) -> tuple:
     batch_first = node.get("layout", 0)
     x = transposed(x, [1, 0, 2]) if batch_first else x
     starts = [None if each is None else transposed(each, [1, 0, 2]) if batch_first else each for each in starts]
+    # Whether it runs backwards, for each direction.
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
         node.get("direction", "forward").lower()
     ]

@@ -96,6 +96,7 @@ def _non_max_suppression(node, boxes, scores, most=None, overlap=None, least=Non
     def step(number, alive, places, taken):
         best = tf.argmax(alive, -1)  # of equal ones the first
         slot = tf.one_hot(number, steps, on_value=True, off_value=False)
+        # A class whose boxes are all suppressed takes none in the steps that are left.
         is_one = tf.reduce_max(alive, -1) > _NONE
         near = tf.gather(overlaps, best, batch_dims=1) | tf.one_hot(best, count, on_value=True, off_value=False)
         return (

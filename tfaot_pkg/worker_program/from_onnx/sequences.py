@@ -93,6 +93,7 @@ def _concat(node, sequence):
 def _map(node, first, *others):
     graph, items = node.get("body"), _items(node, first)
     lists = [_items(node, each) if isinstance(each, Sequence) else [each] * len(items) for each in others]
+    # Once for each item, as the number of items is known while the graph is made.
     made = [node.results(graph, row) for row in zip(items, *lists, strict=True)]
     return tuple(Sequence(column) for column in zip(*made, strict=True)) or tuple(Sequence(()) for _ in node.outputs)
 

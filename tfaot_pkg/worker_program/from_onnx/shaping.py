@@ -231,6 +231,7 @@ def _tile(node, x, repeats):
 @operator("Range")
 def _range(node, start, limit, delta):
     if start.dtype.is_floating and start.dtype.size < 4:
+        # TensorFlow has no range of short floats.
         return tf.cast(tf.range(*(tf.cast(each, tf.float32) for each in (start, limit, delta))), start.dtype)
     return tf.range(start, limit, delta)
 
@@ -287,6 +288,7 @@ def _pad(node, x, pads=None, value=None, axes=None):
     mode = node.get("mode", "constant")
     if (table < 0).any():
         cut = tuple(slice(max(-low, 0), -max(-high, 0) or None) for low, high in table)
+        # Negative padding cuts off.
         x, table = x[cut], np.maximum(table, 0)
     if mode == "constant":
         filler = node.get("value", 0.0) if pads is None else (0 if value is None else tf.reshape(value, []))
@@ -313,6 +315,7 @@ def _one_hot(node, indices, depth, values):
     axis = axis_of(node, node.get("axis", -1), rank(node, indices) + 1)
     off, on = tf.unstack(values, 2)
     indices = tf.cast(indices, tf.int64)
+    # ONNX counts negative indices from the end; tf.one_hot has zeros for them.
     indices = tf.where(indices < 0, indices + number, indices)
     return tf.where(tf.one_hot(indices, number, True, False, axis=axis, dtype=tf.bool), on, off)
 

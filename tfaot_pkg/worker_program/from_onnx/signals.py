@@ -57,6 +57,7 @@ def _real_inverse(parts: list, points: int):
     weight = np.full((count, 1), 2.0)
     weight[0] = 1
     if points % 2 == 0 and count == points // 2 + 1:
+        # Half of a real signal's spectrum: all parts count twice, except the first, and the last of an even length.
         weight[-1] = 1
     made = _product(parts[0], np.cos(angles) * weight / points)
     return made if len(parts) == 1 else made - _product(parts[1], np.sin(angles) * weight / points)
@@ -82,6 +83,7 @@ def _mel_weight_matrix(node, bins, length, rate, low, high):
     bins, length, rate, low, high = (
         float(required(node, each, "its inputs").reshape(())) for each in (bins, length, rate, low, high)
     )
+    # The mel scale with the constants of the standard (O'Shaughnessy).
     first, last = (2595 * np.log10(1 + each / 700) for each in (low, high))
     edges = np.arange(int(bins) + 2) * ((last - first) / (int(bins) + 2)) + first
     edges = np.floor((length + 1) * (700 * (10 ** (edges / 2595) - 1)) / rate).astype(int)

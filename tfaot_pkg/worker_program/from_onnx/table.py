@@ -6,6 +6,9 @@ from typing import Any
 
 from messages.requests import ModelFault
 
+MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
+"""Domains beside ONNX's own."""
+
 OPERATORS: dict = {}
 """(domain, operator) -> function(node, *inputs), which gives one output or a tuple of them.
 

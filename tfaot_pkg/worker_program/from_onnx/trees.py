@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 from from_onnx.preprocessing import transformed
-from from_onnx.table import operator
+from from_onnx.table import ML, operator
 from messages import forest as trees
 from own_calls import trees as sums
-
-_ML = "ai.onnx.ml"
 
 _MODES = {
     "BRANCH_LEQ": trees.LESS_EQUAL,
@@ -50,7 +48,7 @@ class _Trees:
     members: dict
 
 
-@operator("TreeEnsembleRegressor", domain=_ML)
+@operator("TreeEnsembleRegressor", domain=ML)
 def _regressor(node, x):
     outputs = node.get("n_targets", 1)
     found = _of_older(node, x, "target", outputs)
@@ -63,7 +61,7 @@ def _regressor(node, x):
     return tf.cast(_transformed(node, scores, kind), tf.float32)
 
 
-@operator("TreeEnsemble", domain=_ML)
+@operator("TreeEnsemble", domain=ML)
 def _ensemble(node, x):
     outputs = node.get("n_targets", 1)
     found = _of_newer(node, outputs)
@@ -71,6 +69,7 @@ def _ensemble(node, x):
     kind = _named(node, node.get("post_transform", 0), _TRANSFORMS)
     if outputs == 1 and kind != "PROBIT":
         kind = "NONE"
+    # Whatever libraries gave would be wrong: by the standard, or beside ONNX Runtime.
     if kind in ("SOFTMAX", "LOGISTIC"):
         raise node.fault(
             f"the transformation {kind}: ONNX Runtime takes SOFTMAX for LOGISTIC, and LOGISTIC for SOFTMAX",
@@ -79,7 +78,7 @@ def _ensemble(node, x):
     return tf.cast(_transformed(node, scores, kind), x.dtype)
 
 
-@operator("TreeEnsembleClassifier", domain=_ML)
+@operator("TreeEnsembleClassifier", domain=ML)
 def _classifier(node, x):
     labels = node.get("classlabels_int64s")
     if not labels:
@@ -181,6 +180,7 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
     for owner, target, weight in zip(owners, ids.tolist(), weights, strict=True):
         leaf = number_of.get(place.get(owner, -1), 0)
         if leaf < 0:  # ONNX Runtime ignores values of other nodes
+            # A leaf may be listed several times for one output: the values add up.
             held[-1 - leaf, target] += weight
             given[-1 - leaf, target] = True
     return _Trees(

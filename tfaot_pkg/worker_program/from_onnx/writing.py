@@ -92,6 +92,7 @@ class Writer:
         from onnx import numpy_helper
 
         values, places = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+        # TensorFlow's operations of this table take dense arrays.
         dense = np.zeros(tuple(tensor.dims), values.dtype)
         if places.ndim == 1:
             dense.reshape(-1)[places] = values

@@ -23,6 +23,7 @@ def function_of(model: fitted.Fitted):
     @tf.function(input_signature=[tf.TensorSpec((None, forest.features), forest.dtype, name="x")], autograph=False)
     def serve(x):
         if model.categorical:
+            # Categories are whole numbers; another number is in no set, as if it were missing.
             is_category = np.zeros(forest.features, bool)
             is_category[list(model.categorical)] = True
             x = tf.where(is_category & (x != tf.floor(x)), tf.constant(np.nan, x.dtype), x)

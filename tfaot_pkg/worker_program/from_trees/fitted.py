@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-from messages.forest import Forest, packed, unpacked
+from messages.forest import ARRAYS, Forest, packed, unpacked
 
 _DOCUMENT, _FOREST = "model.json", "forest.npy"
 
@@ -32,6 +32,29 @@ class Fitted:
     classes: tuple = ()
     features: tuple = ()
     categorical: tuple = ()
+
+
+class Trees:
+    """The arrays of a forest, tree by tree; `nodes`, `leaves` and `words` count what there is of each so far."""
+
+    def __init__(self) -> None:
+        self._parts: dict = {name: [] for name in ARRAYS if name not in ("base", "target")}
+        self.nodes = self.leaves = self.words = 0
+
+    def add(self, **parts) -> None:
+        """One tree: all arrays of Forest except `base`, `target` and `sets`; children have the forest's numbers."""
+        for name, part in parts.items():
+            self._parts[name].append(part)
+        self.nodes += len(parts["left"])
+        self.leaves += len(parts["values"])
+
+    def add_set(self, words: np.ndarray) -> None:
+        """A set of categories, whose words begin at `self.words`."""
+        self._parts["sets"].append(words)
+        self.words += len(words)
+
+    def arrays(self) -> dict:
+        return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
 
 
 def write(fitted: Fitted, folder: str) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from from_trees.fitted import Fitted
+from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault
 
@@ -35,7 +35,7 @@ def _fitted(text: str) -> Fitted:
         raise ValueError(f"{len(blocks)} trees for {per_turn} outputs")
     made = _Arrays()
     for block in blocks:
-        made.add(_fields(block))
+        made.grow(_fields(block))
     output, links = _links(fields.get("objective", "custom"))
     margin = "margin" if links else ""
     if "average_output" in head.split():
@@ -81,7 +81,10 @@ def _links(objective: str) -> tuple:
         return "score", (("softplus", 1.0),)
     if name in _PLAIN:
         return "score", (("square with sign", 1.0),) if "sqrt" in options else ()
-    raise ModelFault(f"LightGBM's objective {name} is not read", "train with one that docs/howto names")
+    raise ModelFault(
+        f"LightGBM's objective {name} is not read",
+        "train with another one: regression, binary, multiclass ...",
+    )
 
 
 def _numbers(fields: dict, name: str, kind, count: int) -> np.ndarray:
@@ -91,14 +94,8 @@ def _numbers(fields: dict, name: str, kind, count: int) -> np.ndarray:
     return found
 
 
-class _Arrays:
-    """The arrays of a forest, tree by tree."""
-
-    def __init__(self) -> None:
-        self._parts: dict = {name: [] for name in trees.ARRAYS if name not in ("base", "target")}
-        self._nodes = self._leaves = self._words = 0
-
-    def add(self, tree: dict) -> None:
+class _Arrays(Trees):
+    def grow(self, tree: dict) -> None:
         leaves = int(tree["num_leaves"])
         if not 1 <= leaves <= _MOST_LEAVES:
             raise ValueError(f"a tree of {leaves} leaves")
@@ -122,23 +119,20 @@ class _Arrays:
         threshold = np.where(~is_set & (threshold < 0) & (threshold >= -near), below, threshold)
         if is_set.any():
             self._sets(tree, is_set, threshold, words)
-        for name, part in (
-            ("roots", np.array([self._nodes if nodes else -1 - self._leaves])),
-            ("feature", _numbers(tree, "split_feature", int, nodes)), ("threshold", threshold), ("words", words),
-            ("comparison", np.where(is_set, trees.IN_CUT, trees.LESS_EQUAL)),
+        self.add(
+            roots=np.array([self.nodes if nodes else -1 - self.leaves]),
+            feature=_numbers(tree, "split_feature", int, nodes), threshold=threshold, words=words,
+            comparison=np.where(is_set, trees.IN_CUT, trees.LESS_EQUAL),
             # What is missing is in no set.
-            ("missing", np.where(is_set, trees.NAN, missing)), ("default", (decision & 2 > 0) & ~is_set),
-            ("left", left), ("right", right), ("values", _numbers(tree, "leaf_value", float, leaves).reshape(-1, 1)),
-        ):  # fmt: skip
-            self._parts[name].append(part)
-        self._nodes += nodes
-        self._leaves += leaves
+            missing=np.where(is_set, trees.NAN, missing), default=(decision & 2 > 0) & ~is_set,
+            left=left, right=right, values=_numbers(tree, "leaf_value", float, leaves).reshape(-1, 1),
+        )  # fmt: skip
 
     def _children(self, found: np.ndarray, nodes: int, leaves: int) -> np.ndarray:
         if len(found) and (found.min() < -leaves or found.max() >= nodes):
             raise ValueError("a child is outside of its tree")
         # In files a leaf is ~number, as in Forest.
-        return np.where(found >= 0, found + self._nodes, found - self._leaves)
+        return np.where(found >= 0, found + self.nodes, found - self.leaves)
 
     def _sets(self, tree: dict, is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         """LightGBM has numbers of sets in place of thresholds."""
@@ -151,12 +145,8 @@ class _Arrays:
         if chosen.min() < 0 or chosen.max() >= count:
             raise ValueError("a node's set of categories is missing")
         words[is_set] = edges[chosen + 1] - edges[chosen]
-        threshold[is_set] = edges[chosen] + self._words
-        self._parts["sets"].append(found.astype(np.uint32))
-        self._words += len(found)
-
-    def arrays(self) -> dict:
-        return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
+        threshold[is_set] = edges[chosen] + self.words
+        self.add_set(found.astype(np.uint32))
 
 
 class Answers:

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 from from_trees import ubjson
-from from_trees.fitted import Fitted
+from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault
 
@@ -104,7 +104,7 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
     outputs = len(base)
     made = _Arrays()
     for number, tree in enumerate(model["trees"]):
-        made.add(tree, None if scales is None else (float(scales[number]), base[targets[number]]))
+        made.grow(tree, None if scales is None else (float(scales[number]), base[targets[number]]))
     forest = trees.forest(
         dtype="float32",
         total="float32",
@@ -156,6 +156,7 @@ def _base_of(learner: dict) -> np.ndarray:
         "learner": {**learner, "gradient_booster": inner},
     }
     try:
+        # How the base score becomes a margin differs between releases and objectives: XGBoost is asked.
         bare = xgboost.Booster({"nthread": 1}, model_file=bytearray(json.dumps(document).encode()))
         x = np.zeros((1, int(learner["learner_model_param"]["num_feature"])), np.float32)
         return np.asarray(bare.inplace_predict(x, predict_type="margin", validate_features=False), np.float32).reshape(
@@ -176,14 +177,8 @@ def _leaf(number: int, features: int) -> dict:
     return {**{name: [value] for name, value in of_node.items()}, **sets, "id": number, "tree_param": sizes}
 
 
-class _Arrays:
-    """The arrays of a forest, tree by tree."""
-
-    def __init__(self) -> None:
-        self._parts: dict = {name: [] for name in trees.ARRAYS if name not in ("base", "target")}
-        self._nodes = self._leaves = self._words = 0
-
-    def add(self, tree: dict, scale) -> None:
+class _Arrays(Trees):
+    def grow(self, tree: dict, scale) -> None:
         if int(tree["tree_param"].get("size_leaf_vector", 1) or 1) > 1:
             raise ModelFault("XGBoost's trees with vectors in their leaves are not read",
                              "train with multi_strategy one_output_per_tree")  # fmt: skip
@@ -201,7 +196,7 @@ class _Arrays:
         if (left[inner] >= count).any() or (right[inner] < 0).any() or (right[inner] >= count).any():
             raise ValueError("a child is outside of its tree")
         # Nodes that were removed stay in the arrays, and nothing leads to them.
-        number = np.where(inner, self._nodes + np.cumsum(inner) - 1, -self._leaves - np.cumsum(~inner))
+        number = np.where(inner, self.nodes + np.cumsum(inner) - 1, -self.leaves - np.cumsum(~inner))
         is_set = (kinds == 1)[inner]
         threshold, words = condition[inner].astype(np.float64), np.zeros(int(inner.sum()), np.int64)
         if is_set.any():
@@ -210,18 +205,16 @@ class _Arrays:
         if scale is not None:
             # As XGBoost does: a dropped tree's prediction contains the base score.
             factor, start = scale
+            # In floats this is no identity.
             values = (values + start - start) * np.float32(factor)
         # Numbers in a set go right.
         one, other = number[left[inner]], number[right[inner]]
-        for name, part in (
-            ("roots", number[:1]), ("feature", feature[inner]), ("threshold", threshold), ("words", words),
-            ("comparison", np.where(is_set, trees.IN, trees.LESS)), ("missing", np.full(len(words), trees.NAN)),
-            ("default", default[inner] ^ is_set), ("left", np.where(is_set, other, one)),
-            ("right", np.where(is_set, one, other)), ("values", values.reshape(-1, 1)),
-        ):  # fmt: skip
-            self._parts[name].append(part)
-        self._nodes += int(inner.sum())
-        self._leaves += int((~inner).sum())
+        self.add(
+            roots=number[:1], feature=feature[inner], threshold=threshold, words=words,
+            comparison=np.where(is_set, trees.IN, trees.LESS), missing=np.full(len(words), trees.NAN),
+            default=default[inner] ^ is_set, left=np.where(is_set, other, one), right=np.where(is_set, one, other),
+            values=values.reshape(-1, 1),
+        )  # fmt: skip
 
     def _sets(self, tree: dict, places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         at = {int(place): i for i, place in enumerate(places)}
@@ -233,12 +226,8 @@ class _Arrays:
                 raise ValueError("the categories of a node are outside of the file's")
             found = np.zeros(int(chosen.max()) // 32 + 1, np.uint32)
             np.bitwise_or.at(found, chosen // 32, np.uint32(1) << (chosen % 32).astype(np.uint32))
-            threshold[at[int(node)]], words[at[int(node)]] = self._words, len(found)
-            self._parts["sets"].append(found)
-            self._words += len(found)
-
-    def arrays(self) -> dict:
-        return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
+            threshold[at[int(node)]], words[at[int(node)]] = self.words, len(found)
+            self.add_set(found)
 
 
 class Answers:

@@ -62,6 +62,7 @@ def reader_of(path: str):
         return from_xgboost
     if head.startswith((b"tree\n", b"tree\r\n")):
         return from_lightgbm
+    # The first byte of all pickles since protocol 2. They are never loaded, here or elsewhere.
     if head[:1] == b"\x80":
         raise ModelFault(
             f"{path} is a pickle, or was made by joblib: a program that would run when it is loaded",

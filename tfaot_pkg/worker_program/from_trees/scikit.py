@@ -8,7 +8,7 @@ import warnings
 import zipfile
 
 import numpy as np
-from from_trees.fitted import Fitted
+from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault, one_line
 
@@ -51,7 +51,7 @@ def fitted_of(path: str) -> Fitted:
 
 
 class Answers:
-    """scikit-learn's own answers (answers.py)."""
+    """scikit-learn's own answers (reading.py)."""
 
     def __init__(self, path: str) -> None:
         import sklearn
@@ -95,17 +95,14 @@ def _number_of_nodes(left: np.ndarray) -> np.ndarray:
     return np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
 
 
-class _Builder:
-    """Puts trees one behind the other."""
+class _Builder(Trees):
+    """Puts trees one behind the other; `target` are the outputs that they add to."""
 
     def __init__(self) -> None:
-        self.columns: dict = {name: [] for name in ("feature", "threshold", "default", "left", "right", "values",
-                                                     "comparison", "words", "sets")}  # fmt: skip
-        self.roots: list = []
+        super().__init__()
         self.target: list = []
-        self.nodes = self.leaves = self.words = 0
 
-    def add(
+    def grow(
         self, left, right, *, feature, threshold, default, values, target: int = 0, comparison=None, sets=None
     ) -> None:
         """One tree: arrays over all of its nodes, where leaves have a negative `left`; values are [nodes, width]."""
@@ -115,40 +112,29 @@ class _Builder:
             raise ValueError("a tree follows nodes that it does not have")
         number = _number_of_nodes(left)
         shifted = np.where(number < 0, number - self.leaves, number + self.nodes)
-        columns = self.columns
-        columns["left"].append(shifted[left[inner]])
-        columns["right"].append(shifted[right[inner]])
-        columns["feature"].append(np.asarray(feature)[inner])
-        columns["default"].append(np.asarray(default)[inner])
-        columns["values"].append(np.asarray(values, np.float64)[~inner])
         limits = np.asarray(threshold, np.float64)[inner]
-        kinds = np.full(int(inner.sum()), trees.LESS_EQUAL) if comparison is None else np.asarray(comparison)[inner]
+        kinds = np.full(len(limits), trees.LESS_EQUAL) if comparison is None else np.asarray(comparison)[inner]
         words = np.zeros(len(limits), np.int64)
         for place, members in enumerate(sets[each] for each in np.flatnonzero(inner)) if sets else ():
             if members is not None:
                 limits[place], words[place] = self.words, len(members)
-                columns["sets"].append(members)
-                self.words += len(members)
-        columns["threshold"].append(limits)
-        columns["comparison"].append(kinds)
-        columns["words"].append(words)
-        self.roots.append(shifted[0])
+                self.add_set(members)
+        self.add(
+            roots=shifted[:1], feature=np.asarray(feature)[inner], threshold=limits, comparison=kinds, words=words,
+            missing=np.full(len(limits), trees.NAN), default=np.asarray(default)[inner],
+            left=shifted[left[inner]], right=shifted[right[inner]], values=np.asarray(values, np.float64)[~inner],
+        )  # fmt: skip
         self.target.append(target)
-        self.nodes += int(inner.sum())
-        self.leaves += int((~inner).sum())
 
     def forest(self, *, dtype: str, features: int, outputs: int, base) -> trees.Forest:
-        made = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in self.columns.items()}
         return trees.forest(
             dtype=dtype,
             total="float64",
             features=features,
             outputs=outputs,
-            roots=self.roots,
             target=self.target,
-            missing=np.full(self.nodes, trees.NAN),
             base=base,
-            **made,
+            **self.arrays(),
         )
 
 
@@ -157,7 +143,7 @@ def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=
     tree = estimator.tree_
     feature = tree.feature if columns is None else np.asarray(columns)[np.maximum(tree.feature, 0)]
     default = np.asarray(tree.missing_go_to_left, bool)
-    builder.add(tree.children_left, tree.children_right, feature=feature, threshold=tree.threshold, default=default,
+    builder.grow(tree.children_left, tree.children_right, feature=feature, threshold=tree.threshold, default=default,
                 values=values, target=target)  # fmt: skip
 
 
@@ -317,7 +303,7 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
             left[place], right[place] = right[place], left[place]
             default[place] = False
     left, right = (np.where(is_leaf, -1, side) for side in (left, right))
-    builder.add(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=limits, default=default,
+    builder.grow(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=limits, default=default,
                 values=nodes["value"][:, None], target=target, comparison=comparison, sets=sets)  # fmt: skip
 
 

@@ -71,6 +71,7 @@ class Bdt:
 
 
 def _floats(values: list) -> np.ndarray:
+    # Files have decimal numbers; TMVA reads each into a float.
     return np.array(values, np.float64).astype(np.float32).astype(np.float64)
 
 
@@ -101,6 +102,7 @@ def _no_declarations(*_) -> None:
 def _blocks(path: str):
     """The content of the file, a block at a time."""
     with open(path, "rb") as file:
+        # By content: names of files say nothing for sure.
         is_compressed = file.read(2) == b"\x1f\x8b"
     total = 0
     with gzip.open(path) if is_compressed else open(path, "rb") as file:
@@ -272,13 +274,14 @@ def fitted_of(path: str) -> Fitted:
 
 def _in_order(values: np.ndarray) -> float:
     total = 0.0
+    # One after the other, as TMVA adds them: NumPy adds in pairs, which rounds otherwise.
     for value in values.tolist():
         total += value
     return total
 
 
 class Answers:
-    """What TMVA's formulas give, tree by tree, and node by node in its own terms (answers.py).
+    """What TMVA's formulas give, tree by tree, and node by node in its own terms (reading.py).
 
     There is no TMVA in Python's packages of ROOT. This shares the reader of files with `forest_of`, and nothing else.
     """
