@@ -6,7 +6,10 @@ Formulas are those of TensorFlow's documentation of each operation (tf.raw_ops).
 from dataclasses import dataclass
 from typing import NoReturn
 
+import tensorflow as tf
 from messages.requests import ModelFault
+from tensorflow.core.framework import node_def_pb2, types_pb2
+from tensorflow.python.framework import op_def_registry
 from wiring import free
 
 
@@ -46,8 +49,6 @@ class Nodes:
 
     def add(self, op: str, *inputs: str, **attributes) -> str:
         """The first result of a new node. Attributes: types as DataType, integers as `int`, flags as `bool`."""
-        from tensorflow.python.framework import op_def_registry
-
         made = self._node()
         made.name, made.op = self.free(f"{self.hint}/{op}"), op
         made.input.extend(inputs)
@@ -66,8 +67,6 @@ class Nodes:
         return f"{name}:{output}:{index}" if self.in_function else f"{name}:{position}"
 
     def constant(self, value, dtype: int) -> str:
-        import tensorflow as tf
-
         made = self._node()
         made.name, made.op = self.free(f"{self.hint}/Const"), "Const"
         made.attr["dtype"].type = dtype
@@ -81,8 +80,6 @@ class Nodes:
 
     @staticmethod
     def _node():
-        from tensorflow.core.framework import node_def_pb2
-
         return node_def_pb2.NodeDef()
 
 
@@ -119,20 +116,14 @@ def _read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
 
 
 def _is_initialized(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
-    from tensorflow.core.framework import types_pb2
-
     return nodes.constant(True, types_pb2.DT_BOOL)
 
 
 def _read_shape(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
-    from tensorflow.core.framework import types_pb2
-
     return nodes.add("Shape", inputs[0], T=variable.dtype, out_type=node.attr["out_type"].type or types_pb2.DT_INT32)
 
 
 def _gather(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
-    from tensorflow.core.framework import types_pb2
-
     behind = node.attr["batch_dims"].i
     return nodes.add(
         "GatherV2", *inputs[:2], nodes.constant(behind, types_pb2.DT_INT32),
@@ -187,8 +178,6 @@ def _assign_sub(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 
 def _scatter(operation: str):
     def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
-        from tensorflow.core.framework import types_pb2
-
         kind = node.attr["Tindices"].type
         last = nodes.constant(-1, types_pb2.DT_INT32)
         rows = nodes.add("ExpandDims", inputs[1], last, T=kind, Tdim=types_pb2.DT_INT32)
@@ -265,8 +254,6 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 
 def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     """The state of a generator behind what was drawn: its counter of 128 bits, plus 256 for each number."""
-    from tensorflow.core.framework import types_pb2
-
     unsigned, index = types_pb2.DT_UINT64, types_pb2.DT_INT32
     bits = nodes.add("Bitcast", inputs[0], T=dtype, type=unsigned)
     one = nodes.constant([1], index)

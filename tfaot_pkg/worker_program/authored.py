@@ -99,6 +99,7 @@ def values_of(name: str, key: str, value) -> list:
     """The numbers of an attribute."""
     values = value if isinstance(value, list) else [value]
     for each in values:
+        # `not` and not `>`: NaN is rejected as well.
         if not isinstance(each, int | float) or not abs(each) <= _MOST_EXACT:
             raise ModelFault(
                 f"the attribute {key!r} of the operation {name!r} is not a number, or list of numbers, "
@@ -158,6 +159,7 @@ def _shapes_at(graph_def, call) -> list:
 
     called = function_pb2.FunctionDef()
     called.CopyFrom({each.signature.name: each for each in graph_def.library.function}[_function(call.node_def)])
+    # Also notes of shapes from when it was saved, which may be those of another batch.
     called.arg_attr.clear()
     for node in called.node_def:
         node.attr.pop("_output_shapes", None)  # what was known when the model was saved

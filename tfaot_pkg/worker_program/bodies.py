@@ -6,6 +6,8 @@ what all of them know.
 
 import interface
 import specialize
+import tensorflow as tf
+from tensorflow.python.framework import function_def_to_graph
 
 _CALLS = {
     "Case": (("branches",), 1),
@@ -44,8 +46,6 @@ class Known:
 
 def known_in(graph_def, inputs, symbols) -> dict:
     """`Known` by the names of functions that can be reached, and "" for the graph itself."""
-    import tensorflow as tf
-
     points = [(size, {}) for size in specialize.PROBES]
     points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
     functions = {function.signature.name: function for function in graph_def.library.function}
@@ -61,14 +61,10 @@ def known_in(graph_def, inputs, symbols) -> dict:
 
 
 def _is_handle(op) -> bool:
-    import tensorflow as tf
-
     return op.type == "Placeholder" and op.outputs[0].dtype == tf.resource
 
 
 def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
-    from tensorflow.python.framework import function_def_to_graph
-
     for op in graph.get_operations():
         attributes, without = _CALLS.get(op.type.removeprefix("Stateless"), ((), 0))
         given = [*op.inputs][without:]
@@ -77,6 +73,7 @@ def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
             function_def_to_graph.function_def_to_graph(functions[name], input_shapes=[each.shape for each in given])
             for name in names
         ]
+        # A value that a turn changes is known before the first turn only.
         kept = _unchanged(bodies[-1]) if "body" in attributes else [True] * len(given)
         for name, body in zip(names, bodies, strict=True):
             inner = {
@@ -104,8 +101,6 @@ def _origin(tensor):
 
 
 def _value(tensor, values: dict):
-    import tensorflow as tf
-
     origin = _origin(tensor)
     if origin.name in values:
         return values[origin.name]

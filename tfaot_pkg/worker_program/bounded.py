@@ -6,7 +6,9 @@ they have elements, those that are meant first (RULES), and rows behind them bec
 may stand only operations that compute each row from itself.
 """
 
+import tensorflow as tf
 from messages.requests import ModelFault
+from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name, node_name
 
 MARK = "tfaot_bounded"
@@ -81,8 +83,6 @@ def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
 
 def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
     """Whether each row of what a node gives is made of one row of what is `of_values`."""
-    from tensorflow.python.framework import tensor_util
-
     first, *others = (node_name(text) in of_values for text in node.input)
     if node.op == "MatMul":
         return first and not any(others) and not node.attr["transpose_a"].b
@@ -102,8 +102,6 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
 
 def _padded(graph_def, source, info, prefix: str) -> str:
     """Add what pads the tensor of `info`; the tensor of its number of rows."""
-    import tensorflow as tf
-
     rank = len(info.tensor_shape.dim)
     if info.tensor_shape.unknown_rank or not rank:
         raise ModelFault(f"model.counts: {info.name} has no known number of axes", "fix it by tf.ensure_shape")
@@ -131,10 +129,9 @@ def _padded(graph_def, source, info, prefix: str) -> str:
 
 def first_of(op: str, values):
     """Whether each of `values` is one that `Where` finds, or the first of its kind, that `Unique` keeps."""
-    import tensorflow as tf
-
     if op == "Where":
         return values if values.dtype == tf.bool else tf.not_equal(values, tf.zeros([], values.dtype))
+    # By comparing all pairs: XLA has no operation for the first of a kind, and such outputs are short.
     places = tf.range(tf.size(values))
     earlier = places[:, tf.newaxis] > places[tf.newaxis, :]
     return ~tf.reduce_any(_same(values) & earlier, axis=1)
@@ -144,8 +141,6 @@ def first_of(op: str, values):
 
 
 def where(node, values):
-    import tensorflow as tf
-
     flat = tf.reshape(values, [-1])
     places = order(first_of("Where", flat))
     shape = tf.shape(values)
@@ -157,8 +152,6 @@ def where(node, values):
 
 
 def unique(node, values):
-    import tensorflow as tf
-
     first = first_of("Unique", values)
     ranks = tf.cumsum(tf.cast(first, tf.int32)) - 1
     same = _same(values) & first[tf.newaxis, :]
@@ -169,8 +162,6 @@ def unique(node, values):
 
 def chosen(node, *given):
     """What a marked node gives: zeros behind the rows that are meant, or their number."""
-    import tensorflow as tf
-
     if not node.name.startswith(MARK):
         return None
     if len(given) == 2:
@@ -182,15 +173,12 @@ def chosen(node, *given):
 
 def _same(values):
     """Whether element i is equal to element j."""
-    import tensorflow as tf
-
     return tf.equal(values[:, tf.newaxis], values[tf.newaxis, :])
 
 
 def order(first):
     """The places of all elements, those that are meant before the others."""
-    import tensorflow as tf
-
+    # Stable, so that rows keep the order in which TensorFlow gives them.
     return tf.argsort(tf.cast(~first, tf.int32), stable=True)
 
 

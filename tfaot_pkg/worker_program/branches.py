@@ -12,12 +12,14 @@ from functools import partial
 
 import numpy as np
 import specialize
+import tensorflow as tf
 import weights
 from messages import elements
 from messages.carriers import MADE
 from messages.elements import write_arrays
 from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
+from tensorflow.core.framework import graph_pb2
 from wiring import LOOPS, node_name
 
 _SELECTIONS = frozenset("Select SelectV2".split())
@@ -79,8 +81,6 @@ class _Search:
 
     def _look(self, inputs: dict) -> None:
         """Run all branches; keep `inputs` if a side is new."""
-        import tensorflow as tf
-
         feeds = [tf.constant(_carried(each, inputs[each.name])) for each in self._inputs]
         try:
             taken = self._made.sides_of(lambda: self._function(*feeds))
@@ -122,10 +122,12 @@ def _between(first, second, part: float):
 
 
 def _candidates(request: SearchBranches):
+    # From small to large: a model of normalized inputs shows its branches at once.
     generator = np.random.default_rng(request.seed)
     for scale in _SCALES:
         for shift in _SHIFTS:
             yield {each.name: _drawn(generator, each, request.rows, scale, shift) for each in request.inputs}
+    # Rows that are all alike, which reach branches on sums and on largest elements.
     for constant in (0.0, *(sign * scale for scale in _SCALES for sign in (1, -1))):
         yield {each.name: _drawn(None, each, request.rows, 0.0, constant) for each in request.inputs}
 
@@ -145,9 +147,6 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
 
 def _runner(request: SearchBranches):
     """(the watched graph, a function of the inputs that runs all its branches; None if it has none)."""
-    import tensorflow as tf
-    from tensorflow.core.framework import graph_pb2
-
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
@@ -206,6 +205,7 @@ class Watched:
         """What TensorFlow calls: `value` chooses a side of a branch."""
         branch = self.branches[index]
         if branch.operation in _CASES:
+            # TensorFlow takes the last branch for an index that there is none for.
             last = len(branch.sides) - 1
             self._seen.add((index, int(value) if 0 <= int(value) <= last else last))
             return
@@ -215,8 +215,6 @@ class Watched:
 
 def watched(graph_def, outputs: list) -> Watched:
     """`outputs` are names of nodes. `graph_def` is changed."""
-    import tensorflow as tf
-
     made = Watched(graph_def, keeps=tf.Graph())
     library = {function.signature.name: function for function in graph_def.library.function}
     _Body(made, _Place(), graph_def.node, library, in_function=False).watch()
@@ -346,7 +344,5 @@ _BOOL, _INT32 = 10, 3  # types_pb2.DT_BOOL, DT_INT32
 
 def _call_of_python(graph, function, dtype: int):
     """The node of a call of `function` with a tensor, which lives as long as `graph`."""
-    import tensorflow as tf
-
     with graph.as_default():
         return tf.numpy_function(function, [tf.compat.v1.placeholder(tf.as_dtype(dtype))], []).node_def

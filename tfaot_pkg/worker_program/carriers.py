@@ -7,12 +7,14 @@ same bytes in memory, so that callers see nothing of it.
 from dataclasses import replace
 
 from messages.carriers import CARRIERS, PARTS
+from tensorflow.python.framework import dtypes
+from wiring import by_name
 
 
 def carried(graph_def, inputs, outputs) -> tuple:
     """(inputs, outputs) of types that compiled code can have; `graph_def` gets what makes others of them."""
     taken = {node.name for node in graph_def.node}
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
 
     def unique(name: str) -> str:
         while name in taken:
@@ -82,6 +84,4 @@ def _standing(tensor, node: str):
 
 
 def type_number(name: str) -> int:
-    from tensorflow.python.framework import dtypes
-
     return dtypes.as_dtype(name).as_datatype_enum

@@ -8,8 +8,10 @@ import math
 import os
 
 import saved_model
+import tensorflow as tf
 from messages.requests import ModelFault, one_line
-from wiring import CALLS, ancestors, node_name
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+from wiring import CALLS, ancestors, by_name, node_name
 
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """The key under which checkpoints of TensorFlow 2 keep their graph of objects."""
@@ -48,8 +50,6 @@ def _prefix(folder: str) -> str:
 
 
 def _read(prefix: str, meta_graph, names: list) -> dict:
-    import tensorflow as tf
-
     reader = tf.train.load_checkpoint(prefix)
     # The graph of objects takes precedence (docs/decisions/028).
     restore = meta_graph.saver_def.restore_op_name
@@ -96,8 +96,6 @@ def part_of(values, text: str):
 
 def _kept_by_objects(meta_graph, reader) -> dict:
     """Variable -> (key, ""), of those that the functions of the graph's objects capture (TensorFlow 2)."""
-    from tensorflow.core.protobuf import trackable_object_graph_pb2
-
     objects = meta_graph.object_graph_def
     if not objects.nodes or not reader.has_tensor(OBJECTS):
         return {}
@@ -127,6 +125,7 @@ def _same_objects(nodes, saved) -> dict:
         names = {child.local_name: child.node_id for child in saved[same[number]].children}
         for child in nodes[number].children:
             other = names.get(child.local_name, -1)
+            # Numbers of a file may point anywhere.
             if child.node_id not in same and 0 <= child.node_id < len(nodes) and 0 <= other < len(saved):
                 same[child.node_id] = other
                 waiting.append(child.node_id)
@@ -139,7 +138,7 @@ def restored_by(graph_def, operation: str) -> dict:
     "" for an operation that is not known: all restoring assignments of the graph count.
     """
     functions = {function.signature.name: function for function in graph_def.library.function}
-    top = {node.name: node for node in graph_def.node}
+    top = by_name(graph_def)
     found: dict = {}
     restoring = ancestors(top, [operation]) if operation else top
     for node in graph_def.node:

@@ -8,6 +8,9 @@ import lowerings
 import specialize
 import weights
 from messages.requests import Compile, Compiled, ModelFault, Unit
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python import _pywrap_tfcompile, pywrap_tfe
+from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
@@ -27,8 +30,6 @@ def compile_units(request: Compile, report) -> Compiled:
 
 def _read_flags() -> None:
     """Make TensorFlow read TF_XLA_FLAGS now: an unknown flag ends the process at the first use."""
-    from tensorflow.python import pywrap_tfe
-
     pywrap_tfe.TF_GetXlaConstantFoldingDisabled()
 
 
@@ -92,8 +93,6 @@ class _Job:
         return path
 
     def _run(self, unit: Unit, graph: str) -> None:
-        from tensorflow.python import _pywrap_tfcompile
-
         prefix = os.path.join(self._request.out, unit.prefix)
         config = prefix + ".config.pbtxt"
         with open(config, "w") as file:
@@ -140,9 +139,6 @@ def _refuse(unit: Unit, text: str):
 
 def _read_graph(request: Compile):
     """The graph, with the weights to embed as constants again."""
-    from tensorflow.core.framework import graph_pb2
-    from tensorflow.python.framework import tensor_util
-
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())

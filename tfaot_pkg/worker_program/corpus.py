@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import tensorflow as tf
 from messages.requests import Corpus, WriteCorpus
 
 _MAKERS: dict = {}
@@ -23,8 +24,6 @@ def _model(make):
 
 def _save(path: str, body, variables, **inputs) -> None:
     """`body` as a function of inputs, given by name as (shape, dtype)."""
-    import tensorflow as tf
-
     module = tf.Module()
     module.kept = list(variables)
     specs = {name: tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()}
@@ -34,8 +33,6 @@ def _save(path: str, body, variables, **inputs) -> None:
 
 def _weights(*shapes):
     """Variables with the same values each time, scaled so that layers keep the size of numbers."""
-    import tensorflow as tf
-
     generator = np.random.default_rng(1)
     return [
         tf.Variable(generator.normal(size=shape, scale=1 / np.sqrt(np.prod(shape[:-1]) or 1)).astype("float32"))
@@ -45,8 +42,6 @@ def _weights(*shapes):
 
 @_model
 def dense(path: str) -> None:
-    import tensorflow as tf
-
     first, second, third = kept = _weights((32, 128), (128, 128), (128, 10))
 
     def body(x):
@@ -59,8 +54,6 @@ def dense(path: str) -> None:
 
 @_model
 def convolutions(path: str) -> None:
-    import tensorflow as tf
-
     first, second, last = kept = _weights((3, 3, 3, 16), (3, 3, 16, 16), (256, 10))
 
     def body(image):
@@ -73,8 +66,6 @@ def convolutions(path: str) -> None:
 
 @_model
 def recurrent(path: str) -> None:
-    import tensorflow as tf
-
     of_input, of_state, last = kept = _weights((8, 64), (16, 64), (16, 4))
 
     def body(x):
@@ -91,8 +82,6 @@ def recurrent(path: str) -> None:
 
 @_model
 def loop(path: str) -> None:
-    import tensorflow as tf
-
     (step,) = kept = _weights((16, 16))
 
     def body(x):
@@ -106,8 +95,6 @@ def loop(path: str) -> None:
 
 @_model
 def attention(path: str) -> None:
-    import tensorflow as tf
-
     query, key, value = kept = _weights((16, 16), (16, 16), (16, 16))
 
     def body(x):
@@ -122,8 +109,6 @@ def attention(path: str) -> None:
 
 @_model
 def neighbours(path: str) -> None:
-    import tensorflow as tf
-
     def body(points):
         # Else distances are not numbers, or infinite, and which of equal neighbours comes first is no model's business.
         points = tf.tanh(tf.where(tf.math.is_finite(points), points, tf.zeros_like(points)))
@@ -136,8 +121,6 @@ def neighbours(path: str) -> None:
 
 @_model
 def moves(path: str) -> None:
-    import tensorflow as tf
-
     def body(x):
         return {
             "sorted": tf.sort(x, axis=1),
@@ -151,8 +134,6 @@ def moves(path: str) -> None:
 
 @_model
 def mathematics(path: str) -> None:
-    import tensorflow as tf
-
     def body(x, n):
         return {
             "f": tf.sin(x) + tf.math.erf(x) * tf.math.log1p(tf.abs(x)),
@@ -166,8 +147,6 @@ def mathematics(path: str) -> None:
 @_model
 def decomposition(path: str) -> None:
     """A part of it is XLA's code: the compiler has no Cholesky decomposition."""
-    import tensorflow as tf
-
     first, second = kept = _weights((16, 256), (256, 256))
 
     def body(x):

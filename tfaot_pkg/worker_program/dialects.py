@@ -9,8 +9,11 @@ import re
 
 import signatures
 import specialize
+import tensorflow as tf
 from messages.conversions import Convert
 from messages.requests import ModelFault, Nothing, Translate, one_line
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import convert_to_constants
 
 _SOURCE = re.compile(r' (source_file="[^"]*"|(source|stack)_(end_)?(line|column|frame_id)=[0-9]+)')
 _PLACE = re.compile(r" loc(?=\()")
@@ -20,8 +23,6 @@ _TO_STABLEHLO = "tf-lower-to-mlprogram-and-hlo"
 
 def translate(request: Translate, report) -> Nothing:
     """Write the graph for one batch size in another form; ModelFault if the toolchain cannot write that form."""
-    from tensorflow.core.framework import graph_pb2
-
     graph, feeds = graph_pb2.GraphDef(), [*request.inputs, *request.weights]
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
@@ -35,16 +36,12 @@ def translate(request: Translate, report) -> Nothing:
 
 def _function(graph, feeds: list, outputs):
     """The function of TensorFlow that computes `outputs` of `graph`."""
-    import tensorflow as tf
-
     whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=""), [])
     # Without the placeholders of the wrapped graph, which XLA does not know.
     return whole.prune([f"{feed.node}:0" for feed in feeds], [f"{out.node}:{out.index}" for out in outputs])
 
 
 def _compiler_ir(function, feeds: list, batch_size: int, stage: str) -> str:
-    import tensorflow as tf
-
     specs = [tf.TensorSpec(specialize.sized(feed, batch_size, {}), feed.dtype) for feed in feeds]
 
     def compute(*values):
@@ -61,8 +58,6 @@ def _hlo(function, feeds: list, batch_size: int) -> str:
 
 def _stablehlo(function, feeds: list, batch_size: int) -> str:
     """From XLA's bridge, or, in releases before 2.21 whose bridge does not write it, by TensorFlow's own passes."""
-    import tensorflow as tf
-
     try:
         return _without_places(_compiler_ir(function, feeds, batch_size, "stablehlo"))
     except ValueError as error:
@@ -97,8 +92,6 @@ def _without_places_in(line: str) -> str:
 
 
 def _mlir(function, feeds: list, batch_size: int) -> str:
-    import tensorflow as tf
-
     return tf.mlir.experimental.convert_function(function)
 
 
@@ -112,9 +105,6 @@ _PIPELINE = "tf-standard-pipeline,inline,symbol-dce"
 
 def convert(request: Convert, report) -> Nothing:
     """Inputs and outputs have the names of the signature; ModelFault if TensorFlow cannot write it so."""
-    import tensorflow as tf
-    from tensorflow.python.framework import convert_to_constants
-
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     specs = [
         tf.TensorSpec(tensor.shape, tensor.dtype, name=name)
@@ -143,8 +133,6 @@ def _as_graph(frozen) -> bytes:
 
 
 def _as_mlir(frozen, signature) -> bytes:
-    import tensorflow as tf
-
     text = tf.mlir.experimental.convert_function(frozen, pass_pipeline=_PIPELINE)
     # TensorFlow's importer reads names of inputs and outputs from this attribute.
     names = {"inputs": ",".join(signature.inputs), "outputs": ",".join(signature.outputs)}

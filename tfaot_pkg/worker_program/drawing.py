@@ -7,6 +7,7 @@ the operation, is the key, its second one the upper half of the counter.
 """
 
 from messages.requests import ModelFault
+from tensorflow.python.framework import dtypes, tensor_util
 
 _STATELESS = {
     "RandomUniform": "StatelessRandomUniformV2",
@@ -31,15 +32,11 @@ def seeded(graph_def, name: str) -> bool:
         )
     source = None
     for place, node in enumerate(found):
-        seeds = [node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK]
-        if any(seeds):
-            key = _constant(graph_def, node, "key", [seeds[0]])
-            counter = _constant(graph_def, node, "counter", [0, seeds[1]])
-        else:
+        if (own := _of_operation(graph_def, node)) is None:
             source = source or _source(graph_def, name)
             # By place: two operations without seeds must not draw the same numbers.
-            key, counter = _of_caller(graph_def, node, source, place)
-        _replace(graph_def, node, key, counter)
+            own = _of_caller(graph_def, node, source, place)
+        _replace(graph_def, node, *own)
     return source is not None
 
 
@@ -47,13 +44,8 @@ def numbered(graph_def) -> None:
     """As `seeded`, except that operations without seeds stay, and draw always the same sequence from call to call."""
     place = 0
     for node in [node for node in graph_def.node if node.op in _STATELESS]:
-        seeds = [node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK]
-        if any(seeds):
-            key, counter = (
-                _constant(graph_def, node, "key", [seeds[0]]),
-                _constant(graph_def, node, "counter", [0, seeds[1]]),
-            )
-            _replace(graph_def, node, key, counter)
+        if own := _of_operation(graph_def, node):
+            _replace(graph_def, node, *own)
         else:
             place += 1
             node.attr["seed"].i, node.attr["seed2"].i = _ANY, place
@@ -77,13 +69,12 @@ def _require_known(graph_def) -> None:
 
 def _source(graph_def, name: str) -> str:
     """The two numbers of the caller's seed as outputs 0 and 1 of a node, each as uint64[1]."""
-    from tensorflow.python.framework import dtypes
-
     if any(node.name == name for node in graph_def.node):
         raise ModelFault(f"model.seed names {name!r}, which the graph has already", "choose another name")
     given = graph_def.node.add(name=name, op="Placeholder")
     given.attr["dtype"].type = dtypes.int64.as_datatype_enum
     given.attr["shape"].shape.dim.add(size=2)
+    # As bits: a cast of negative seeds to unsigned numbers would be undefined.
     bits = graph_def.node.add(name=f"{name}/bits", op="Bitcast", input=[name])
     bits.attr["T"].type, bits.attr["type"].type = dtypes.int64.as_datatype_enum, dtypes.uint64.as_datatype_enum
     axis = _constant(graph_def, given, "axis", 0, dtypes.int32)
@@ -92,9 +83,16 @@ def _source(graph_def, name: str) -> str:
     return parts.name
 
 
-def _of_caller(graph_def, node, source: str, place: int) -> tuple:
-    from tensorflow.python.framework import dtypes
+def _of_operation(graph_def, node) -> tuple | None:
+    """Key and counter of the seeds of an operation; None if it has none."""
+    seed, second = node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK
+    if not (seed or second):
+        return None
+    return _constant(graph_def, node, "key", [seed]), _constant(graph_def, node, "counter", [0, second])
 
+
+def _of_caller(graph_def, node, source: str, place: int) -> tuple:
+    # A multiple of an odd number whose bits look random (2**64 divided by the golden ratio): keys are far apart.
     mixed = _constant(graph_def, node, "place", [(place * _MIXED) & _MASK])
     key = graph_def.node.add(name=f"{node.name}/seeded_key", op="BitwiseXor", input=[source, mixed])
     zero, axis = _constant(graph_def, node, "zero", [0]), _constant(graph_def, node, "axis", 0, dtypes.int32)
@@ -106,8 +104,6 @@ def _of_caller(graph_def, node, source: str, place: int) -> tuple:
 
 
 def _replace(graph_def, node, key: str, counter: str) -> None:
-    from tensorflow.python.framework import dtypes
-
     shape, *limits = [text for text in node.input if text[0] != "^"]
     waits = [text for text in node.input if text[0] == "^"]
     kind, of_shape = node.attr["Tout" if limits else "dtype"].type, node.attr["T"].type
@@ -119,8 +115,6 @@ def _replace(graph_def, node, key: str, counter: str) -> None:
 
 
 def _constant(graph_def, node, what: str, values, dtype=None) -> str:
-    from tensorflow.python.framework import dtypes, tensor_util
-
     dtype = dtype or dtypes.uint64
     made = graph_def.node.add(name=f"{node.name}/seeded_{what}_of", op="Const")
     made.attr["dtype"].type = dtype.as_datatype_enum

@@ -8,6 +8,8 @@ import freeze
 import signatures
 from messages.conversions import Expose
 from messages.requests import ModelFault, Nothing
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 _MOST_LISTED = 12
 
@@ -18,9 +20,6 @@ def expose(request: Expose, report) -> Nothing:
     With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs with as many rows as
     values say, and further outputs for their numbers of rows (bounded.py).
     """
-    from tensorflow.core.framework import types_pb2
-    from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
-
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     frozen = freeze.frozen_function(request.signature, signature)
     model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
@@ -50,6 +49,7 @@ def expose(request: Expose, report) -> Nothing:
             if name in made.outputs:
                 raise ModelFault(f"model.counts names {name!r}, which is an output already", "choose another name")
             made.outputs[name].CopyFrom(meta_graph_pb2.TensorInfo(name=text, dtype=types_pb2.DT_INT32))
+            # An empty shape, that of a number, and not one that is unknown.
             made.outputs[name].tensor_shape.SetInParent()
     constants = {node.name: node for node in meta_graph.graph_def.node if node.op == "Const"}
     for text in request.feeds:
@@ -65,8 +65,6 @@ def expose(request: Expose, report) -> Nothing:
 
 
 def _info(tensor):
-    from tensorflow.core.protobuf import meta_graph_pb2
-
     return meta_graph_pb2.TensorInfo(
         name=tensor.name, dtype=tensor.dtype.as_datatype_enum, tensor_shape=tensor.shape.as_proto()
     )

@@ -6,6 +6,7 @@ with a large prime factor become a convolution of a power of two (Bluestein, 197
 """
 
 import numpy as np
+import tensorflow as tf
 
 _RADIX = 16
 _DIRECT, _DIRECT_PRIME = 32, 128
@@ -24,8 +25,6 @@ def transformed(re, im, inverse: bool) -> tuple:
 
 def of_real(x, size: int) -> tuple:
     """Real and imaginary part of the first size // 2 + 1 results for real `x`, cropped or padded to `size`."""
-    import tensorflow as tf
-
     x, kept = fitted(x, size), size // 2 + 1
     if size <= _DIRECT:
         re, im = _product(x, None, _matrix(size, -1)[:, :kept])
@@ -40,8 +39,6 @@ def of_real(x, size: int) -> tuple:
 
 def to_real(re, im, size: int):
     """What `of_real` was given, from its results, cropped or padded to size // 2 + 1."""
-    import tensorflow as tf
-
     kept = size // 2 + 1
     re, im = fitted(re, kept), fitted(im, kept)
     # The other half has the conjugate numbers in reverse order.
@@ -53,8 +50,6 @@ def to_real(re, im, size: int):
 
 def fitted(x, size: int):
     """`x` with `size` elements along the last axis: the first ones, or zeros behind them."""
-    import tensorflow as tf
-
     x = x[..., :size]
     missing = size - x.shape[-1]
     return tf.pad(x, [[0, 0]] * (len(x.shape) - 1) + [[0, missing]]) if missing else x
@@ -117,8 +112,6 @@ def _turns(parts: np.ndarray, size: int) -> np.ndarray:
 
 def _product(re, im, matrix: np.ndarray) -> tuple:
     """The products of complex rows with a matrix, as one product of reals."""
-    import tensorflow as tf
-
     columns = matrix.shape[1]
     of_re = np.concatenate([matrix.real, matrix.imag], 1)
     weights = of_re if im is None else np.concatenate([of_re, np.concatenate([-matrix.imag, matrix.real], 1)], 0)
@@ -140,8 +133,6 @@ def _scaled(re, im, factors: np.ndarray) -> tuple:
 
 def _split(x, *sizes: int):
     """The last axis as several."""
-    import tensorflow as tf
-
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-1], sizes], 0))
     made.set_shape([*x.shape[:-1], *sizes])
     return made
@@ -149,23 +140,17 @@ def _split(x, *sizes: int):
 
 def _joined(x, size: int):
     """The last two axes as one."""
-    import tensorflow as tf
-
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-2], [size]], 0))
     made.set_shape([*x.shape[:-2], size])
     return made
 
 
 def _swapped(x):
-    import tensorflow as tf
-
     return tf.linalg.matrix_transpose(x)
 
 
 def swapped_with_last(x, axis: int):
     """`x` with the axis `axis`, counted from the end (-1), in the place of the last one, and the other way round."""
-    import tensorflow as tf
-
     rank = len(x.shape)
     order = list(range(rank))
     order[-1], order[axis] = order[axis], order[-1]

@@ -23,32 +23,33 @@ import saved_model
 import segments
 import signatures
 import specialize
+import tensorflow as tf
 import unseen
 import weights
 from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
 from messages.requests import ModelFault, one_line
+from tensorflow.python.framework import convert_to_constants, dtypes, ops, tensor_util
 from wiring import CALLS, ancestors, by_name
 
 # XLA compiles these operations, but to something else than TensorFlow runs, and says nothing.
 _SILENT = {
-    "Assert": "assertions vanish: a failing one is not reported",
-    "AssertNextDataset": "assertions vanish: a failing one is not reported",
+    **dict.fromkeys(("Assert", "AssertNextDataset"), "assertions vanish: a failing one is not reported"),
     "CheckNumerics": "checks for NaN and infinity vanish",
-    "GatherV2": "indices out of range are clamped, not reported",
-    "GatherNd": "indices out of range are clamped, not reported",
-    "ResourceGather": "indices out of range are clamped, not reported",
+    **dict.fromkeys(("GatherV2", "GatherNd", "ResourceGather"), "indices out of range are clamped, not reported"),
     "Where": "the result is padded to its largest size and the count is lost",
     "NonMaxSuppressionV4": "the result is padded to its largest size",
-    "AssignAddVariableOp": "variables are frozen: an assignment is forgotten after the call",
-    "AssignSubVariableOp": "variables are frozen: an assignment is forgotten after the call",
-    "AssignVariableOp": "variables are frozen: an assignment is forgotten after the call",
-    "RandomUniform": "random numbers differ from TensorFlow's",
-    "RandomStandardNormal": "random numbers differ from TensorFlow's",
-    "RandomUniformInt": "random numbers differ from TensorFlow's",
-    "TruncatedNormal": "random numbers differ from TensorFlow's",
-    "Multinomial": "random numbers differ from TensorFlow's",
-    "StatelessTruncatedNormalV2": "random numbers differ from TensorFlow's",
-}
+    **dict.fromkeys(
+        ("AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"),
+        "variables are frozen: an assignment is forgotten after the call",
+    ),
+    **dict.fromkeys(
+        (
+            "RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "Multinomial",
+            "StatelessTruncatedNormalV2",
+        ),
+        "random numbers differ from TensorFlow's",
+    ),
+}  # fmt: skip
 _SELECTING = frozenset(
     "DynamicPartition ListDiff NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 RaggedRange Range Unique "
     "UniqueV2 Where".split()
@@ -179,8 +180,6 @@ def frozen_function(name: str, signature):
 
     Large variables are constants of zeros in it: `fill` writes their values into its graph.
     """
-    from tensorflow.python.framework import convert_to_constants
-
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
     convert_to_constants.disable_lower_using_switch_merge = _keep_control_flow
     try:
@@ -236,6 +235,7 @@ def _outlined(_, tensor):
 
 
 def _is_large(variable) -> bool:
+    # Tables and other resources have no values that could be left out.
     if not hasattr(variable, "handle") or not variable.shape.is_fully_defined():
         return False
     dtype = variable.dtype
@@ -256,11 +256,9 @@ class _Protos:
 
 def fill(graph_def, signature) -> None:
     """Write the values of large variables into the graph of `signature`'s frozen function."""
-    from tensorflow.python.framework import tensor_util
-
     # By identity: tensors cannot be compared.
     variables = {id(each.handle): each for each in signature.function.graph.variables if _is_large(each)}
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     for captured, inner in signature.function.graph.captures:
         variable, node = variables.get(id(captured)), nodes.get(inner.op.name)
         if variable is not None and node is not None:
@@ -269,8 +267,6 @@ def fill(graph_def, signature) -> None:
 
 def inputs_of(frozen) -> list:
     """The inputs of a frozen function, without the handles of lookup tables."""
-    import tensorflow as tf
-
     return [tensor for tensor in frozen.inputs if tensor.dtype != tf.resource]
 
 
@@ -374,8 +370,6 @@ def _sized_by_values(graph_def, outputs: list, index: int) -> str:
 
 def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
     """The shapes of what the model gives; ModelFault if they depend on the inputs' values: `why` tells of an output."""
-    import tensorflow as tf
-
     seen, failures = [], []
     # Two kinds of values, so that a shape that depends on values is seen.
     for fill in (tf.zeros, tf.ones):
@@ -411,8 +405,6 @@ def _operation_counts(graph_def) -> dict:
 
 def _warnings(graph_def, inputs, outputs) -> tuple:
     """What compiled code does differently from TensorFlow without saying so."""
-    from tensorflow.python.framework import dtypes
-
     found = set()
     is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
     for node in operations.nodes_of(graph_def):
@@ -438,6 +430,7 @@ def _work(graph_def, used: set, inputs) -> Work:
     constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
     light, _ = specialize.without_weights(graph_def)
     first, second = (_operations(light, used, inputs, size) for size in specialize.PROBES)
+    # Between two sizes: what is computed once a call, whatever the batch, drops out.
     per_row = max(0.0, (second - first) / (specialize.PROBES[1] - specialize.PROBES[0]))
     per_call = max(0.0, first - per_row * specialize.PROBES[0])
     if any(node.op in _UNCOUNTED for node in graph_def.node):
@@ -451,17 +444,11 @@ def _work(graph_def, used: set, inputs) -> Work:
 
 def _size(node) -> tuple:
     """(elements, bytes of each) of a constant."""
-    from tensorflow.python.framework import dtypes
-
     shape = [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]
     return math.prod(shape), dtypes.as_dtype(node.attr["dtype"].type).size or 0
 
 
 def _operations(graph_def, used: set, inputs, batch_size: int) -> float:
-    import tensorflow as tf
-    import tensorflow.python.profiler.internal.flops_registry  # registers the counts
-    from tensorflow.python.framework import ops
-
     try:
         graph = tf.Graph()
         with graph.as_default():

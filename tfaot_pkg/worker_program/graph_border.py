@@ -5,9 +5,13 @@ import re
 from dataclasses import dataclass
 
 import operations
+import tensorflow as tf
 from messages.conversions import ConvertGraph
 from messages.requests import ModelFault
-from wiring import ancestors, node_name
+from tensorflow.core.framework import tensor_shape_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.python.framework import op_def_registry
+from wiring import ancestors, by_name, node_name
 
 _FED = frozenset("Placeholder PlaceholderV2".split())
 _PASSIVE = frozenset("Const Placeholder PlaceholderV2 PlaceholderWithDefault NoOp Assert Print PrintV2".split())
@@ -80,8 +84,6 @@ def _put(found: dict, key: str, info) -> None:
 
 
 def _require_compatible(key: str, wanted, own) -> None:
-    import tensorflow as tf
-
     if not tf.TensorShape(wanted).is_compatible_with(tf.TensorShape(own)):
         raise ModelFault(
             f"feed {key!r} of the Config has the shape {tf.TensorShape(wanted)}, its placeholder {tf.TensorShape(own)}",
@@ -93,14 +95,12 @@ class _Graph:
     """A graph, and what its nodes give."""
 
     def __init__(self, graph_def) -> None:
-        self.nodes = {node.name: node for node in graph_def.node}
+        self.nodes = by_name(graph_def)
         self.library = {function.signature.name: function for function in graph_def.library.function}
         self._has_typed_shapes = graph_def.versions.producer >= _TYPED_SHAPES_SINCE
 
     def info(self, text: str, where: str):
         """TensorInfo of the tensor `text`; ModelFault that tells `where` it is named, if there is none."""
-        from tensorflow.core.protobuf import meta_graph_pb2
-
         name, _, index = text.partition(":")
         node = self.nodes.get(name)
         if node is None or (index and not index.isdecimal()):
@@ -125,8 +125,6 @@ class _Graph:
 
     def dtypes(self, node) -> list:
         """The dtype of each output of a node; ModelFault for an operation that this TensorFlow does not know."""
-        from tensorflow.python.framework import op_def_registry
-
         called = self.library.get(node.op)
         definition = called.signature if called is not None else op_def_registry.get(node.op)
         if definition is None:
@@ -144,8 +142,6 @@ class _Graph:
         return found
 
     def _shape(self, node, index: int):
-        from tensorflow.core.framework import tensor_shape_pb2
-
         # Producers leave _output_shapes out of files; constants and placeholders say their shape themselves.
         if node.op == "Const":
             return node.attr["value"].tensor.tensor_shape

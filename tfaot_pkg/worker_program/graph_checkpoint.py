@@ -8,8 +8,10 @@ import os
 
 import checkpoint
 import reached
+import tensorflow as tf
 from messages.conversions import ConvertGraph
 from messages.requests import ModelFault, one_line
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 _MOST_LISTED = 8
 
@@ -43,7 +45,6 @@ def _without_value(names: list, config) -> ModelFault:
 def _zeros(name: str, node, config):
     """A value for a variable that callers will supply."""
     import numpy as np
-    import tensorflow as tf
 
     shape = tf.TensorShape(node.attr["shape"].shape)
     for variable in config.variable if config else ():
@@ -55,8 +56,6 @@ def _zeros(name: str, node, config):
 
 
 def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
-    import tensorflow as tf
-
     try:
         reader = tf.train.load_checkpoint(prefix)
         held = reader.get_variable_to_shape_map()
@@ -96,8 +95,6 @@ def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict
 
 def _object_keys(reader) -> dict:
     """Names of variables -> their keys in a checkpoint of objects (TensorFlow 2)."""
-    from tensorflow.core.protobuf import trackable_object_graph_pb2
-
     saved = trackable_object_graph_pb2.TrackableObjectGraph()
     saved.ParseFromString(reader.get_tensor(checkpoint.OBJECTS))
     found, several = {}, set()
@@ -122,8 +119,6 @@ def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
 
 
 def _save(values: dict, folder: str) -> None:
-    import tensorflow as tf
-
     names = sorted(values)
     os.mkdir(os.path.join(folder, "variables"))
     tf.raw_ops.SaveV2(

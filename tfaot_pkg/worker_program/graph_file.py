@@ -14,9 +14,12 @@ import pinned
 import reached
 import saved_model
 import taken
+import tensorflow as tf
 from messages.conversions import ConvertGraph, ProposedGraph, ProposeGraph, Values
 from messages.graph import Tensor
 from messages.requests import ModelFault, Nothing, one_line
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.python.framework import dtypes
 from wiring import node_name, tensor_name
 
 _SIGNATURE = "proposed"
@@ -74,12 +77,11 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
 
 def _switched_off(node):
     """The value of a placeholder by which a graph knows training from inference; None for any other placeholder."""
-    from tensorflow.python.framework import dtypes
-
     shape = node.attr["shape"].shape
     if len(shape.dim) > 0:
         return None
     dtype, name = dtypes.as_dtype(node.attr["dtype"].type), node.name.rpartition("/")[2]
+    # Scalars of bool that are fed tell training from inference, whatever they are called.
     if dtype == dtypes.bool:
         return Values(shape=(), values=(False,))
     if not dtype.is_floating:
@@ -90,8 +92,6 @@ def _switched_off(node):
 
 
 def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tuple):
-    from tensorflow.core.protobuf import meta_graph_pb2
-
     _rename_invalid(graph_def, [*border.feeds.values(), *border.fetches.values()])
     meta_graph = meta_graph_pb2.MetaGraphDef()
     meta_graph.meta_info_def.tags.extend(tags)
@@ -120,8 +120,6 @@ def _rename_invalid(graph_def, infos: list) -> None:
 
 
 def _write(meta_graph, folder: str) -> None:
-    from tensorflow.core.protobuf import saved_model_pb2
-
     model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
     model.meta_graphs.append(meta_graph)
     try:
@@ -144,8 +142,6 @@ def _with_shapes(outputs: tuple, used) -> tuple:
 
 
 def _inferred(used) -> dict:
-    import tensorflow as tf
-
     graph = tf.Graph()
     try:
         with graph.as_default():
@@ -171,8 +167,6 @@ def _inferred(used) -> dict:
 
 def _stand_in(node):
     """What has the dtype and shape of a variable, and no value."""
-    import tensorflow as tf
-
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
     if node.op == "VarHandleOp":
         return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape)

@@ -4,6 +4,9 @@ import os
 from dataclasses import dataclass
 
 from messages.requests import ModelFault, one_line
+from tensorflow.compiler.tf2xla import tf2xla_pb2
+from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 _TEXT = (".pbtxt", ".txt", ".prototxt")
 
@@ -18,9 +21,6 @@ class GraphFile:
 
 def read_graph(path: str) -> GraphFile:
     """The graph in the file `path`; ModelFault if there is none."""
-    from tensorflow.core.framework import graph_pb2
-    from tensorflow.core.protobuf import meta_graph_pb2
-
     if path.endswith(".meta"):
         meta_graph = _parsed(path, meta_graph_pb2.MetaGraphDef(), "MetaGraphDef")
         graph_def, restore = meta_graph.graph_def, meta_graph.saver_def.restore_op_name
@@ -48,8 +48,6 @@ def read_graph(path: str) -> GraphFile:
 
 def read_config(path: str):
     """The tf2xla Config in the file `path`; None for no path. ModelFault if there is none in the file."""
-    from tensorflow.compiler.tf2xla import tf2xla_pb2
-
     if not path:
         return None
     config = _parsed(path, tf2xla_pb2.Config(), "Config of tf2xla (feed, fetch, variable)")
@@ -88,7 +86,6 @@ def _parsed(path: str, message, what: str):
 def _refuse_saved_model(path: str, *, by_content: bool = False) -> None:
     """ModelFault for the graph file of a SavedModel, by its name or its content."""
     from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
 
     found = os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt")
     if by_content:

@@ -14,6 +14,11 @@ import specialize
 from messages import listing
 from messages.carriers import OWN
 from messages.requests import one_line
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.compiler.xla.service import hlo_pb2
+from tensorflow.python import _pywrap_tfcompile
+from tensorflow.python.framework import tensor_util
+from wiring import by_name
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
 """What is known about a model is proved at the first two sizes. At the third one, and at one of the last two, the
@@ -99,9 +104,8 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
 
 def _write_constants(graph_def, weights: list, path: str) -> None:
     import numpy as np
-    from tensorflow.python.framework import tensor_util
 
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     with open(path, "wb") as file:
         for weight in weights:
             np.save(file, tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor), allow_pickle=False)
@@ -147,8 +151,6 @@ def _used_opcodes(computation: listing.Computation):
 
 def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
     """The entry's parameters are `feeds`, in their order; its result is a tuple of the outputs."""
-    from tensorflow.compiler.xla.service import hlo_pb2
-
     batch_size, sizes = point.batch, dict(point.sizes)
     graph_def = specialize.folded(specialize.at_batch_size(graph_def, feeds, batch_size, sizes), feeds, outputs)
     snapshot = hlo_pb2.HloSnapshot()
@@ -164,8 +166,6 @@ def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
 
 def _lowered(graph_def, config) -> bytes:
     """The HloSnapshot of `graph_def`. Raises what tfcompile raises for a graph that it cannot lower."""
-    from tensorflow.python import _pywrap_tfcompile
-
     with tempfile.TemporaryDirectory() as folder:
         graph, text, computation = (os.path.join(folder, name) for name in ("graph.pb", "config.pbtxt", "hlo.pb"))
         with open(graph, "wb") as file:
@@ -231,8 +231,6 @@ def _local(number: int) -> int:
 
 
 def _shape(proto) -> listing.ArrayShape | listing.TupleShape:
-    from tensorflow.compiler.xla import xla_data_pb2
-
     name = xla_data_pb2.PrimitiveType.Name(proto.element_type)
     if name == "TUPLE":
         return listing.TupleShape(parts=tuple(map(_shape, proto.tuple_shapes)))
@@ -337,7 +335,6 @@ def _literal(proto) -> listing.Literals:
     import hashlib
 
     import numpy as np
-    from tensorflow.compiler.xla import xla_data_pb2
 
     literal = proto.literal
     name = xla_data_pb2.PrimitiveType.Name(literal.shape.element_type)

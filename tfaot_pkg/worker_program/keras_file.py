@@ -7,6 +7,7 @@ import sys
 import zipfile
 
 import saved_model
+import tensorflow as tf
 from messages.conversions import ConvertKeras
 from messages.requests import ModelFault, Nothing, one_line
 from wiring import distinct
@@ -20,10 +21,9 @@ _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 
 def convert(request: ConvertKeras, report) -> Nothing:
     """Load the file, without Python code that is stored in it, and export one signature."""
-    import tensorflow as tf
-
     model = _loaded(request.file)
     given, answers = _border(model)
+    # TensorFlow sorts the keys of dictionaries, here and below.
     feeds = tf.nest.flatten(given)
     inputs = _names(given, [feed.name for feed in feeds])
     # Names of arguments are Python's, which need not be those of the inputs.
@@ -156,6 +156,7 @@ def _require_known_code(config) -> None:
                 f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
             )
         own = module is not None and str(module).split(".")[0] not in ("keras", "tf_keras", "builtins")
+        # Names alone decide: nothing that the file names is imported before.
         if own or ">" in f"{kind} {each.get('registered_name')}":  # PACKAGE>NAME, as a program registered it
             raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
 
@@ -193,8 +194,6 @@ def _layers_of_outputs(model) -> list:
 
 def _names(structure, names: list) -> list:
     """A name for each tensor of `structure`, in TensorFlow's order: its key in a dictionary, or that of `names`."""
-    import tensorflow as tf
-
     if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
         return sorted(structure)
     return distinct(names)

@@ -1,5 +1,6 @@
 """What is known of a graph without running it: numbers that follow from its constants."""
 
+from tensorflow.python.framework import tensor_util
 from wiring import node_name, tensor_name
 
 SWITCHES = frozenset("Switch RefSwitch".split())
@@ -60,8 +61,6 @@ _COMPUTED = {
 
 
 def _scalar(node):
-    from tensorflow.python.framework import tensor_util
-
     tensor = node.attr["value"].tensor
     if any(axis.size != 1 for axis in tensor.tensor_shape.dim) or tensor.string_val:
         return None

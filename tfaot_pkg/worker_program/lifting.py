@@ -17,6 +17,7 @@ import saved_model
 import stateless
 from messages.conversions import Lift, Lifted, StateTensor
 from messages.requests import ModelFault
+from tensorflow.python.framework import dtypes, tensor_shape
 from wiring import free
 
 STATE, NEW_STATE = "state/", "new_state/"
@@ -60,8 +61,6 @@ def lift(request: Lift, report) -> Lifted:
 
 def variables_of(nodes: dict, graph_def) -> dict:
     """The variables of the signature by node, under names that a user can tell: those given in Python, if unique."""
-    from tensorflow.python.framework import tensor_shape
-
     others = {node.name for node in graph_def.node if node.op in operations.VARIABLES} - set(nodes)
     shared = {key: _name_in_python(node, others) for key, node in sorted(nodes.items())}
     names = list(shared.values())
@@ -128,8 +127,6 @@ def _matching(text: str, names: dict) -> list:
 
 
 def _told(variable, is_changed: bool) -> str:
-    from tensorflow.python.framework import dtypes
-
     how = "changed" if is_changed else "read"
     return f"{variable.name}: {dtypes.as_dtype(variable.dtype).name}{list(variable.shape)}, {how}"
 

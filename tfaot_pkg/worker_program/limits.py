@@ -5,6 +5,7 @@ TensorFlow's loops count their turns in their first variable; the limit becomes 
 """
 
 import operations
+from tensorflow.python.framework import dtypes, tensor_util
 from wiring import LOOPS
 
 _LIST = "EmptyTensorList"
@@ -42,8 +43,6 @@ def fault_of(graph_def, text: str) -> tuple | None:
 
 def _end(condition, most: int) -> None:
     """Add the limit to a condition, whose first argument counts turns."""
-    from tensorflow.python.framework import dtypes, tensor_util
-
     arguments = condition.signature.input_arg
     # Loops of other makers have no counter in front: they end by themselves, or XLA rejects them.
     if not arguments or "loop_counter" not in arguments[0].name:
@@ -61,8 +60,6 @@ def _end(condition, most: int) -> None:
 
 
 def _size(nodes, most: int, suffix: str) -> None:
-    from tensorflow.python.framework import dtypes, tensor_util
-
     unknown = {node.name for node in nodes if node.op == "Const" and _is_negative(node)}
     lists = [node for node in nodes if node.op == _LIST and node.input[1].split(":")[0] in unknown]
     if not lists:
@@ -75,8 +72,6 @@ def _size(nodes, most: int, suffix: str) -> None:
 
 
 def _is_negative(node) -> bool:
-    from tensorflow.python.framework import dtypes, tensor_util
-
     tensor = node.attr["value"].tensor
     return (
         tensor.dtype == dtypes.int32.as_datatype_enum

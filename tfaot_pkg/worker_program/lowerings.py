@@ -3,6 +3,8 @@
 Which of them a toolchain needs is data of ours (`Toolchain.lowerings`).
 """
 
+from tensorflow.python.framework import dtypes, tensor_util
+
 _ERF_SATURATED = 3.8325069
 _TANH_SATURATED = 9.0109138
 """From here on the float nearest to the function of x is 1."""
@@ -10,8 +12,6 @@ _TANH_SATURATED = 9.0109138
 
 def lower(graph_def, wanted: list) -> bool:
     """Replace the operations `wanted` (names of _LOWERINGS) in `graph_def`; whether there were any."""
-    from tensorflow.python.framework import dtypes
-
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
         for node in [node for node in nodes if node.op in wanted]:
@@ -37,7 +37,6 @@ class _Nodes:
 
     def number(self, name: str, dtype: int, value: float) -> str:
         import numpy as np
-        from tensorflow.python.framework import dtypes, tensor_util
 
         node = self._nodes.add(name=name, op="Const")
         number = np.array(value, dtypes.as_dtype(dtype).as_numpy_dtype)

@@ -6,7 +6,8 @@ numbers of complex ones then reads those. Complex operations that nothing reads 
 
 from carriers import type_number
 from messages.carriers import MADE, PARTS
-from wiring import node_name, prune
+from tensorflow.python.framework import dtypes, tensor_util
+from wiring import by_name, node_name, prune
 
 _MOVING = frozenset(
     "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
@@ -28,7 +29,7 @@ def split(graph_def, outputs) -> None:
 class _Split:
     def __init__(self, graph_def) -> None:
         self._graph_def = graph_def
-        self._nodes = {node.name: node for node in graph_def.node}
+        self._nodes = by_name(graph_def)
         self._parts: dict = {}  # names of nodes -> (real, imaginary part, their type); None if it has none
 
     def run(self) -> bool:
@@ -146,7 +147,6 @@ class _Split:
 
     def _of_constant(self, node):
         import numpy as np
-        from tensorflow.python.framework import tensor_util
 
         real = _parts_by_number().get(node.attr["dtype"].type)
         if real is None:
@@ -177,8 +177,6 @@ class _Split:
         return made.name
 
     def constant(self, beside, real: int, value: float) -> str:
-        from tensorflow.python.framework import dtypes, tensor_util
-
         made = self._new(beside, "Const")
         made.attr["dtype"].type = real
         values = tensor_util.make_tensor_proto(value, dtypes.as_dtype(real))

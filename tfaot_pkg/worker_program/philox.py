@@ -7,6 +7,7 @@ counter of 128 bits plus i. Numbers are made of the words one after the other.
 import math
 
 import numpy as np
+import tensorflow as tf
 
 _ALGORITHMS = (1, 3)
 """Philox, and whatever the device takes, which is Philox on CPUs."""
@@ -21,8 +22,6 @@ def is_known(algorithm) -> bool:
 
 def uniform(shape, key, counter, dtype):
     """Floats from [0, 1)."""
-    import tensorflow as tf
-
     if dtype == tf.float64:
         low, high = _pairs(shape, key, counter)
         return _shaped(_double(low, high), shape)
@@ -31,8 +30,6 @@ def uniform(shape, key, counter, dtype):
 
 def normal(shape, key, counter):
     """float32 by Box and Muller's method: each two words give two numbers."""
-    import tensorflow as tf
-
     words = tf.reshape(_words(shape, key, counter, 1), [-1, 2])
     # TensorFlow's BoxMullerFloat (random_distributions.h) has the same limit, below which log would be infinite.
     radius = tf.sqrt(-2.0 * tf.math.log(tf.maximum(_single(words[:, 0]), 1e-7)))
@@ -42,8 +39,6 @@ def normal(shape, key, counter):
 
 def integers(shape, key, counter, dtype):
     """Of all their bits."""
-    import tensorflow as tf
-
     if dtype.size == 4:
         return _shaped(tf.cast(_words(shape, key, counter, 1), tf.uint32), shape)
     low, high = _pairs(shape, key, counter)
@@ -51,22 +46,16 @@ def integers(shape, key, counter, dtype):
 
 
 def _pairs(shape, key, counter) -> tuple:
-    import tensorflow as tf
-
     words = tf.reshape(_words(shape, key, counter, 2), [-1, 2])
     return words[:, 0], words[:, 1]
 
 
 def _shaped(values, shape):
-    import tensorflow as tf
-
     return tf.reshape(values[: tf.reduce_prod(shape)], shape)
 
 
 def _words(shape, key, counter, each: int):
     """At least `each` words of 32 bits, in uint64, for every number of an array of `shape`."""
-    import tensorflow as tf
-
     # Four words a block, as TensorFlow fills its arrays from it; a last block may be used in part.
     blocks = (tf.reduce_prod(tf.cast(shape, tf.int32)) * each + 3) // 4
     low = counter[0] + tf.cast(tf.range(blocks), tf.uint64)
@@ -87,27 +76,19 @@ def _words(shape, key, counter, each: int):
 
 
 def _upper(x):
-    import tensorflow as tf
-
     return tf.bitwise.right_shift(x, _u64(32))
 
 
 def _u64(value: int):
-    import tensorflow as tf
-
     return tf.constant(value, tf.uint64)
 
 
 def _single(words):
     """23 bits behind the point of a number from [1, 2)."""
-    import tensorflow as tf
-
     bits = tf.cast(words & _u64(0x7FFFFF), tf.uint32) | tf.constant(127 << 23, tf.uint32)
     return tf.bitcast(bits, tf.float32) - 1.0
 
 
 def _double(low, high):
-    import tensorflow as tf
-
     bits = tf.bitwise.left_shift(low & _u64(0xFFFFF), _u64(32)) | high | _u64(1023 << 52)
     return tf.bitcast(bits, tf.float64) - 1.0

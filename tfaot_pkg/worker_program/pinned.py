@@ -13,6 +13,8 @@ from graph_border import Border
 from known import SWITCHES, Known
 from messages.conversions import Pin
 from messages.requests import ModelFault, Nothing
+from tensorflow.core.framework import types_pb2
+from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
 from wiring import by_name, node_name, tensor_name
 
 _MERGES = frozenset("Merge RefMerge".split())
@@ -56,7 +58,6 @@ def replace_nodes(graph_def, constants) -> None:
 
 def _become_constant(node, value) -> None:
     import numpy as np
-    from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
 
     if "dtype" not in node.attr:
         raise ModelFault(
@@ -205,8 +206,5 @@ def _become_identity(node, source: str, waits: list) -> None:
 
 
 def _become_index(node, index: int) -> None:
-    from tensorflow.core.framework import types_pb2
-    from tensorflow.python.framework import tensor_util
-
     node.attr["dtype"].type = types_pb2.DT_INT32
     node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(index, dtype="int32", shape=[]))

@@ -11,7 +11,9 @@ import authored
 import operations
 import tables
 from messages.requests import ModelFault
-from wiring import CALLS, ancestors, called, node_name, tensor_name
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import dtypes, op_def_registry
+from wiring import CALLS, ancestors, by_name, called, node_name, tensor_name
 
 # A small file can describe a graph without end: functions that call others twice, constants of one repeated value.
 # These limits are checked before TensorFlow imports anything (docs/decisions/028, docs/security.md).
@@ -108,7 +110,7 @@ class _Walk:
     def __init__(self, graph_def, signature: str) -> None:
         self._signature = signature
         self._source = graph_def
-        self._nodes = {node.name: node for node in graph_def.node}
+        self._nodes = by_name(graph_def)
         self._library = {function.signature.name: function for function in graph_def.library.function}
         self._reached: dict = {}
         self._bodies: dict = {}
@@ -184,8 +186,6 @@ class _Walk:
 
     def as_graph_def(self):
         """The reached part alone. Functions are renamed for it: a process may load several models."""
-        from tensorflow.core.framework import graph_pb2
-
         graph_def = graph_pb2.GraphDef()
         graph_def.versions.CopyFrom(self._source.versions)
         for node in self._source.node:  # in the order of the file: what is made of it must not depend on the walk
@@ -317,8 +317,6 @@ def _measure(signature: str, calls: dict, sizes: dict) -> None:
 
 
 def _constant_bytes(node) -> int:
-    from tensorflow.python.framework import dtypes
-
     tensor, size = node.attr["value"].tensor, 1
     # By the shape: a file stores a constant of one repeated value once, TensorFlow makes all of its elements.
     for dim in tensor.tensor_shape.dim:
@@ -362,8 +360,6 @@ def _only_call(graph_def, outputs: dict):
 
 
 def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
-    from tensorflow.core.framework import graph_pb2
-
     flat = _flat_names(function, call, {each.signature.name: each for each in graph_def.library.function})
     made = graph_pb2.GraphDef()
     made.versions.CopyFrom(graph_def.versions)
@@ -380,8 +376,6 @@ def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
 
 def _flat_names(function, call, library: dict) -> dict:
     """Names of tensors within a function (`node:output:0`, or an argument's) -> in a graph (`node:0`)."""
-    from tensorflow.python.framework import op_def_registry
-
     flat = {argument.name: text for argument, text in zip(function.signature.input_arg, call.input, strict=True)}
     for node in function.node_def:
         called = library.get(node.op)

@@ -2,9 +2,12 @@
 
 import operations
 import signatures
+import tensorflow as tf
 from lowerings import rename_output
 from messages import elements
 from messages.requests import Reference
+from tensorflow.core.framework import types_pb2
+from tensorflow.python.framework import op_def_registry
 
 _SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamma Zeta".split())
 """Their series lose digits in float32, as XLA's do: igamma(a, a + 1) is off by 5e-3 at a = 5,000, and by 0.1 at 1e5.
@@ -19,8 +22,6 @@ class TensorFlowModel:
     """The signature, compiled by XLA first if the request asks for it."""
 
     def __init__(self, request: Reference) -> None:
-        import tensorflow as tf
-
         self.version = tf.__version__
         self.rejections = (tf.errors.OpError, ValueError, TypeError)
         wanted = (request.folder, request.tags, request.signature)
@@ -64,16 +65,12 @@ def _run(function, feeds: dict, dtypes: dict) -> dict:
 
 
 def tensor_of(held, dtype: str):
-    import tensorflow as tf
-
     made = tf.constant(held)
     return made if made.dtype == dtype else tf.bitcast(made, dtype)
 
 
 def _in_double(graph_def) -> bool:
     """Let the special functions of float32 in `graph_def` be computed in float64; whether there were any."""
-    from tensorflow.core.framework import types_pb2
-
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
         for node in [node for node in nodes if node.op in _SPECIAL and node.attr["T"].type == types_pb2.DT_FLOAT]:
@@ -84,9 +81,6 @@ def _in_double(graph_def) -> bool:
 
 def _compute_in_double(nodes, node, function) -> None:
     """`node` becomes a cast of what it was to float32."""
-    from tensorflow.core.framework import types_pb2
-    from tensorflow.python.framework import op_def_registry
-
     made = nodes.add(name=f"{node.name}/in_double", op=node.op)
     made.attr["T"].type = types_pb2.DT_DOUBLE
     for index, text in enumerate(node.input):

@@ -11,8 +11,10 @@ import bounded
 import fourier
 import operations
 import philox
+import tensorflow as tf
 from messages.carriers import MADE
 from messages.requests import ModelFault
+from tensorflow.python.framework import op_def_registry
 
 # Each pivot is a dozen operations of the graph: larger matrices would be slow to compile.
 _MOST_PIVOTS = 64
@@ -58,8 +60,6 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
 
 def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> None:
     """Replace `node`, one of `nodes` of a graph or of `function`; `known` is what is known of its inputs."""
-    import tensorflow as tf
-
     graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
     with graph.as_default():
         given = [
@@ -116,8 +116,6 @@ def _in_function(tensor) -> str:
 
 def _results(node) -> list:
     """The output arguments of a node, and how many tensors each is."""
-    from tensorflow.python.framework import op_def_registry
-
     found = []
     for argument in op_def_registry.get(node.op).output_arg:
         if argument.number_attr:
@@ -148,8 +146,6 @@ def _content(name, tables: dict):
 
 def _remove_handles(graph_def, tables: dict) -> None:
     """Put numbers in the place of the handles of tables, which nothing reads now; loops may still carry them."""
-    import tensorflow as tf
-
     resource, number = tf.resource.as_datatype_enum, tf.int32.as_datatype_enum
     for node in graph_def.node:
         if node.name in tables:
@@ -171,8 +167,6 @@ def _remove_handles(graph_def, tables: dict) -> None:
 
 
 def _parts(x) -> tuple:
-    import tensorflow as tf
-
     return tf.math.real(x), tf.math.imag(x)
 
 
@@ -184,8 +178,6 @@ def _axis_length(x, axis: int) -> int:
 
 
 def _lengths(value, count: int) -> list:
-    import tensorflow as tf
-
     found = tf.get_static_value(value)
     if found is None:
         raise _Cannot("fft_length is not constant", "make it a constant of the model")
@@ -194,8 +186,6 @@ def _lengths(value, count: int) -> list:
 
 def _fft(count: int, inverse: bool):
     def rule(node, x):
-        import tensorflow as tf
-
         re, im = _parts(x)
         for axis in range(-1, -count - 1, -1):
             _axis_length(x, axis)
@@ -209,8 +199,6 @@ def _fft(count: int, inverse: bool):
 
 def _rfft(count: int):
     def rule(node, x, fft_length):
-        import tensorflow as tf
-
         lengths = _lengths(fft_length, count)
         for axis, length in zip(range(-count, 0), lengths, strict=True):
             _axis_length(x, axis)
@@ -242,8 +230,6 @@ def _irfft(count: int):
 
 def _eliminated(x) -> tuple:
     """Pivots of Gaussian elimination with row exchanges, as a list, and the sign of the permutation."""
-    import tensorflow as tf
-
     size = _axis_length(x, -1)
     if size > _MOST_PIVOTS:
         raise _Cannot(f"of matrices of {size} rows", f"at most {_MOST_PIVOTS} are; compute it from a decomposition")
@@ -272,8 +258,6 @@ def _determinant(node, x):
 
 
 def _log_determinant(node, x):
-    import tensorflow as tf
-
     pivots, sign = _eliminated(x)
     for pivot in pivots:
         sign = sign * tf.sign(pivot)
@@ -281,15 +265,11 @@ def _log_determinant(node, x):
 
 
 def _euclidean_norm(node, x, axes):
-    import tensorflow as tf
-
     return tf.sqrt(tf.reduce_sum(x * tf.math.conj(x), axes, keepdims=node.attr["keep_dims"].b))
 
 
 def _resized(node, images, size):
     """Resizing is linear, and along one axis after the other: its weights are what it makes of unit vectors."""
-    import tensorflow as tf
-
     wanted = tf.get_static_value(size)
     if wanted is None:
         raise _Cannot("the size of the result is not constant", "make it a constant of the model")
@@ -301,7 +281,6 @@ def _resized(node, images, size):
 
 def _weights(node, old: int, new: int):
     import numpy as np
-    import tensorflow as tf
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
     run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
@@ -311,8 +290,6 @@ def _weights(node, old: int, new: int):
 
 
 def _sparse_product(node, indices, values, shape, other):
-    import tensorflow as tf
-
     if node.attr["adjoint_b"].b:
         other = tf.linalg.adjoint(other)
     rows, columns = indices[:, 0], indices[:, 1]
@@ -323,8 +300,6 @@ def _sparse_product(node, indices, values, shape, other):
 
 
 def _dense_of_ragged(node, shape, values, default, *partitions):
-    import tensorflow as tf
-
     kinds = [kind.decode() for kind in node.attr["row_partition_types"].list.s]
     wanted = tf.get_static_value(shape)
     if kinds != ["ROW_SPLITS"] or wanted is None or wanted.size < 2 or wanted[1] < 0:
@@ -354,8 +329,6 @@ def _bincount(node, values, size, weights):
 
 
 def _nth_element(node, x, n):
-    import tensorflow as tf
-
     direction = "DESCENDING" if node.attr["reverse"].b else "ASCENDING"
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
@@ -364,8 +337,6 @@ def _random(make, *, seeded: bool):
     """A rule for random numbers of one kind, of a seed or of what TensorFlow makes of it."""
 
     def rule(node, shape, *rest):
-        import tensorflow as tf
-
         if seeded:
             (key, counter), limits = tf.raw_ops.StatelessRandomGetKeyCounter(seed=rest[0]), rest[1:]
         else:
@@ -386,8 +357,6 @@ def _normal(shape, key, counter, dtype):
 
 
 def _integers(shape, key, counter, dtype, *limits):
-    import tensorflow as tf
-
     unsigned = tf.uint32 if dtype.size == 4 else tf.uint64
     found = philox.integers(shape, key, counter, unsigned)
     if not limits:
@@ -399,8 +368,6 @@ def _integers(shape, key, counter, dtype, *limits):
 
 def _looked_up(table, keys, default):
     """By the places of a table of all keys between the smallest and the largest, or else by halving."""
-    import tensorflow as tf
-
     known = table.keys
     span = int(known[-1]) - int(known[0]) + 1
     if span <= max(_DENSE * len(known), _DENSE_LEAST):
@@ -417,7 +384,6 @@ def _looked_up(table, keys, default):
 
 def _dense(table, keys, default, span: int):
     import numpy as np
-    import tensorflow as tf
 
     least, most = table.keys[0], table.keys[-1]
     # Two tables instead of one with a mark: any value may be a value of the table.
@@ -430,8 +396,6 @@ def _dense(table, keys, default, span: int):
 
 
 def _table_size(table):
-    import tensorflow as tf
-
     return tf.constant(len(table.keys), tf.int64)
 
 

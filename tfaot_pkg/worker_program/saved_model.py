@@ -7,6 +7,8 @@ import saved_functions
 from messages.conversions import Join, Rename
 from messages.graph import Inspect, Inspected, Interface, Tensor
 from messages.requests import ModelFault, Nothing
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import dtypes, tensor_shape
 
 _CHOICE = "set model.serving_key, or choose one with --signature"
 
@@ -77,8 +79,6 @@ def require_dtypes(signature) -> None:
 
 def tensors_of(infos) -> tuple:
     """The tensors of TensorInfo by name, sorted by name."""
-    from tensorflow.python.framework import dtypes, tensor_shape
-
     return tuple(
         Tensor(
             name=name,
@@ -97,7 +97,6 @@ def sizes_of(shape):
 def read(folder: str):
     """The parsed `saved_model.pb` of `folder`; ModelFault if it is missing, truncated or has no graph."""
     from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(folder, "saved_model.pb")
     if not os.path.isdir(folder):

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 import operations
 import specialize
+import tensorflow as tf
 from messages.graph import Feed, Fetch, FoundSegment
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import dtypes
 from wiring import called, prune, tensor_name
 
 _CALL = "XlaCustomCallV2"
@@ -69,8 +72,6 @@ def _functions_of(node) -> list:
 
 
 def _is_foreign_type(attr) -> bool:
-    from tensorflow.python.framework import dtypes
-
     types = [attr.type] if attr.WhichOneof("value") == "type" else attr.list.type
     foreign = {dtypes.as_dtype(name).as_datatype_enum for name in _FOREIGN}
     return any(each in foreign for each in types)
@@ -78,8 +79,6 @@ def _is_foreign_type(attr) -> bool:
 
 class _Graph:
     def __init__(self, graph_def, inputs, outputs) -> None:
-        import tensorflow as tf
-
         self._graph_def, self._inputs, self._outputs = graph_def, inputs, outputs
         self._functions = {function.signature.name: function for function in graph_def.library.function}
         self._foreign: dict = {}  # functions
@@ -297,9 +296,6 @@ class _Graph:
 
     def _part_of(self, part: set, feeds: dict):
         """The part alone, with placeholders for what it reads."""
-        from tensorflow.core.framework import graph_pb2
-        from tensorflow.python.framework import dtypes
-
         kept = self._closure(part)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
         for feed in feeds.values():
@@ -318,8 +314,6 @@ class _Graph:
 
     def _without(self, parts: list, segments: list, renamed: dict):
         """The graph with calls in place of the parts. What only they needed goes."""
-        from tensorflow.core.framework import graph_pb2
-
         inside = set().union(*parts)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
         for node in self._graph_def.node:
@@ -335,8 +329,6 @@ class _Graph:
 
 
 def _add_call(graph, segment: FoundSegment, operands: list) -> None:
-    from tensorflow.python.framework import dtypes
-
     node = graph.node.add(name=segment.name, op=_CALL)
     node.input.extend(operands)
     for name, border in (("operand_dtypes", segment.inputs), ("result_dtypes", segment.outputs)):

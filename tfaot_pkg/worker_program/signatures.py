@@ -11,6 +11,7 @@ import modules
 import operations
 import reached
 import saved_model
+import tensorflow as tf
 from messages.requests import ModelFault, one_line
 from wiring import free, tensor_name
 
@@ -53,8 +54,6 @@ def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSig
 
 def imported(folder: str, meta_graph, found) -> LoadedSignature:
     """The signature of which `found` (reached.Reached) is known to be allowed."""
-    import tensorflow as tf
-
     # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
@@ -71,8 +70,6 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
 
 
 def _variable(name: str, node, values):
-    import tensorflow as tf
-
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
     if dtype.as_numpy_dtype != values.dtype or not shape.is_compatible_with(values.shape):
         raise ModelFault(
@@ -86,8 +83,6 @@ def _variable(name: str, node, values):
 
 def _specs(found) -> list:
     """The inputs, sorted by name; each is the node of its name, if that is free."""
-    import tensorflow as tf
-
     taken = {node.name for node in found.graph_def.node} | set(found.variables) | set(found.tables)
     specs = []
     for name in sorted(found.inputs):
@@ -98,16 +93,12 @@ def _specs(found) -> list:
 
 
 def _table(table):
-    import tensorflow as tf
-
     with tf.init_scope():
         filled = tf.lookup.KeyValueTensorInitializer(tf.constant(table.keys), tf.constant(table.values))
         return tf.lookup.StaticHashTable(filled, tf.zeros([], table.values.dtype))
 
 
 def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
-    import tensorflow as tf
-
     given = {tensor_name(found.inputs[name].name): feed for name, feed in zip(sorted(found.inputs), feeds, strict=True)}
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
     graph = tf.compat.v1.get_default_graph()
@@ -128,8 +119,6 @@ def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
 
 def _fed(name: str, node, variable):
     """What represents a variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     graph.watch_variable(variable)
     handle = graph.capture(variable.handle, name=name)

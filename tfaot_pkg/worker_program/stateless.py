@@ -9,6 +9,8 @@ import graphlib
 
 import assignments
 from messages.requests import ModelFault
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+from tensorflow.python.framework import op_def_registry, tensor_shape
 from wiring import CALLS, LOOPS, free, node_name, tensor_name
 
 _BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
@@ -34,8 +36,6 @@ def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
     ModelFault for uses of variables that are neither reading nor assigning; if it `is_lenient` these stay as they are,
     which only tells what is changed.
     """
-    from tensorflow.core.framework import graph_pb2
-
     made = graph_pb2.GraphDef(versions=graph_def.versions)
     made.library.CopyFrom(graph_def.library)
     library = {function.signature.name: function for function in graph_def.library.function}
@@ -53,9 +53,6 @@ def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
 
 
 def _placeholder(name: str, variable):
-    from tensorflow.core.framework import node_def_pb2
-    from tensorflow.python.framework import tensor_shape
-
     node = node_def_pb2.NodeDef(name=name, op="Placeholder")
     node.attr["dtype"].type = variable.dtype
     node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(variable.shape).as_proto())
@@ -295,14 +292,10 @@ class _Body:
 
 
 def _shape(sizes: tuple):
-    from tensorflow.python.framework import tensor_shape
-
     return tensor_shape.TensorShape(sizes).as_proto()
 
 
 def _result_name(op: str) -> str:
-    from tensorflow.python.framework import op_def_registry
-
     return op_def_registry.get(op).output_arg[0].name
 
 

@@ -7,6 +7,7 @@ values. Only constant numbers are taken; nothing of an initializer runs.
 import math
 from dataclasses import dataclass
 
+from tensorflow.python.framework import dtypes, tensor_util
 from wiring import by_name, node_name
 
 _FILLING = frozenset("InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2".split())
@@ -28,8 +29,6 @@ class Table:
 
 def content(graph_def, table) -> Table:
     """What the node `table` of `graph_def` (a whole file's) is filled with. Raises Unknown."""
-    from tensorflow.python.framework import dtypes
-
     for name in ("key_dtype", "value_dtype"):
         dtype = dtypes.as_dtype(table.attr[name].type)
         if not (dtype.is_integer or (name == "value_dtype" and (dtype.is_floating or dtype.is_bool))):
@@ -62,8 +61,6 @@ def _filling(node, table: str, functions: dict):
 
 
 def _constant(node):
-    from tensorflow.python.framework import tensor_util
-
     if node is None or node.op != "Const":
         raise Unknown("its content is not constant")
     tensor = node.attr["value"].tensor

@@ -6,7 +6,9 @@ import os
 
 import numpy as np
 import signatures
+import tensorflow as tf
 from messages.requests import ModelFault, Nothing, Trace, one_line
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 _WARM = 3
 """Calls before those that are traced: TensorFlow traces and optimizes the function, XLA compiles it."""
@@ -16,8 +18,6 @@ _NOISE = ("ThreadpoolListener::", "TFE_DeleteTensorHandle")
 
 def trace(request: Trace, report) -> Nothing:
     """Write the spans of some calls of the signature on the inputs (.npz: one batch) to `request.out`."""
-    import tensorflow as tf
-
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     function = tf.function(lambda **feeds: signature(**feeds), jit_compile=request.jit or None)  # noqa: PLW0108 (no function)
     with np.load(request.inputs, allow_pickle=False) as file:
@@ -43,8 +43,6 @@ def trace(request: Trace, report) -> Nothing:
 
 
 def _spaces(folder: str):
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
     for path in glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True):
         space = xplane_pb2.XSpace()
         with open(path, "rb") as file:

@@ -7,7 +7,8 @@ one result; XLA would still draw the numbers, and rows would seem to depend on o
 
 import math
 
-from wiring import node_name
+from tensorflow.python.framework import dtypes, tensor_util
+from wiring import by_name, node_name
 
 _ASSIGNMENTS = frozenset("AssignAddVariableOp AssignSubVariableOp AssignVariableOp".split())
 _FORWARD = frozenset({"Identity"})
@@ -19,7 +20,7 @@ def without_unseen(graph_def, outputs: list):
     With them goes what only they need, such as the random numbers of dropout. A graph with an assignment that an output
     may see stays as it is.
     """
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     changed = {_source(nodes, node.input[0]) for node in graph_def.node if node.op in _ASSIGNMENTS}
     needed = _needed(nodes, outputs)
     read = {_source(nodes, text) for name in needed for text in nodes[name].input if not text.startswith("^")}
@@ -109,8 +110,6 @@ def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
 
 
 def _become_zeros(graph_def, node) -> None:
-    from tensorflow.python.framework import dtypes, tensor_util
-
     dtype, index_type = node.attr["dtype"].type, node.attr["T"].type
     zero = graph_def.node.add(name=f"{node.name}/decided_zero", op="Const")
     zero.attr["dtype"].type = dtype

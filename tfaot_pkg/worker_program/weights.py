@@ -4,6 +4,7 @@ import math
 import os
 
 from messages.graph import Freeze, Weight
+from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
 
 _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
@@ -32,7 +33,6 @@ class _Blob:
 def values_of(blob: str, weight: Weight):
     """The values of a weight in the file `blob`, as an array."""
     import numpy as np
-    from tensorflow.python.framework import dtypes
 
     dtype = dtypes.as_dtype(weight.dtype).as_numpy_dtype
     return np.fromfile(blob, dtype, math.prod(weight.shape), offset=weight.offset).reshape(weight.shape)
@@ -40,8 +40,6 @@ def values_of(blob: str, weight: Weight):
 
 def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:
     """Turn constants of `threshold` bytes and more into placeholders, and append their values to `blob`."""
-    from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
-
     weights = []
     # By name: the blob must not depend on the order in which TensorFlow lists the nodes.
     for node in sorted(graph_def.node, key=lambda node: node.name):

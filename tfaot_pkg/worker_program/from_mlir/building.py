@@ -5,15 +5,15 @@ A StableHLO module becomes one operation, `XlaCallModule`; functions of TensorFl
 
 import os
 
+import tensorflow as tf
 from from_mlir import functions, graphs, modules
 from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildMlir
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 
 def build(request: BuildMlir, report) -> Nothing:
     """One signature, of the model's inputs and outputs by their names; large constants of a module are variables."""
-    import tensorflow as tf
-
     holder = tf.Module()
     found = functions.read(request.parts)
     if found is not None:
@@ -36,9 +36,6 @@ def build(request: BuildMlir, report) -> Nothing:
 
 def _call_of(folder: str, described: modules.Description, constants: dict):
     """A tf.function of the module: one operation."""
-    import tensorflow as tf
-    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
     inputs = [each for each in (*described.arguments, *described.unused) if not each.is_constant]
     with open(os.path.join(folder, modules.MODULE), "rb") as file:
         code = file.read()
@@ -63,7 +60,6 @@ def _call_of(folder: str, described: modules.Description, constants: dict):
 
 def _variable(folder: str, constant: modules.Argument):
     import numpy as np
-    import tensorflow as tf
 
     dtype = tf.as_dtype(constant.dtype).as_numpy_dtype
     values = np.fromfile(os.path.join(folder, constant.name), dtype).reshape(constant.shape)

@@ -2,14 +2,15 @@
 
 import os
 
+import tensorflow as tf
 from from_mlir import functions
 from messages.requests import ModelFault, one_line
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import op_def_registry, ops
 
 
 def function_of(folder: str, found: functions.Functions):
     """A tf.function of the model: its arguments by the names of inputs, its results by those of outputs."""
-    import tensorflow as tf
-
     builder = _Builder(folder, found)
     main = found.functions[found.main]
     specs = [
@@ -40,9 +41,6 @@ class _Builder:
         return [values[number] for number in function.returned]
 
     def _outputs(self, operation: functions.Operation, operands: list, callers: tuple) -> list:
-        import tensorflow as tf
-        from tensorflow.python.framework import op_def_registry, ops
-
         definition = op_def_registry.get(_graph_name(operation))
         if definition is None:
             raise ModelFault(f"TensorFlow {tf.__version__} has no operation {operation.name}", "correct its name")
@@ -67,8 +65,6 @@ class _Builder:
 
     def _attribute(self, kind: str, value, callers: tuple):
         """As the protobuf of a node's attribute, of the `kind` that the operation's definition says."""
-        from tensorflow.core.framework import attr_value_pb2
-
         made = attr_value_pb2.AttrValue()
         if kind.startswith("list("):
             items = value if isinstance(value, tuple) else (value,)
@@ -80,8 +76,6 @@ class _Builder:
         return made
 
     def _set(self, holder, kind: str, value, callers: tuple, *, is_list: bool) -> None:
-        import tensorflow as tf
-
         field, plain = {
             "int": ("i", lambda: int(value)),
             "float": ("f", lambda: float(value)),
@@ -107,10 +101,6 @@ class _Builder:
 
     def _called(self, name: str, callers: tuple):
         """The name of the function in TensorFlow's form, which is added to the default graph."""
-        import tensorflow as tf
-        from tensorflow.core.framework import attr_value_pb2
-        from tensorflow.python.framework import ops
-
         if name not in self._found.functions or name in callers:
             raise ModelFault(f"the function @{name} is not in the module, or calls itself")
         if name not in self._concrete:
@@ -150,8 +140,6 @@ def _inferred(definition, operands: list, types: list) -> dict:
 
 def _of_border(arguments, kinds: list) -> dict:
     """As `_inferred`, from the definitions of inputs or outputs and the `kinds` of all of them."""
-    from tensorflow.core.framework import attr_value_pb2
-
     found: dict = {}
     start = 0
     for place, argument in enumerate(arguments):
@@ -171,7 +159,6 @@ def _of_border(arguments, kinds: list) -> dict:
 def values_of(folder: str, values: functions.Values):
     """The constant as an array."""
     import numpy as np
-    import tensorflow as tf
 
     array = np.fromfile(os.path.join(folder, values.file), tf.as_dtype(values.dtype).as_numpy_dtype)
     return np.broadcast_to(array.reshape(()), values.shape) if values.is_splat else array.reshape(values.shape)

@@ -8,6 +8,7 @@ import os
 import re
 
 import numpy as np
+import tensorflow as tf
 from from_onnx import (  # noqa: F401 (each fills the table)
     authored_nodes,
     contributed,
@@ -43,8 +44,6 @@ _MOST_FOLDED = 1 << 24
 
 def build(request: BuildOnnx, report) -> Nothing:
     """Write the SavedModel, with one signature, `serving_default`."""
-    import tensorflow as tf
-
     with open(os.path.join(request.graph, GRAPH), encoding="utf-8") as file:
         document = json.load(file)
     with np.load(os.path.join(request.graph, TENSORS), allow_pickle=False) as file:
@@ -66,8 +65,6 @@ def function_of(document: dict, arrays: dict, operations=None):
 
     `operations` are files of references of those operators that the author supplies, by name.
     """
-    import tensorflow as tf
-
     specs = [tf.TensorSpec(each["shape"], each["dtype"], name=each["name"]) for each in document["inputs"]]
 
     @tf.function(input_signature=specs, autograph=False)
@@ -87,8 +84,6 @@ class Builder:
 
     def run(self, graph: dict, given: dict, outer: dict | None = None) -> dict:
         """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
-        import tensorflow as tf
-
         # An inner graph reads the values of those around it, and hides those whose names it uses itself.
         values = dict(outer or {})
         values.update({name: self._constant(array) for name, array in graph["tensors"].items()})
@@ -129,15 +124,11 @@ class Builder:
         return value
 
     def _constant(self, name: str):
-        import tensorflow as tf
-
         array = self._arrays[name]
         return tf.constant(array, dtype=tf.string if array.dtype.kind == "U" else None)
 
     def _computed(self, node: Node, inputs: list) -> tuple:
         """The outputs of one node."""
-        import tensorflow as tf
-
         if authored_nodes.is_authored(node.domain, node.op, self._operations):
             return authored_nodes.tensors(node, inputs, self._operations[node.op])
         function = OPERATORS.get((node.domain, node.op))
@@ -189,8 +180,6 @@ def _has_graphs(node: Node) -> bool:
 
 
 def _constants(known: list, inputs: list) -> list:
-    import tensorflow as tf
-
     return [None if each is None else tf.constant(value, each.dtype) for value, each in zip(known, inputs, strict=True)]
 
 
@@ -216,6 +205,4 @@ def _list(tensor, count: int) -> list:
 def _array(array, dtype):
     if dtype is None:
         return array
-    import tensorflow as tf
-
     return array.view(tf.as_dtype(dtype).as_numpy_dtype)
