@@ -112,6 +112,7 @@ def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
     if layer.opcode == "dense":
         return weights * (scale if layer.attributes.get("weights_axis") == 1 else scale[:, None])
     groups, (into, out) = layer.attributes["groups"], weights.shape[2:]
+    # HLO's groups: filters of a group lie side by side, and see the channels of that group only.
     of_filters = np.repeat(scale.reshape(groups, into), out // groups, axis=0)  # filters x channels of their group
     return weights * of_filters.T
 
@@ -141,6 +142,7 @@ def _below_moves(look: Look, operation: Operation) -> Operation | None:
     if layer is None:
         return None
     look.add(layer)
+    # From the layer outwards: all moves but the last, which keeps the id that others read.
     for move in moves[:0:-1]:
         layer = look.add(replace(move, id=look.fresh(), operands=(layer.id,)))
     return replace(moves[0], id=operation.id, operands=(layer.id,))

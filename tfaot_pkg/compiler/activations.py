@@ -146,4 +146,5 @@ def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
 
 
 def _number(value: float) -> str:
+    # Hexadecimal: the compiler must read the same float.
     return f"{float(np.float32(value)).hex()}f"

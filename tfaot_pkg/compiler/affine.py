@@ -44,6 +44,7 @@ def merged(extents: tuple[Size, ...], indices: Sequence[Index], counted: Sequenc
     chosen: list[int] = []
     sizes: list[Size] = []
     every = [*indices, *counted]
+    # From the innermost axis, of which vectors are made: it should become as long as it can.
     for axis in reversed(range(len(extents))):
         if extents[axis] == ONE and (chosen or axis):
             continue
@@ -78,6 +79,7 @@ def split(
         here = Index(ZERO, tuple(ZERO for _ in range(rank)))
         if size != ONE:
             elements = ONE
+            # As many axes of the outer shape as make up this one; a reshape across them is not affine.
             while elements != size:
                 if axis == len(outer):
                     return None

@@ -28,6 +28,7 @@ def in_order(x: Array) -> Array:
     """Integers in the order of floats: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN."""
     width = 8 * x.dtype.itemsize
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
+    # Floats are sign and magnitude: the bits of negative ones are inverted, except the sign.
     return np.asarray(bits ^ ((bits >> (width - 1)) & np.array(2 ** (width - 1) - 1, bits.dtype)))
 
 
@@ -151,6 +152,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
     "log": np.log,
     "log-plus-one": np.log1p,
+    # In doubles, as constants are folded once: nothing is lost before the result is rounded.
     "logistic": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
     "maximum": np.maximum,
     "minimum": np.minimum,

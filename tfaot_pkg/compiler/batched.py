@@ -39,6 +39,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     first, second = (emitter.known[operand] for operand in operation.operands)
     free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
     free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
+    # Packing the operand that grows would be work for each row: it becomes the one that is read in place.
     if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
         return turned(emitter, operation)
     of_left, of_right = (list(left_batch), free_left, list(left)), (list(right_batch), list(right), free_right)
@@ -260,6 +261,7 @@ def _by_elements(
             right = address(columns, ("b", k * n), ("k", n), ("j", Size(1)))
             one, other = (f"{C_TYPES[dtype]}(*({pointer}))" for pointer in (left, right))
             is_float = dtype[0] == "f"
+            # Sums of integers wrap around in HLO, and overflow is undefined in C++.
             added = f"total + {one} * {other}" if is_float else f"sumOf(total, productOf({one}, {other}))"
             emitter.line(f"total = {added};")
         emitter.line(f"*({address(target, ('b', m * n), ('i', n), ('j', Size(1)))}) = total;")

@@ -58,6 +58,7 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
         name = f"s{next(emitter.new)}"
         emitter.line(f"{c_type(shape)} {name} = {emitter.scalar(value)};")
         return State(name, shape)
+    # Two: a turn reads the state while it writes the next one.
     buffers = (emitter.buffer(shape.dtype, shape.elements), emitter.buffer(shape.dtype, shape.elements))
     name = f"s{next(emitter.new)}"
     emitter.loop(shape.sizes, [(value, buffers[0], Index(ZERO, shape.strides))])
@@ -140,6 +141,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
     states = [_result(emitter, shape) for shape in operation.shapes]
     start = 0
     for number, region in enumerate(operation.regions):
+        # What a branch names is out of scope behind it.
         outer = dict(emitter.pointers), dict(emitter.scalars)
         test = chosen if is_pred else f"{chosen} == {number}"
         is_last = number == len(operation.regions) - 1

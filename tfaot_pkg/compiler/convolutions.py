@@ -61,6 +61,7 @@ def cut(look: Look, operation: Operation) -> Operation | None:
         place = laid.index(axis) - 2
         size, stride, low, high, dilation, base = sides[place]
         lost = as_size(end) + Size(-1) * length
+        # Less padding than the spread of the image would cut an element of it, and not zeros.
         if not all(isinstance(number, int) for number in (begin, low)) or stride != 1 or low - begin < base - 1:
             return None
         sides[place] = (size, stride, low - begin, plain(as_size(high) + lost), dilation, base)

@@ -44,6 +44,7 @@ class Fit:
         ]
         self._monomials: list[Monomial] = [tuple(sorted((*batch, *m))) for batch in ((), (BATCH,)) for m in inner]
         self._chosen, inverse = _solved([[Fraction(point.value(m)) for m in self._monomials] for point in points])
+        # Integers over one denominator: fractions of Python would be slow for arrays.
         self._denominator = lcm(*(number.denominator for row in inverse for number in row))
         self._inverse = [[int(number * self._denominator) for number in row] for row in inverse]
         self._known: dict[tuple[int, ...], Size] = {}
@@ -105,6 +106,7 @@ def _solved(rows: Sequence[Sequence[Fraction]]) -> tuple[list[int], list[list[Fr
         rest = list(row)
         for column, other in reduced:
             rest = [a - rest[column] * b for a, b in zip(rest, other, strict=True)]
+        # A point that others imply: it only checks what they give.
         if not any(rest):
             continue
         column = next(i for i, value in enumerate(rest) if value)

@@ -230,6 +230,7 @@ class _Columns:
                 else:
                     column, keys = self._derive(scale, _table(boundaries, kind, is_left=side)), rank
                 self._column[places[chosen]] = column
+                # Signed bytes, which vectors of all CPUs compare.
                 self.key[places[chosen]] = keys[chosen] - 128
 
     def _add_membership(self, place: int) -> None:

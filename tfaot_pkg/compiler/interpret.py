@@ -68,6 +68,7 @@ class _Run:
         result = function(self, operation, *operands)
         if isinstance(result, tuple):
             return result
+        # NumPy promotes types and drops axes: what a pass folds must have the type that HLO says.
         made = np.asarray(result, NUMPY_TYPES[operation.shape.dtype])
         if made.shape != self.sizes(operation):
             raise ValueError(f"%{operation.id} {operation.opcode} gives {made.shape}, not {self.sizes(operation)}")

@@ -111,6 +111,7 @@ class Size:
 
     def most(self, batch: int, symbols: Sequence[Symbol]) -> int:
         """A bound for all values of `symbols`."""
+        # Term by term: a term with a negative factor is largest where its symbols are smallest.
         highest, lowest = ({s.name: getattr(s, end) for s in symbols} for end in ("maximum", "minimum"))
         return sum(
             Size.of([(monomial, coefficient)]).at(batch, highest if coefficient > 0 else lowest)
@@ -124,6 +125,7 @@ class Size:
         return Size.of((monomial, coefficient // by) for monomial, coefficient in self.terms)
 
     def __add__(self, other: Size) -> Size:
+        # Most sizes are numbers, and passes add millions of them.
         if self.is_constant and other.is_constant:
             return Size(self.constant + other.constant)
         return Size.of((*self.terms, *other.terms))
@@ -299,6 +301,7 @@ def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Opera
     needed, kept = set(results), []
     for operation in reversed(operations):
         if operation.id in needed or operation.opcode == "parameter":
+            # Regions read values of the region around them, which no operand names.
             needed.update(operation.operands, operation.captured())
             kept.append(operation)
     return tuple(kept[::-1])

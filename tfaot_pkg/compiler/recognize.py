@@ -43,6 +43,8 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
+    # The order is meaning: layers first, then what they absorb, then what is made of whole layers. Each rule sees what
+    # the ones before it left.
     for rule in (
         _resample,
         _dense,

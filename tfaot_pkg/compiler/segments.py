@@ -51,6 +51,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     else:
         emitter.segments.add(target)
         memory = ", memory"
+    # Row by row: such code was compiled, or written, for one.
     with emitter.braces("for (std::size_t i = 0; i < n; ++i)"):
         emitter.line(f"const void* const read[] = {{{', '.join(_row(*each) for each in read)}}};")
         emitter.line(f"void* const given[] = {{{', '.join(_row(*each) for each in given)}}};")

@@ -46,6 +46,7 @@ _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-ca
 def simplify(program: Program) -> Program:
     """Raises nothing: what it does not know stays."""
     while True:
+        # Again and again: a folded constant makes further operations foldable.
         made = _Rewrite().program(program)
         # The last pass found nothing to do.
         if _size(made) == _size(program):

@@ -37,6 +37,7 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
     each = "each" if dtype == "f32" else "eachAlone"
     fill = "filled(x)" if dtype == "f32" else "x"
+    # A group of one feature and one filter has no inner loop: the features themselves fill the vectors.
     if made == features == ONE and dtype == "f32" and into[1] == over[0] == out[1] == ONE:
         with counting(emitter, [("b", batch), *places]):
             _depthwise(emitter, operation, (source, filters, to), (into, over), lengths)

@@ -223,6 +223,7 @@ class Writer:
     def touch(self, pointer: str) -> None:
         for name in self.aliases.get(pointer, (pointer,)):
             if name in self.buffers:
+                # One more: the statement that is written next may read it.
                 self.buffers[name].last = self.clock + 1
 
     def constant(self, values: Array) -> str:

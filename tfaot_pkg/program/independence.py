@@ -191,6 +191,7 @@ class _Analysis:
         for _ in range(_MOST_TURNS):
             after = self.run(body, [state])
             assert isinstance(after, tuple)
+            # A counter adds exactly one in each turn. Those that do not are arrays like others, and all is tried again.
             failing = {
                 i for i in counters
                 if not (isinstance(each := after[i], Value) and each.mixed is None and each.placed is None

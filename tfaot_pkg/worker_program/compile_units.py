@@ -105,6 +105,7 @@ class _Job:
                 cpp_class=f"{unit.name}::Unit",
                 target_triple=unit.triple,
                 target_cpu=unit.cpu,
+                # The CPU decides them: features beside it would make other units than the target says.
                 target_features="",
                 entry_point=f"{unit.name}_run",
                 out_function_object=prefix + ".o",

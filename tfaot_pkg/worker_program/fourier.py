@@ -84,6 +84,7 @@ def _radix(size: int) -> int:
 
 def _bluestein(re, im, size: int, sign: int) -> tuple:
     """2 j k = j^2 + k^2 - (k - j)^2: a rotation, a convolution with exp(-sign pi i j^2 / size), and a rotation."""
+    # A power of two, of at least 2 size - 1: a circular convolution does not wrap around then.
     length = 1 << (2 * size - 2).bit_length()
     numbers = np.arange(size)
     # Squares modulo 2 * size: angles of large numbers would lose digits.
@@ -127,6 +128,7 @@ def _scaled(re, im, factors: np.ndarray) -> tuple:
     """Times complex constants."""
     factor_re, factor_im = (each.astype(re.dtype.as_numpy_dtype) for each in (factors.real, factors.imag))
     if im is None:
+        # Without an imaginary part: zeros times infinities would be NaN.
         return re * factor_re, re * factor_im
     return re * factor_re - im * factor_im, re * factor_im + im * factor_re
 

@@ -67,6 +67,7 @@ def _samples(symbols) -> list:
         for steps in itertools.combinations_with_replacement(known, degree)
     ]
     points = [_Point(batch, sizes) for sizes in grid for batch in specialize.PROBES]
+    # Larger than all before, so that polynomials which only fit the small sizes are seen.
     last = _Point(specialize.PROBES[1] + 4, tuple((symbol.name, symbol.maximum) for symbol in symbols))
     return [*points[len(specialize.PROBES) :], last]
 
@@ -122,6 +123,7 @@ def _alike(trace, probes: list, samples: list) -> list:
     for attempt in range(1, _MOST_TRACES + 1):
         for size, modules in found.items():
             module = trace(size)
+            # The first of each kind: which attempt gave it must not matter.
             modules.setdefault(_kind(module), module)
         kind = _common(found)
         if kind is not None or (attempt >= _ENOUGH_TRACES and all(len(modules) == 1 for modules in found.values())):
@@ -142,6 +144,7 @@ def _kind(module: listing.Module) -> tuple:
 
 
 def _used_opcodes(computation: listing.Computation):
+    # Instructions that nothing uses differ from run to run, and mean nothing.
     used = {computation.root}
     for each in reversed(computation.instructions):
         if each.id in used:

@@ -78,6 +78,7 @@ def variables_of(nodes: dict, graph_def) -> dict:
 def _name_in_python(node, others: set) -> str:
     """The name of a variable, without the number that an export gave it if there are others of the name."""
     name = node.attr["shared_name"].s.decode("utf-8", "replace") or node.name
+    # TensorFlow numbers variables of one name when it exports.
     plain = re.sub(r"_[0-9]+$", "", name)
     return plain if plain in others else name
 
@@ -134,6 +135,7 @@ def _told(variable, is_changed: bool) -> str:
 def _add(graph, name: str, found, lifted, names: dict) -> list:
     """Let the signature `name` of `graph` be the lifted one; [(key, input, output)] of its state."""
     taken = {node.name for node in graph.graph_def.node}
+    # Beside the original nodes: the signature as it was must still run.
     new = {node.name: free(node.name, taken) for node in lifted.graph_def.node}
 
     def moved(text: str) -> str:

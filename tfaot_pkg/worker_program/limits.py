@@ -16,6 +16,7 @@ _NO_SIZE = "requires a fixed tensor list size"
 def limit(graph_def, most: int) -> None:
     """End each loop of `graph_def` after `most` turns, and give lists of unknown size that size."""
     functions = {function.signature.name: function for function in graph_def.library.function}
+    # Sorted below: what is written must not depend on the order of a set.
     conditions = {node.attr["cond"].func.name for node in operations.nodes_of(graph_def) if node.op in LOOPS}
     for name in sorted(conditions):
         _end(functions[name], most)

@@ -15,6 +15,7 @@ def lower(graph_def, wanted: list) -> bool:
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
         for node in [node for node in nodes if node.op in wanted]:
+            # Doubles have other polynomials, which are right.
             if dtypes.as_dtype(node.attr["T"].type) in (dtypes.float32, dtypes.float16, dtypes.bfloat16):
                 found = True
                 output = _LOWERINGS[node.op](_Nodes(nodes, in_function=function is not None), node)

@@ -55,6 +55,7 @@ def _printed(node) -> str:
     from tensorflow.python import _pywrap_mlir
 
     module = node.attr["module"].s
+    # The name differs between releases of TensorFlow.
     names = ("deserialize_portable_artifact", "deserialize_portable_artifact_str")
     deserialize = next(getattr(stablehlo, name) for name in names if hasattr(stablehlo, name))
     with contextlib.suppress(Exception):  # text, or bytecode that is no portable artifact: MLIR reads both

@@ -80,6 +80,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
     _refuse_hidden(functions)
     outside, uncompiled = [], []
     for node, function in placed:
+        # An operation of a later TensorFlow has no line: it is rejected until someone has looked at it.
         kind, family = classes().get(node.op, ("refused", "unclassified"))
         if node.op in functions:
             continue

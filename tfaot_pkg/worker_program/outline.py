@@ -235,6 +235,7 @@ class _Ready:
         self._waiting.add(name)
         parts = _name_parts(name)
         for depth in range(len(parts) + 1):
+            # In a heap for each beginning of its name, and taken out of the others when they come upon it.
             heapq.heappush(self._by_beginning.setdefault(parts[:depth], []), (self._ranks[name], name))
 
     def take(self, last: str) -> str:

@@ -104,6 +104,7 @@ class _Split:
         """Of a `Complex`, which gives both parts one shape."""
         real = node.attr["T"].type
         sources = {node_name(re), node_name(im)}
+        # Parts of one source have one shape already; what this program made has it, too.
         if len(sources) == 1 or MADE in node.name:
             return re, im, real
         shape = self.add(node, "BroadcastArgs", _int32(), *(self._shape(node, real, each) for each in (re, im)))
@@ -127,6 +128,7 @@ class _Split:
             b = self.add(node, "Neg", real, b)
         if node.attr["adj_y"].b:
             d = self.add(node, "Neg", real, d)
+        # Four products: the way with three loses digits if the parts differ in size.
         ac, bd, ad, bc = (self._copied(node, [*pair], real) for pair in ((a, c), (b, d), (a, d), (b, c)))
         return self.add(node, "Sub", real, ac, bd), self.add(node, "AddV2", real, ad, bc), real
 

@@ -85,6 +85,7 @@ def _u64(value: int):
 
 def _single(words):
     """23 bits behind the point of a number from [1, 2)."""
+    # The bits of the exponent are those of 1: a number from [1, 2), from which 1 is subtracted exactly.
     bits = tf.cast(words & _u64(0x7FFFFF), tf.uint32) | tf.constant(127 << 23, tf.uint32)
     return tf.bitcast(bits, tf.float32) - 1.0
 

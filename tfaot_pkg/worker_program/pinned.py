@@ -88,6 +88,7 @@ def _become_constant(node, value) -> None:
 def _fits(values, dtype) -> bool:
     import numpy as np
 
+    # Never as numbers: 0 and 1 are more likely a mistake in the spec.
     if dtype.is_bool or values.dtype == bool:
         return bool(dtype.is_bool and values.dtype == bool)
     if dtype.is_integer:

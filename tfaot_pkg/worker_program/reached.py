@@ -156,6 +156,7 @@ class _Walk:
 
     def _called(self, node) -> list:
         """Names of the functions that a node calls; a node whose operation is a function calls that."""
+        # TensorFlow 1 writes a call as an operation of the name of the function.
         names = [node.op] if node.op in self._library else []
         for key, value in node.attr.items():
             if key not in _DROPPED_ATTRIBUTES:
@@ -293,6 +294,7 @@ def _require_finite(signature: str, graph) -> None:
 
 def _measure(signature: str, calls: dict, sizes: dict) -> None:
     """Fill `sizes` with the nodes of each function, those of the functions that it calls counted for each call."""
+    # With a list: calls may be nested deeper than Python's stack.
     path, entered = [""], set()
     while path:
         name = path[-1]

@@ -184,14 +184,23 @@ def _lengths(value, count: int) -> list:
     return [int(each) for each in found][-count:]
 
 
+def _transformed(re, im, axis: int, inverse: bool):
+    """Real and imaginary part of the transform along `axis`."""
+    re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+    re, im = fourier.transformed(re, im, inverse)
+    return tuple(fourier.swapped_with_last(each, axis) for each in (re, im))
+
+
+def _fitted(x, axis: int, length: int):
+    return fourier.swapped_with_last(fourier.fitted(fourier.swapped_with_last(x, axis), length), axis)
+
+
 def _fft(count: int, inverse: bool):
     def rule(node, x):
         re, im = _parts(x)
         for axis in range(-1, -count - 1, -1):
             _axis_length(x, axis)
-            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
-            re, im = fourier.transformed(re, im, inverse)
-            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+            re, im = _transformed(re, im, axis, inverse)
         return tf.complex(re, im)
 
     return rule
@@ -202,12 +211,10 @@ def _rfft(count: int):
         lengths = _lengths(fft_length, count)
         for axis, length in zip(range(-count, 0), lengths, strict=True):
             _axis_length(x, axis)
-            x = fourier.swapped_with_last(fourier.fitted(fourier.swapped_with_last(x, axis), length), axis)
+            x = _fitted(x, axis, length)
         re, im = fourier.of_real(x, lengths[-1])
         for axis in range(-2, -count - 1, -1):
-            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
-            re, im = fourier.transformed(re, im, False)
-            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+            re, im = _transformed(re, im, axis, False)
         return tf.complex(re, im)
 
     return rule
@@ -219,9 +226,8 @@ def _irfft(count: int):
         lengths = _lengths(fft_length, count)
         for axis, length in zip(range(-count, -1), lengths, strict=False):
             _axis_length(x, axis)
-            re, im = (fourier.fitted(fourier.swapped_with_last(each, axis), length) for each in (re, im))
-            re, im = fourier.transformed(re, im, True)
-            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+            re, im = (_fitted(each, axis, length) for each in (re, im))
+            re, im = _transformed(re, im, axis, True)
         _axis_length(x, -1)
         return fourier.to_real(re, im, lengths[-1])
 
@@ -283,6 +289,7 @@ def _weights(node, old: int, new: int):
     import numpy as np
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
+    # By running TensorFlow's own operation, so that its rules of rounding need no copy here.
     run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
     units = np.eye(old, dtype=np.float32)[:, :, None, None]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -312,6 +319,7 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
     places = splits[:-1, None] + tf.range(length, dtype=splits.dtype)
     inside = places < splits[1:, None]
     count = _axis_length(values, 0)
+    # What is clipped is not shown: `inside` chooses the default there.
     found = tf.gather(values, tf.clip_by_value(places, 0, max(count - 1, 0)))
     inner = len(values.shape) - 1
     return tf.where(tf.reshape(inside, tf.concat([tf.shape(inside), [1] * inner], 0)), found, default)
@@ -369,6 +377,7 @@ def _integers(shape, key, counter, dtype, *limits):
 def _looked_up(table, keys, default):
     """By the places of a table of all keys between the smallest and the largest, or else by halving."""
     known = table.keys
+    # Integers of Python: a span of int64 keys may not fit into their type.
     span = int(known[-1]) - int(known[0]) + 1
     if span <= max(_DENSE * len(known), _DENSE_LEAST):
         return _dense(table, keys, default, span)
@@ -401,19 +410,12 @@ def _table_size(table):
 
 _KINDS = {"Normal": _normal, "Uniform": _uniform, "UniformFullInt": _integers, "UniformInt": _integers}
 _OF_TABLES = {"LookupTableFindV2": _looked_up, "LookupTableSizeV2": _table_size}
+_AXES = {"": 1, "2D": 2, "3D": 3}
 _RULES = {
-    "FFT": _fft(1, False),
-    "FFT2D": _fft(2, False),
-    "FFT3D": _fft(3, False),
-    "IFFT": _fft(1, True),
-    "IFFT2D": _fft(2, True),
-    "IFFT3D": _fft(3, True),
-    "RFFT": _rfft(1),
-    "RFFT2D": _rfft(2),
-    "RFFT3D": _rfft(3),
-    "IRFFT": _irfft(1),
-    "IRFFT2D": _irfft(2),
-    "IRFFT3D": _irfft(3),
+    **{f"FFT{axes}": _fft(count, False) for axes, count in _AXES.items()},
+    **{f"IFFT{axes}": _fft(count, True) for axes, count in _AXES.items()},
+    **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},
+    **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
     "DenseBincount": _bincount,
     "EuclideanNorm": _euclidean_norm,
     "LogMatrixDeterminant": _log_determinant,

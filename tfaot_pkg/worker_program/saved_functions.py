@@ -60,6 +60,7 @@ def _callables(graph) -> dict:
     objects = graph.object_graph_def
     found: dict = {}
     for child in objects.nodes[0].children if objects.nodes else ():
+        # Functions of a name with one underscore are not meant for callers; __call__ is.
         is_private = child.local_name.startswith("_") and not child.local_name.startswith("__")
         if is_private or not 0 <= child.node_id < len(objects.nodes):
             continue
@@ -93,6 +94,7 @@ def _leaves(function: str, value, path: str) -> list:
         )
     if kind in ("list_value", "tuple_value"):
         parts = [(str(index), each) for index, each in enumerate(getattr(value, kind).values)]
+        # The outermost list is that of arguments or results: their places say nothing.
         parts = parts if path else [("", each) for _, each in parts]
     elif kind == "dict_value":
         parts = sorted(value.dict_value.fields.items())

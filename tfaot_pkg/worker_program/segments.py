@@ -100,6 +100,7 @@ class _Graph:
         if not found:
             return None
         parts = self._parts(set(found))
+        # The first one of a part, in the order of the graph, is what users are told.
         reasons = [next(why for name, why in found.items() if name in part) for part in parts]
         return self._made(parts, reasons)
 
@@ -182,6 +183,7 @@ class _Graph:
         more = set()
         for tensor in self._read(part):
             if not self._fits(tensor):
+                # Nothing computes an input: the border cannot move beyond it.
                 if tensor.op.type in _SOURCES:
                     raise _Unfit
                 more.add(tensor.op.name)

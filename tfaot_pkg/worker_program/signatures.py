@@ -57,6 +57,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
     # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
+    # Popped: no value is in memory twice.
     variables = {name: _variable(name, node, values.pop(name)) for name, node in sorted(found.variables.items())}
     tables = {name: _table(table) for name, table in sorted(found.tables.items())}
     try:

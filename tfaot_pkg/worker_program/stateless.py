@@ -267,6 +267,7 @@ class _Body:
     def _loop(self, node, variables: list) -> None:
         bound = tuple(variables)
         body, condition = node.attr["body"].func.name, node.attr["cond"].func.name
+        # A condition runs once more than the body: its assignments have no place in what a turn gives.
         if changed := self._functions.updated(condition, bound):
             names = {each.key: each.name for each in variables if each is not None}
             raise ModelFault(

@@ -81,6 +81,7 @@ def _sorted(keys, values) -> Table:
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     again = keys[1:] == keys[:-1]
+    # TensorFlow takes a key twice if its value is the same.
     if np.any(again & (values[1:] != values[:-1])):
         raise Unknown("a key has two values")
     first = np.concatenate([[True], ~again])
