@@ -91,6 +91,7 @@ def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[s
         count = max(1, min(os.cpu_count() or 1, len(same) // _UNITS_PER_WORKER))
         for number in range(count):
             worker = pool.get(xla_flags=flags, tf_xla_flags=tf_xla_flags, number=number)
+            # Every count-th: large batch sizes, which take longest, are spread over the workers.
             shares.append((worker, same[number::count]))
     return shares
 
@@ -101,22 +102,21 @@ _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledUnit:
-    """One batch size for one target: `PREFIX.h` and its objects in the folder of the target."""
+class _XlaCode:
+    """Code of XLA's for one target: `PREFIX.h` and its objects in the folder of the target."""
 
-    batch_size: int
     target: Target
     folder: Path
 
     @property
-    def num_buffers(self) -> int:
-        """The size of the table of buffers of XLA's code."""
-        return number_of_buffers(self.folder / f"{self.prefix}.h")
+    def prefix(self) -> str:
+        """The name of its files, its C++ namespace and its entry function. Unique within a target."""
+        raise NotImplementedError
 
     @property
-    def prefix(self) -> str:
-        """The unit's name: of its files, its C++ namespace and its entry function. Unique within a target."""
-        return _prefix(self.batch_size)
+    def num_buffers(self) -> int:
+        """The size of its table of buffers."""
+        return number_of_buffers(self.folder / f"{self.prefix}.h")
 
     @property
     def objects(self) -> tuple[Path, ...]:
@@ -125,25 +125,25 @@ class CompiledUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledSegment:
+class CompiledUnit(_XlaCode):
+    """One batch size for one target."""
+
+    batch_size: int
+
+    @property
+    def prefix(self) -> str:
+        return _prefix(self.batch_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSegment(_XlaCode):
     """A part of a program for one target: XLA's code for one row."""
 
     segment: Segment
-    target: Target
-    folder: Path
 
     @property
     def prefix(self) -> str:
         return self.segment.found.name
-
-    @property
-    def num_buffers(self) -> int:
-        return number_of_buffers(self.folder / f"{self.prefix}.h")
-
-    @property
-    def objects(self) -> tuple[Path, ...]:
-        names = (f"{self.prefix}.o", f"{self.prefix}.constants.o")
-        return tuple(path for path in (self.folder / name for name in names) if path.exists())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

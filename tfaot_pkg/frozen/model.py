@@ -180,7 +180,9 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "listed": _is_listed(spec.compilation),
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
+            # A newer front-end may read the same file in another way.
             "frontend": frontend_identity(spec.model.format),
+            # Not by code_digest: it is no module that this process imports.
             "worker": worker_program_digest(),
         },
     )

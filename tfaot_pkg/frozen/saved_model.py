@@ -219,6 +219,7 @@ class SavedModel:
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
             self._replace(pin, made, folder)
         if model.seed:
+            # Before the seed is exposed: this one is what the distributions are compared with.
             self._drawing = self._pool.given_folder("drawing")
             self._expose(folder, self._drawing, keeps_state=True)
         if model.feeds or model.seed or model.counts:

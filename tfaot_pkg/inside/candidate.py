@@ -94,6 +94,7 @@ def candidate(version: str, *, folders: Folders, progress: Progress, keep: bool 
 def _resolved(version: str, interpreter: Interpreter, folder: Path, log: Path) -> str:
     """A lock file of all that TensorFlow `version` needs with `interpreter`, as pip resolves it."""
     report, pip = folder / "report.json", folder / "pip"
+    # Nothing is installed, and no source distribution is built: its code would run here.
     options: list[str | Path] = [
         "--dry-run",
         "--ignore-installed",

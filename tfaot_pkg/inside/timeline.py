@@ -176,6 +176,7 @@ def _of_package(stages: Stages, values: Mapping[str, Array], size: int, batched:
         raise RunError("this machine cannot run code for any of the spec's targets", hint="choose another target")
     given, made = pool.given_folder("trace"), pool.given_folder("traced")
     rows = size * (CALLS + _WARM)
+    # The same batch again and again: calls of a trace are to be comparable.
     many = {name: np.resize(a, (rows, *a.shape[1:])) if name in batched else a for name, a in values.items()}
     write_arrays(given / "inputs.npz", many)
     part = {

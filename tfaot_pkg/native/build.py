@@ -229,6 +229,7 @@ class LibraryBuild:
         parts = [each.code for each in linked if each.code is not None]
         self._link_libraries(self._objects([*common, *parts]))
         self._list_parts(linked)
+        # What is left in the folder goes into the cache.
         shutil.rmtree(self.work)
 
     @property
@@ -331,6 +332,7 @@ class LibraryBuild:
         else:
             with path.open("wb") as blob:
                 for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
+                    # Zeros up to the next aligned offset.
                     blob.write(bytes(offset - blob.tell()))
                     blob.write(self.frozen.weight(weight))
         with path.open("ab") as blob:

@@ -69,6 +69,7 @@ def compile_operation(code: OperationCode, target: Target, compiler: Compiler, f
         raise ModelError(
             f"the operation {code.name} does not compile:\n{_told(str(error.message))}", hint=_HINT
         ) from error
+    # All its other names become local: two operations may use the same ones.
     box.merge([unlinked], linked, keep=[each.target for each in code.calls])
     _require_pure(code, linked, compiler)
     return linked
@@ -144,6 +145,7 @@ def _require_pure(code: OperationCode, linked: Path, compiler: Compiler) -> None
             f"it keeps variables between calls (.{section.name.split('.')[1]})"
             for section in elf.sections
             if section.name.startswith((".data", ".bss", ".tdata", ".tbss"))
+            # Constants with addresses, which the loader fills in once, are no variables.
             and not section.name.startswith(".data.rel.ro")
             and section.size
         ]

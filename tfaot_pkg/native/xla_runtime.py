@@ -68,6 +68,7 @@ class Parts:
             for path in waiting:
                 defined |= defined_symbols(path)
                 needed |= undefined_symbols(path)
+            # A part may need other parts, so each round looks at what the last one added.
             wanted = {part for symbol in needed - defined if (part := self._part_of(symbol))} - set(chosen)
             waiting = []
             # The order of the objects is part of the libraries' bytes.

@@ -218,6 +218,7 @@ def dynamic_slice(step: Step) -> Value:
             others = [settled(each, instruction) for i, each in enumerate(starts) if i != d]
             alone = _turns(value, starts[d], instruction)
             return with_integers(together([alone, *others], instruction), alone.integers, [alone, *others], instruction)
+    # Of equal elements, a slice is the same wherever it begins.
     even = value.uniform and value.placed is None and value.integers is None
     # HLO moves a slice into the array, so a start along a dimension that is taken whole has no effect.
     harmless = [
@@ -258,6 +259,7 @@ def dynamic_update_slice(step: Step) -> Value:
         if value.turn or value.axis not in (None, axis):
             return mixed(instruction)
         others = [each for i, each in enumerate(plain_starts) if i != d]
+        # The row of the turn is written by the turn: over all turns, each row into its own place.
         written = together(
             [replace(settled(each, instruction), turn=False) for each in (value, update, *others)], instruction
         )

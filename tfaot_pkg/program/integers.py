@@ -76,6 +76,7 @@ class Integers:
             return self
         low, high = self.low.min(axis=axis), self.high.max(axis=axis)
         coefficients = self.parts[:3]
+        # Elements that depend on places in different ways have nothing in common that could be kept.
         if any((part.min(axis=axis) != part.max(axis=axis)).any() for part in coefficients):
             return None
         return _of([*(part.min(axis=axis) for part in coefficients), low, high])

@@ -6,7 +6,6 @@ sides, so a build always gets the same verdict.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +16,12 @@ from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import DRAWS, ClassReport
+from tfaot_pkg.verify.runs import run_job
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import DrawNumbers, Nothing
 
@@ -83,20 +82,13 @@ class Draws:
             return {names.get(name, name): array for name, array in read_arrays(answers).items()}
 
     def _run(self, inputs: Mapping[str, Array], given: Path, target: str, size: int) -> Mapping[str, Array]:
-        job, path, answers = given / "job.json", given / "ours.npz", given / "ours.answers"
+        path = given / "ours.npz"
         write_arrays(path, inputs)
-        draws = {
-            "inputs": str(path), "answers": str(answers),
-            "seed": self.spec.model.seed, "count": _COUNT, "batch_size": size,
-        }  # fmt: skip
-        job.write_text(json.dumps({"library": str(self.library.shared), "target": target, "draws": draws}))
-        box = Sandbox(readable=(self.library.shared, job, path), writable=(given,), limits=Limits.of_user())
+        job = {"seed": self.spec.model.seed, "count": _COUNT, "batch_size": size}
         try:
-            box.own_python("tfaot_pkg.verify.runner", [job]).run()
+            return run_job(self.library, target, DRAWS, job, inputs=path, folder=given)
         except CommandFailed as error:
             raise ValidationError(f"the library does not run with {_COUNT} seeds: {error}") from error
-        with from_worker():
-            return read_arrays(answers)
 
 
 def distance(first: Array, second: Array, *, rtol: float, atol: float) -> float:

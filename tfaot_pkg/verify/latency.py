@@ -108,6 +108,7 @@ def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[
 def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     """The figures of one run, of the times of its rounds."""
     middle = median(times)
+    # Medians: one interrupt in a round must not be the spread.
     deviation = MAD_TO_SIGMA * median(abs(time - middle) for time in times)
     return Latency(
         target=unit.target, batch_size=unit.batch_size, nanoseconds=round(middle, 1), spread=deviation / middle

@@ -28,7 +28,7 @@ from tfaot_pkg.sandbox.command import Command
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, UNVERIFIED_DEFAULTS, Target, runs_here
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers
@@ -262,6 +262,23 @@ class _NativeRuns:
                 for part in parts
             ],
         }
+
+
+def run_job(
+    library: NativeLibrary, target: str, kind: str, job: Mapping[str, object], *, inputs: Path, folder: Path
+) -> Mapping[str, Array]:
+    """What a job of runner.py of this `kind` gives; its files are in `folder`, below one that no worker can write to.
+
+    Raises CommandFailed, and the errors of a worker.
+    """
+    document, answers = folder / f"{kind}-{target}.json", folder / f"{kind}-{target}.answers"
+    files = {"inputs": str(inputs), "answers": str(answers)}
+    document.write_text(json.dumps({"library": str(library.shared), "target": target, kind: {**files, **job}}))
+    box = Sandbox(readable=(library.shared, document, inputs), writable=(folder,), limits=Limits.of_user())
+    box.own_python("tfaot_pkg.verify.runner", [document]).run()
+    # The library's code could write to this file.
+    with from_worker():
+        return read_arrays(answers)
 
 
 def _read(runs: _Runs, part: Part) -> Mapping[str, Array] | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,13 @@ import numpy as np
 from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import drawn
 from tfaot_pkg.verify.judgement import Difference, agreement, rtol_of
 from tfaot_pkg.verify.report import ClassReport
+from tfaot_pkg.verify.runs import run_job
 from tfaot_pkg.worker_program.messages.elements import numbers, write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, RunSteps
 
@@ -79,16 +78,10 @@ class Steps:
 
     def _run(self, target: str, inputs: Path, folder: Path) -> Mapping[str, Array] | str:
         """The library's answers, or why there are none."""
-        job, answers = folder / f"{target}.json", folder / f"{target}.answers"
-        steps = {"inputs": str(inputs), "answers": str(answers)}
-        job.write_text(json.dumps({"library": str(self.library.shared), "target": target, "steps": steps}))
-        box = Sandbox(readable=(self.library.shared, job, inputs), writable=(folder,), limits=Limits.of_user())
         try:
-            box.own_python("tfaot_pkg.verify.runner", [job]).run()
+            return run_job(self.library, target, STEPS, {}, inputs=inputs, folder=folder)
         except CommandFailed as error:
             return str(error)
-        with from_worker():
-            return read_arrays(answers)
 
     def _differences(
         self, target: str, size: int, ours: Mapping[str, Array], theirs: Mapping[str, Array]

@@ -80,6 +80,7 @@ def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Map
             "atol": spec.validation.atol,
             "classes": list(spec.validation.classes),
             "seed": spec.validation.seed,
+            # Another machine, or another emulator, may run other targets: its verdict says more.
             "targets": ways_to_run(spec),
             "program": resources.digest(resources.templates() / "verify"),
             "stored": spec.package.tools,

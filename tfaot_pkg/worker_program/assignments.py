@@ -10,7 +10,7 @@ import tensorflow as tf
 from messages.requests import ModelFault
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
-from wiring import free
+from wiring import control_inputs, free
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Nodes:
         """What replaces `node` for those that wait for it, if its result is computed by others."""
         made = self._node()
         made.name, made.op = node.name, "NoOp"
-        made.input.extend(text for text in node.input if text.startswith("^"))
+        made.input.extend(control_inputs(node))
         self.target.append(made)
 
     def add(self, op: str, *inputs: str, **attributes) -> str:

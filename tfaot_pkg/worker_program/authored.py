@@ -9,7 +9,7 @@ import json
 import specialize
 from messages.carriers import OPERATION
 from messages.requests import ModelFault
-from wiring import CALLS
+from wiring import CALLS, data_inputs
 
 IMPLEMENTS = "_implements"
 """The attribute of functions that tf.function(experimental_implements=...) sets."""
@@ -121,7 +121,7 @@ def _replaced(graph_def, inputs, marked: dict):
             continue
         name, attributes = marked[node.name]
         copy.name, copy.op = node.name, _CUSTOM_CALL
-        copy.input.extend(text for text in node.input if text[0] != "^")
+        copy.input.extend(data_inputs(node))
         copy.attr["operand_dtypes"].list.CopyFrom(dtypes[node.name][0])
         copy.attr["result_dtypes"].list.CopyFrom(dtypes[node.name][1])
         for sizes in shapes[node.name]:

@@ -20,7 +20,7 @@ from messages.elements import write_arrays
 from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
 from tensorflow.core.framework import graph_pb2
-from wiring import LOOPS, node_name
+from wiring import LOOPS, data_inputs, node_name
 
 _SELECTIONS = frozenset("Select SelectV2".split())
 _CONDITIONALS = frozenset("If StatelessIf".split())
@@ -332,7 +332,7 @@ class _Body:
         condition = self._library[node.attr["cond"].func.name]
         dtype = condition.signature.output_arg[0].type
         call = self._nodes.add(name=f"{node.name}/tfaot_condition", op="StatefulPartitionedCall")
-        call.input.extend(text for text in node.input if not text.startswith("^"))
+        call.input.extend(data_inputs(node))
         call.attr["Tin"].CopyFrom(node.attr["T"])
         call.attr["Tout"].list.type.append(dtype)
         call.attr["f"].func.CopyFrom(node.attr["cond"].func)

@@ -8,6 +8,7 @@ the operation, is the key, its second one the upper half of the counter.
 
 from messages.requests import ModelFault
 from tensorflow.python.framework import dtypes, tensor_util
+from wiring import control_inputs, data_inputs
 
 _STATELESS = {
     "RandomUniform": "StatelessRandomUniformV2",
@@ -104,8 +105,8 @@ def _of_caller(graph_def, node, source: str, place: int) -> tuple:
 
 
 def _replace(graph_def, node, key: str, counter: str) -> None:
-    shape, *limits = [text for text in node.input if text[0] != "^"]
-    waits = [text for text in node.input if text[0] == "^"]
+    shape, *limits = data_inputs(node)
+    waits = control_inputs(node)
     kind, of_shape = node.attr["Tout" if limits else "dtype"].type, node.attr["T"].type
     algorithm = _constant(graph_def, node, "algorithm", _PHILOX, dtypes.int32)
     node.op = _STATELESS[node.op]

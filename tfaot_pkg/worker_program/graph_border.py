@@ -11,7 +11,7 @@ from messages.requests import ModelFault
 from tensorflow.core.framework import tensor_shape_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.framework import op_def_registry
-from wiring import ancestors, by_name, node_name
+from wiring import ancestors, by_name, data_inputs, node_name
 
 _FED = frozenset("Placeholder PlaceholderV2".split())
 _PASSIVE = frozenset("Const Placeholder PlaceholderV2 PlaceholderWithDefault NoOp Assert Print PrintV2".split())
@@ -162,7 +162,7 @@ def _attribute(node, definition, name: str):
 
 def _sinks(graph: _Graph) -> list:
     """The tensors that depend on a placeholder and that nothing uses, by name; ModelFault if there are none."""
-    used = {node_name(text) for node in graph.nodes.values() for text in node.input if text[:1] != "^"}
+    used = {node_name(text) for node in graph.nodes.values() for text in data_inputs(node)}
     fed = _fed_nodes(graph)
     ends = [
         node for node in graph.nodes.values() if node.name in fed and node.name not in used and node.op not in _PASSIVE

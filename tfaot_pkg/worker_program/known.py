@@ -1,7 +1,7 @@
 """What is known of a graph without running it: numbers that follow from its constants."""
 
 from tensorflow.python.framework import tensor_util
-from wiring import node_name, tensor_name
+from wiring import data_inputs, node_name, tensor_name
 
 SWITCHES = frozenset("Switch RefSwitch".split())
 _PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
@@ -35,7 +35,7 @@ class Known:
     def _computed(self, node, depth: int):
         if node.op == "Const":
             return _scalar(node)
-        given = [self.value(text, depth) for text in node.input if text[:1] != "^"]
+        given = [self.value(text, depth) for text in data_inputs(node)]
         if (node.op in _PASSING or node.op in SWITCHES) and given:
             return given[0]
         if node.op not in _COMPUTED or not given or None in given:

@@ -7,7 +7,7 @@ numbers of complex ones then reads those. Complex operations that nothing reads 
 from carriers import type_number
 from messages.carriers import MADE, PARTS
 from tensorflow.python.framework import dtypes, tensor_util
-from wiring import by_name, node_name, prune
+from wiring import by_name, control_inputs, data_inputs, node_name, prune
 
 _MOVING = frozenset(
     "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
@@ -65,7 +65,7 @@ class _Split:
 
     def _data(self, node) -> list:
         """Inputs of the type T."""
-        texts = [text for text in node.input if text[0] != "^"]
+        texts = data_inputs(node)
         if node.op == "ConcatV2":
             return texts[:-1]
         if node.op in _BINARY or node.op == "Pack":
@@ -77,7 +77,7 @@ class _Split:
         return node.attr[name].type in _parts_by_number()
 
     def _made(self, node):
-        texts = [text for text in node.input if text[0] != "^"]
+        texts = data_inputs(node)
         if node.op == "Complex":
             return self._of_pair(node, *texts)
         if node.op == "Const":
@@ -139,7 +139,7 @@ class _Split:
     def _copied(self, node, data: list, real: int) -> str:
         """The same operation of one part."""
         made = self._new(node, node.op)
-        rest = [text for text in node.input if text[0] != "^"][len(data) :]
+        rest = data_inputs(node)[len(data) :]
         made.input.extend([*data, *rest])
         for name, value in node.attr.items():
             if name[0] != "_":
@@ -195,7 +195,7 @@ class _Split:
 
 
 def _become(node, op: str, real: int, *inputs: str) -> None:
-    waits = [text for text in node.input if text[0] == "^"]
+    waits = control_inputs(node)
     node.op = op
     node.input[:] = [*inputs, *waits]
     node.attr.clear()

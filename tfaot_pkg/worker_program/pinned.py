@@ -15,7 +15,7 @@ from messages.conversions import Pin
 from messages.requests import ModelFault, Nothing
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
-from wiring import by_name, node_name, tensor_name
+from wiring import by_name, control_inputs, data_inputs, node_name, tensor_name
 
 _MERGES = frozenset("Merge RefMerge".split())
 
@@ -169,8 +169,8 @@ class _Flow:
         return self._live
 
     def _runs(self, node) -> bool:
-        data = [self.is_live(text) for text in node.input if text[:1] != "^"]
-        waits = [self.is_live(text) for text in node.input if text[:1] == "^"]
+        data = [self.is_live(text) for text in data_inputs(node)]
+        waits = [self.is_live(text) for text in control_inputs(node)]
         return all(waits) and (any(data) if node.op in _MERGES else all(data))
 
     def remove_dead(self) -> dict:
@@ -178,7 +178,7 @@ class _Flow:
         renamed = {f"{name}:1": f"{name}:0" for name, index in self.taken.items() if index == 1}
         for node in list(self._graph_def.node):
             if node.name in self.taken:
-                _become_identity(node, node.input[0], [text for text in node.input if text[:1] == "^"])
+                _become_identity(node, node.input[0], control_inputs(node))
             elif node.op in _MERGES and node.name in self._live:
                 renamed.update(self._merged(node))
         for node in self._graph_def.node:
@@ -189,13 +189,13 @@ class _Flow:
 
     def _merged(self, node) -> dict:
         """Let a Merge with one input that has a value pass it on."""
-        data = [text for text in node.input if text[:1] != "^"]
+        data = data_inputs(node)
         live = [place for place, text in enumerate(data) if self.is_live(text)]
         if len(live) != 1:
             return {}
         index = self._graph_def.node.add(name=f"{node.name}/pinned_index", op="Const")
         _become_index(index, live[0])
-        _become_identity(node, data[live[0]], [text for text in node.input if text[:1] == "^"])
+        _become_identity(node, data[live[0]], control_inputs(node))
         return {f"{node.name}:1": f"{index.name}:0"}
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from messages.carriers import MADE
 from messages.requests import ModelFault
 from tensorflow.python.framework import op_def_registry
+from wiring import control_inputs, data_inputs
 
 # Each pivot is a dozen operations of the graph: larger matrices would be slow to compile.
 _MOST_PIVOTS = 64
@@ -60,7 +61,7 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
 
 def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> None:
     """Replace `node`, one of `nodes` of a graph or of `function`; `known` is what is known of its inputs."""
-    graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
+    graph, texts = tf.Graph(), data_inputs(node)
     with graph.as_default():
         given = [
             tf.compat.v1.placeholder(dtype, shape, name=f"input_{i}")
@@ -93,7 +94,7 @@ def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> N
             copy.input[:] = [*map(renamed, op.inputs), *(f"^{prefix}{each.name}" for each in op.control_inputs)]
     if function is not None:
         _rename_results(function, node)
-    waits = [text for text in node.input if text[0] == "^"]
+    waits = control_inputs(node)
     types = [tensor.dtype.as_datatype_enum for tensor in results]
     node.op = "IdentityN" if len(types) > 1 else "Identity"
     node.input[:] = [*map(renamed, results), *waits]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from messages.graph import Feed, Fetch, FoundSegment
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes
-from wiring import called, prune, tensor_name
+from wiring import called, data_inputs, prune, tensor_name
 
 _CALL = "XlaCustomCallV2"
 _KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
@@ -324,7 +324,7 @@ class _Graph:
                 copy.CopyFrom(node)
                 del copy.input[:]
                 # Waiting for another operation changes no value, and would keep the weights of the parts.
-                copy.input.extend(_rewired(text, renamed) for text in node.input if text[0] != "^")
+                copy.input.extend(_rewired(text, renamed) for text in data_inputs(node))
         for part, segment in zip(parts, segments, strict=True):
             _add_call(made, segment, [_rewired(each.name, renamed) for each in self._read(part)])
         return made

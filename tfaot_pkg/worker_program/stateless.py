@@ -11,7 +11,7 @@ import assignments
 from messages.requests import ModelFault
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_shape
-from wiring import CALLS, LOOPS, free, node_name, tensor_name
+from wiring import CALLS, LOOPS, data_inputs, free, node_name, tensor_name
 
 _BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
 _CASES = frozenset("Case StatelessCase".split())
@@ -168,7 +168,7 @@ class _Body:
         return text if self.nodes.in_function else tensor_name(text)
 
     def _rewrite(self, node) -> None:
-        inputs = [text for text in node.input if not text.startswith("^")]
+        inputs = data_inputs(node)
         variables = [self.handles.get(self._canonical(text)) for text in inputs]
         if not any(variables):
             self._copy(node)

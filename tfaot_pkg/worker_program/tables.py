@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from tensorflow.python.framework import dtypes, tensor_util
-from wiring import by_name, node_name
+from wiring import by_name, data_inputs, node_name
 
 _FILLING = frozenset("InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2".split())
 _MOST_ENTRIES = 1 << 24
@@ -48,7 +48,7 @@ def content(graph_def, table) -> Table:
 
 def _filling(node, table: str, functions: dict):
     """(keys, values), as tensors of the graph, if `node` fills the table; or calls a function that does."""
-    inputs = [text for text in node.input if text[0] != "^"]
+    inputs = data_inputs(node)
     if node.op in _FILLING and node_name(inputs[0]) == table:
         yield inputs[1], inputs[2]
     function = functions.get(node.attr["f"].func.name if "f" in node.attr else node.op)

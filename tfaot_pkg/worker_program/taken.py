@@ -6,7 +6,7 @@ Functions are followed as far as each is called once: then what a call gives it 
 import collections
 
 from known import Known
-from wiring import by_name, called, free, node_name
+from wiring import by_name, called, data_inputs, free, node_name
 
 _BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
 _CALLS = frozenset(_BRANCHES.values())
@@ -37,7 +37,7 @@ class _Calls:
         names, renamed = {node.name for node in nodes}, {}
         for node in nodes:
             condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
-            values = [known.value(text) for text in node.input if text[:1] != "^"]
+            values = [known.value(text) for text in data_inputs(node)]
             if isinstance(condition, bool):
                 _become_call(node, condition)
                 values = values[1:]

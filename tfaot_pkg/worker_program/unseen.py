@@ -8,7 +8,7 @@ one result; XLA would still draw the numbers, and rows would seem to depend on o
 import math
 
 from tensorflow.python.framework import dtypes, tensor_util
-from wiring import by_name, node_name
+from wiring import by_name, control_inputs, data_inputs, node_name
 
 _ASSIGNMENTS = frozenset("AssignAddVariableOp AssignSubVariableOp AssignVariableOp".split())
 _FORWARD = frozenset({"Identity"})
@@ -88,7 +88,7 @@ def _is_decided(node, interval: tuple, users: dict, known) -> bool:
 def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
     if user.op in _OF_SHAPES:
         return True
-    data = [text for text in user.input if text[:1] != "^"]
+    data = data_inputs(user)
     places = [place for place, text in enumerate(data) if node_name(text) == name]
     if len(places) != 1:
         return not places  # one that only waits for it
@@ -114,7 +114,7 @@ def _become_zeros(graph_def, node) -> None:
     zero = graph_def.node.add(name=f"{node.name}/decided_zero", op="Const")
     zero.attr["dtype"].type = dtype
     zero.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(0.0, dtypes.as_dtype(dtype), []))
-    waits = [text for text in node.input if text[:1] == "^"]
+    waits = control_inputs(node)
     node.op = "Fill"
     node.input[:] = [node.input[0], zero.name, *waits]
     node.attr.clear()

@@ -17,6 +17,16 @@ def node_name(text: str) -> str:
     return text.lstrip("^").partition(":")[0]
 
 
+def data_inputs(node) -> list:
+    """The inputs of a node that are tensors."""
+    return [text for text in node.input if text[:1] != "^"]
+
+
+def control_inputs(node) -> list:
+    """The inputs of a node that it only waits for."""
+    return [text for text in node.input if text[:1] == "^"]
+
+
 def ancestors(nodes: dict, texts, *, control: bool = True) -> set:
     """The names of all nodes that the tensors `texts` are made of, or, with `control`, wait for; their own too.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .graph import Shape, Tensor
+from .graph import OfSignature, Shape, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +85,12 @@ class ProposedGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` with other names in one signature.
 
     `inputs` and `outputs` have the new names of all by the present ones; none if those stay.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     out: str
@@ -110,40 +107,31 @@ class JoinedSignature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` with a further `signature`: all of `parts` together.
 
     Its inputs and outputs are called as in the parts, with the part's name and a slash before them.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     parts: tuple[JoinedSignature, ...]
     out: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` with constants instead of inputs or placeholders."""
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     constants: Mapping[str, Values]
     out: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expose:
+class Expose(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` whose constants or variables `feeds` are inputs, too.
 
     If it `keeps_state`, random numbers that would follow from the input `seed` are drawn as they were.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     feeds: tuple[str, ...]
     seed: str
     counts: Mapping[str, str]
@@ -152,15 +140,12 @@ class Expose:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lift:
+class Lift(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` with variables as inputs and outputs (lifting.py).
 
     `read` and `update` name variables, or match them; the file `values` gets their trained values.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     read: tuple[str, ...]
     update: tuple[str, ...]
     out: str
@@ -194,14 +179,11 @@ class Lifted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Convert:
+class Convert(OfSignature):
     """Write the signature of the SavedModel in `folder` to the file `out`.
 
     As text of MLIR's TensorFlow dialect, or as a GraphDef.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     form: Literal["mlir", "graph"]
     out: str

@@ -83,6 +83,15 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfSignature:
+    """A request about one signature of the SavedModel in `folder`, in its graph with these `tags`."""
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
     """Which signatures the SavedModel in `folder` has, without loading it. `signature` must suit libraries."""
 
@@ -105,7 +114,7 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(OfSignature):
     """The signature `signature` of the SavedModel in `folder`.
 
     `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
@@ -114,9 +123,6 @@ class Chosen:
     `max_iterations` turns, if that is not 0.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     shapes: Mapping[str, Shape]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]

@@ -22,7 +22,7 @@ from .conversions import (
     Rename,
     Values,
 )
-from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
+from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, OfSignature, Weight
 from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel
 
 
@@ -192,7 +192,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(OfSignature):
     """Run the model on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
 
     For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
@@ -206,9 +206,6 @@ class Reference:
     `perturbed` and `tolerant` do.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     inputs: str
     out: str
     batch_sizes: tuple[int, ...]
@@ -238,16 +235,13 @@ class Referenced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSteps:
+class RunSteps(OfSignature):
     """Run the signature as it was, with variables, step by step on the arrays in `inputs` (.npz: name -> steps).
 
     `variables` are those whose values after the last step are written to `out`, beside the outputs of all steps
     (stepping.py); `tries` other runs tell how much roundings of the inputs matter.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     inputs: str
     out: str
     variables: tuple[str, ...]
@@ -255,12 +249,9 @@ class RunSteps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawNumbers:
+class DrawNumbers(OfSignature):
     """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs` (stepping.py)."""
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     inputs: str
     out: str
     count: int
@@ -341,15 +332,12 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(OfSignature):
     """Write the spans of `calls` calls of the signature on the batch in `inputs` (.npz) to `out`, as Chrome's JSON.
 
     With `jit` XLA compiles the signature first. `scratch` is an empty folder for TensorFlow's profiler.
     """
 
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
     inputs: str
     scratch: str
     out: str
