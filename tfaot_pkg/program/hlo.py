@@ -86,6 +86,7 @@ class Program:
     def factor(self, size: Size) -> int | None:
         """How many times the batch a size is; None if it does not grow with it."""
         small, large = self.batch_sizes
+        # In whole numbers: a quotient of floats might only look like one.
         if size[0] == size[1] or size[0] * large != size[1] * small or size[0] % small:
             return None
         return size[0] // small

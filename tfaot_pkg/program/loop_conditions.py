@@ -137,6 +137,7 @@ def _all(one: GoingOn | None, two: GoingOn | None) -> GoingOn | None:
         return None
     if not one.rows:
         one, two = two, one
+    # Two conditions on rows may hold for different rows: together they are not in this form.
     if two.rows or two.limits or len(two.others) != 1:
         return None
     return GoingOn(rows=one.rows, others=one.others, limits=one.limits + two.others)

@@ -133,6 +133,7 @@ class Terms:
             if each not in reached:
                 reached.add(each)
                 waiting += [operand for operand in self[each].operands if operand >= stop]
+        # Numbers are given in the order of making: operands come before what is made of them.
         return sorted(reached)
 
     def unmoved(self, term: Term) -> Term:

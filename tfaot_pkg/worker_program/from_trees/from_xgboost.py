@@ -224,8 +224,7 @@ class _Arrays(Trees):
             chosen = np.array(tree["categories"][first : first + size], np.int64)
             if len(chosen) != size or not len(chosen) or chosen.min() < 0 or chosen.max() >= trees.CATEGORIES:
                 raise ValueError("the categories of a node are outside of the file's")
-            found = np.zeros(int(chosen.max()) // 32 + 1, np.uint32)
-            np.bitwise_or.at(found, chosen // 32, np.uint32(1) << (chosen % 32).astype(np.uint32))
+            found = trees.words_of(chosen)
             threshold[at[int(node)]], words[at[int(node)]] = self.words, len(found)
             self.add_set(found)
 
