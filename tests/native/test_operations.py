@@ -8,7 +8,8 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.binary.elf import opened, read_elf, symbols_of
-from tfaot_pkg.compiled.operations import OperationCall, OperationCode, wrapper_text
+from tfaot_pkg.compiled.operations import OperationCode, wrapper_text
+from tfaot_pkg.compiler.program import OperationCall
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.native.operations import compile_operation

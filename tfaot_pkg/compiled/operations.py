@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tfaot_pkg.compiler.emitter import ArrayOfRow, Attributes, Called
 from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.program import Called, OperationCall
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
@@ -20,19 +20,6 @@ from tfaot_pkg.worker_program.messages.elements import write_arrays
 _CALLS, _CONSTANTS = "operations.json", "operations.npz"
 _INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|"[\w./+-]+")""", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationCall:
-    """A function that calls an operation of the author's (compiler.emitter.Called)."""
-
-    target: str
-    operation: str
-    node: str
-    attributes: Attributes
-    inputs: tuple[ArrayOfRow, ...]
-    outputs: tuple[ArrayOfRow, ...]
-    batched: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

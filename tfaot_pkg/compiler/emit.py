@@ -22,9 +22,20 @@ from tfaot_pkg.compiler import (
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
-from tfaot_pkg.compiler.emitter import Called, Emitter, Tables
+from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ZERO, Border, Operation, Program, Shape, Size, Unsupported, only
+from tfaot_pkg.compiler.program import (
+    NUMPY_TYPES,
+    ZERO,
+    Border,
+    Called,
+    Operation,
+    Program,
+    Shape,
+    Size,
+    Unsupported,
+    only,
+)
 from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, with_comments, with_steps
 from tfaot_pkg.package.render import render
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -19,7 +18,7 @@ from tfaot_pkg.compiler.expressions import (
     literal,
     number_text,
 )
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
 from tfaot_pkg.compiler.tiles import tile, write_tile
 from tfaot_pkg.compiler.writer import (
     Access,
@@ -55,29 +54,6 @@ class Tables:
 
     stored: Mapping[str, Callable[[Emitter, Operation], str]]
     several: Mapping[str, Callable[[Emitter, Operation], None]]
-
-
-Attributes = dict[str, tuple[float, ...]]
-"""Of an operation of the author's: numbers by name."""
-ArrayOfRow = tuple[str, tuple[int, ...]]
-"""An array that an operation of the author's takes or gives: its type as HLO has it, and the sizes of a row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """The function `target`, which calls an operation of the author's for one row, for the node `node`.
-
-    `batched` says which inputs have rows; others are the same for all of them. `constants` are known ones, by place.
-    """
-
-    target: str
-    operation: str
-    node: str
-    attributes: Attributes
-    inputs: tuple[ArrayOfRow, ...]
-    outputs: tuple[ArrayOfRow, ...]
-    batched: tuple[bool, ...]
-    constants: Mapping[int, Array]
 
 
 class Emitter(Writer):

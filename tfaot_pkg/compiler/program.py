@@ -269,6 +269,35 @@ class Program:
     symbols: tuple[Symbol, ...] = ()
 
 
+Attributes = dict[str, tuple[float, ...]]
+"""Of an operation of the author's: numbers by name."""
+ArrayOfRow = tuple[str, tuple[int, ...]]
+"""An array that an operation of the author's takes or gives: its type as HLO has it, and the sizes of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCall:
+    """The function `target`, which calls an operation of the author's for one row, for the node `node`.
+
+    `batched` says which inputs have rows; others are the same for all of them.
+    """
+
+    target: str
+    operation: str
+    node: str
+    attributes: Attributes
+    inputs: tuple[ArrayOfRow, ...]
+    outputs: tuple[ArrayOfRow, ...]
+    batched: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called(OperationCall):
+    """Such a function, with those inputs that are known, by place."""
+
+    constants: Mapping[int, Array]
+
+
 @dataclass(frozen=True, slots=True)
 class Border:
     """Some inputs and outputs of a program, by their positions."""

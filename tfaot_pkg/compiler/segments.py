@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import cpp
-from tfaot_pkg.compiler.emitter import Attributes, Called, Emitter, State
+from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.program import ONE, ROWS, Operation, Shape, Unsupported
+from tfaot_pkg.compiler.program import ONE, ROWS, Attributes, Called, Operation, Shape, Unsupported
 from tfaot_pkg.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
 

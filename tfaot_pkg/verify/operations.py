@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array, read_arrays
-from tfaot_pkg.compiled.operations import OperationCall, OperationCode
-from tfaot_pkg.compiler.program import NUMPY_TYPES
+from tfaot_pkg.compiled.operations import OperationCode
+from tfaot_pkg.compiler.program import NUMPY_TYPES, OperationCall
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
