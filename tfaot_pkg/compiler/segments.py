@@ -41,6 +41,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     target = operation.attributes["target"]
     if not target.startswith(PREFIX) and target != OPERATION:
         raise Unsupported(f"custom-call of {target} (node {operation.node!r})")
+    # What waits for its loop must not be written into the loop below.
     emitter.flush()
     read = [(emitter.stored(each), emitter.known[each].shape) for each in operation.operands]
     given = [(emitter.buffer(shape.dtype, shape.elements), shape) for shape in operation.shapes]

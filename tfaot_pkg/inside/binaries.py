@@ -176,6 +176,7 @@ def kind_of(section: str) -> str:
 def _shown_names(compiler: Compiler, sections: Sequence[str]) -> dict[str, str]:
     """A name for people of each section: the function's if it holds one, with the target if it is a kernel."""
     symbols = {name: match[1] for name in sections if (match := _FUNCTION.fullmatch(name))}
+    # All at once: each call starts a program.
     plain = dict(zip(symbols, compiler.demangled([*symbols.values()]), strict=True))
     return {name: plain.get(name, name) for name in sections}
 

@@ -153,8 +153,10 @@ def _compare(folder: Path, name: str, engine: Engine, target: str, before: Pipel
         try:
             made.append(pipeline.build(pipeline.plan(_spec(folder, name, engine, target, version))))
         except TfaotError as error:
+            # One line: it becomes a row of the report.
             made.append(" ".join(error.message.split())[:300])
         seconds.append(time.monotonic() - start)
+    # Timed together: noise of the machine meets both.
     times = _times([each for each in made if isinstance(each, Build)], target, before)
     outcomes = [_outcome(each, taken, times) for each, taken in zip(made, seconds, strict=True)]
     return Compared(model=name, engine=engine, before=outcomes[0], now=outcomes[1], same_bits=_same_bits(made, target))

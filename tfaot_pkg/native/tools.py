@@ -102,6 +102,7 @@ class _Build:
         architecture = TARGETS[self.spec.compilation.targets[0]].architecture
         templates = resources.templates()
         includes: list[str | Path] = ["-I", templates / "tools", "-I", templates / "native", "-I", resources.headers()]
+        # For the lowest level: such a program chooses the code of the library by the CPU, as any other.
         options = [*self.compiler.library_flags, *lowest(architecture).flags, *_WARNINGS, *flags, *includes]
         self.compiler.compile(source, output, flags=options, folder=work)
         return self._of_any_system(output)

@@ -88,6 +88,7 @@ def _input(tensor: Tensor, number: int, rows: int) -> Array:
 
 
 def _words(number: int, elements: int) -> Array:
+    # In Python's integers, because NumPy warns of scalars that overflow; arrays wrap around.
     start = np.uint64((number + 1) * 0xD1342543DE82EF95 & _MASK)
     z = np.arange(1, elements + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -179,6 +179,7 @@ def _assign_sub(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 def _scatter(operation: str):
     def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
         kind = node.attr["Tindices"].type
+        # Updates by row are updates by index vectors of one number.
         last = nodes.constant(-1, types_pb2.DT_INT32)
         rows = nodes.add("ExpandDims", inputs[1], last, T=kind, Tdim=types_pb2.DT_INT32)
         return {0: nodes.add(operation, inputs[0], rows, inputs[2], T=dtype, Tindices=kind)}
@@ -198,6 +199,7 @@ def _slice_assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     text = nodes.add(
         "TensorStridedSliceUpdate", inputs[0], begin, end, strides, value, T=dtype, Index=node.attr["Index"].type
     )
+    # The operation on tensors has the attributes of that on variables.
     for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         nodes.target[-1].attr[mask].i = node.attr[mask].i
     return {0: text}

@@ -46,6 +46,7 @@ class Known:
 
 def known_in(graph_def, inputs, symbols) -> dict:
     """`Known` by the names of functions that can be reached, and "" for the graph itself."""
+    # What differs between two sizes of the batch, or of a symbol, is not known.
     points = [(size, {}) for size in specialize.PROBES]
     points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
     functions = {function.signature.name: function for function in graph_def.library.function}

@@ -137,6 +137,7 @@ class _Graph:
             if output.type_list_attr:
                 found += node.attr[output.type_list_attr].list.type
             else:
+                # An output may be several tensors: their number, and their types, are attributes of the node.
                 count = node.attr[output.number_attr].i if output.number_attr else 1
                 found += [output.type or _attribute(node, definition, output.type_attr).type] * count
         return found
@@ -167,6 +168,7 @@ def _sinks(graph: _Graph) -> list:
     ends = [
         node for node in graph.nodes.values() if node.name in fed and node.name not in used and node.op not in _PASSIVE
     ]
+    # Training graphs end in savers and optimizers, too; those count only if there is nothing else.
     computed = [node for node in ends if _is_inference(node)] or ends
     found = [
         node.name if index == 0 else f"{node.name}:{index}"

@@ -168,6 +168,7 @@ def _inferred(used) -> dict:
 def _stand_in(node):
     """What has the dtype and shape of a variable, and no value."""
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
+    # TensorFlow infers shapes through handles only if they say what they hold.
     if node.op == "VarHandleOp":
         return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape)
     return tf.compat.v1.placeholder(dtype, shape)

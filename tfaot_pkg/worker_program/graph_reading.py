@@ -91,6 +91,7 @@ def _refuse_saved_model(path: str, *, by_content: bool = False) -> None:
     if by_content:
         try:
             with open(path, "rb") as file:
+                # Only after it failed as a graph: the bytes of one message are often valid as another.
                 found = bool(saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs)
         except DecodeError:
             found = False

@@ -37,6 +37,7 @@ def rename(request: Rename, report) -> Nothing:
             continue
         interface.in_order(kind, tensors_of(infos), tuple(names))
         kept = {names[name]: infos[name].SerializeToString() for name in names}
+        # All at once: two names may be exchanged.
         infos.clear()
         for name, info in kept.items():
             infos[name].ParseFromString(info)
@@ -120,6 +121,7 @@ def read(folder: str):
 def meta_graph(model, tags):
     """The graph of `model` with exactly these tags; ModelFault listing those that exist."""
     for graph in model.meta_graphs:
+        # Exactly these: a graph for training has `serve` and `train`, or other operations.
         if set(graph.meta_info_def.tags) == set(tags):
             return graph
     existing = "; ".join(", ".join(graph.meta_info_def.tags) or "(none)" for graph in model.meta_graphs)

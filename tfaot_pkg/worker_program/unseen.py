@@ -24,6 +24,7 @@ def without_unseen(graph_def, outputs: list):
     changed = {_source(nodes, node.input[0]) for node in graph_def.node if node.op in _ASSIGNMENTS}
     needed = _needed(nodes, outputs)
     read = {_source(nodes, text) for name in needed for text in nodes[name].input if not text.startswith("^")}
+    # An output that reads what is assigned may see the old or the new value: nothing is taken out.
     if not changed or changed & read:
         return graph_def
     kept = [node for node in graph_def.node if node.name in needed or node.op == "Placeholder"]

@@ -52,6 +52,7 @@ class JaxModel:
         exported = self._model.exported
         if exported is None:
             shapes = tuple(values.shape for values in given)
+            # Other sizes are another program for XLA: each is compiled once.
             if shapes not in self._compiled:
                 self._compiled[shapes] = _compiled(self._model, given)
             return self._compiled[shapes](given)

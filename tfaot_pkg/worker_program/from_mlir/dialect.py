@@ -59,6 +59,7 @@ def _with_attributes(text: str) -> str:
 
 
 def _merged(text: str) -> str:
+    # Outside of strings: a string may hold anything.
     return text.replace("<{", "{").replace("}> {}", "}").replace("}> {", ", ").replace("}>", "}")
 
 

@@ -109,6 +109,7 @@ def _artifact(path: str, content: bytes) -> Loaded:
             f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {one_line(error)}",
             "write it with jax.export.export(...)(...).serialize(), with this or an older JAX",
         ) from error
+    # What JAX lowers differs between platforms.
     if "cpu" not in exported.platforms:
         raise ModelFault(
             f"{path} was exported for {', '.join(exported.platforms)}, not for CPUs",

@@ -32,6 +32,7 @@ def _quick_gelu(node, x):
 def _fused_matmul(node, a, b):
     a, b = (_batches_last(node, each, f"transBatch{name}") for each, name in ((a, "A"), (b, "B")))
     a = tf.linalg.matrix_transpose(a) if node.get("transA", 0) else a
+    # Weights are transposed now, once.
     b = constant_or(tf.linalg.matrix_transpose, b) if node.get("transB", 0) else b
     made = matmul(node, a, b)
     return made if node.get("alpha", 1.0) == 1 else made * tf.constant(node.get("alpha"), made.dtype)

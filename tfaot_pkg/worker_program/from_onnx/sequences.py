@@ -25,6 +25,7 @@ def _place(node, items: list, position, *, behind: bool = False) -> int:
     count = len(items) + behind
     if not -count <= place < count:
         raise node.fault(f"place {place} of a sequence of {len(items)}")
+    # Negative places count from the end.
     return place % count
 
 

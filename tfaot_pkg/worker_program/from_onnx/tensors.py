@@ -46,6 +46,7 @@ def sizes(tensor) -> list:
     known = tensor.shape.as_list()
     if None not in known:
         return known
+    # Known sizes stay integers: what is computed of them stays known.
     found = tf.shape(tensor)
     return [found[place] if size is None else size for place, size in enumerate(known)]
 
@@ -54,6 +55,7 @@ def vector(values: list, dtype=tf.int32):
     """A tensor of one axis from integers and scalars."""
     if all(isinstance(each, int | np.integer) for each in values):
         return tf.constant(values, dtype, shape=[len(values)])
+    # A pack, not a concatenation: `scalars` takes it apart again.
     return tf.stack([tf.cast(each, dtype) for each in values])
 
 
@@ -110,6 +112,7 @@ def moved_back(tensor, axis: int):
 def reshaped(tensor, shape: list):
     """`tensor` with the sizes `shape`, integers and scalars."""
     made = tf.reshape(tensor, vector(shape))
+    # TensorFlow forgets sizes that stand beside computed ones in a packed shape.
     made.set_shape([each if isinstance(each, int | np.integer) and each >= 0 else None for each in shape])
     return made
 
@@ -117,6 +120,7 @@ def reshaped(tensor, shape: list):
 def wrapped(indices, size):
     """`indices`, of which negative ones count from the end of an axis of `size`."""
     values = static(indices)
+    # Most indices are constants that are not negative: no operation for these.
     if values is not None and (values >= 0).all():
         return indices
     return tf.where(indices < 0, indices + tf.cast(size, indices.dtype), indices)
