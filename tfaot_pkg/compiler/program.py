@@ -125,7 +125,7 @@ class Size:
         return Size.of((monomial, coefficient // by) for monomial, coefficient in self.terms)
 
     def __add__(self, other: Size) -> Size:
-        # Most sizes are numbers, and passes add millions of them.
+        # Most sizes are numbers, and passes add very many of them.
         if self.is_constant and other.is_constant:
             return Size(self.constant + other.constant)
         return Size.of((*self.terms, *other.terms))

@@ -121,7 +121,7 @@ def read(folder: str):
 def meta_graph(model, tags):
     """The graph of `model` with exactly these tags; ModelFault listing those that exist."""
     for graph in model.meta_graphs:
-        # Exactly these: a graph for training has `serve` and `train`, or other operations.
+        # Exactly these: another graph of the file may have them, and others.
         if set(graph.meta_info_def.tags) == set(tags):
             return graph
     existing = "; ".join(", ".join(graph.meta_info_def.tags) or "(none)" for graph in model.meta_graphs)
