@@ -328,8 +328,6 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
 
 def _bincount(node, values, size, weights):
     """With a size that is known, whether or not XLA sees it (bodies.py)."""
-    import tensorflow as tf
-
     if tf.get_static_value(size) is None:
         return None
     return tf.raw_ops.DenseBincount(
