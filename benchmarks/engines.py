@@ -79,21 +79,31 @@ class Options:
     source: Path | None
 
 
-def options() -> Options:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--peers", default="all")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--batch-sizes", default="1,2,4,8,16,64,256")
+def options(
+    description: str | None,
+    networks: Sequence[str],
+    *,
+    peers: str,
+    rounds: int,
+    batch_sizes: str,
+    work: str,
+    levels: int = 1,
+) -> Options:
+    """The command line, with these defaults: `work` is a folder in build/, `levels` how many of the best targets."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(networks))
+    parser.add_argument("--peers", default=peers)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--batch-sizes", default=batch_sizes)
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "engines")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / work)
     parser.add_argument("--from", dest="source", type=Path)
     given = parser.parse_args()
-    levels = [name for name, target in TARGETS.items() if target.level > 1 and runs_here(target)][-2:]
+    best = sorted(filter(runs_here, TARGETS.values()), key=lambda target: target.level)
     request = Request(
         peers=peers_named(given.peers.split(",")),
         batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
-        targets=tuple(levels),
+        targets=tuple(target.name for target in best[-levels:]),
         rounds=given.rounds,
     )
     return Options(
@@ -188,7 +198,9 @@ def largest(benches: list[Bench]) -> list[Bench]:
 
 
 def main() -> None:
-    chosen = options()
+    chosen = options(
+        __doc__, list(NETWORKS), peers="all", rounds=15, batch_sizes="1,2,4,8,16,64,256", work="engines", levels=2
+    )
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.source:
         benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]

@@ -11,25 +11,20 @@ default. Results of networks that are done stay in the work folder: a run that w
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from engines import ROOT, how, measured, on, standing, toolchain_python
+from engines import ROOT, how, measured, on, options, standing, toolchain_python
 
 from tfaot_pkg.bench import table
-from tfaot_pkg.bench.peers import peers_named
 from tfaot_pkg.bench.results import OURS, Bench
-from tfaot_pkg.bench.run import Request
 from tfaot_pkg.cli.command import make_progress
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.targets import TARGETS, runs_here
 
 NETWORKS = (
     *("autoencoder", "wide", "lstm", "gru_towers", "deep_jet", "transformer", "edge_conv", "deep_sets"),
@@ -54,40 +49,6 @@ _COLUMNS = """\
 Microseconds per run, medians; then ours over the best other engine, of medians and of minima. Other programs ran on the
 machine (see its load): the median of a run of milliseconds has their time in it, the minimum has not.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    networks: tuple[str, ...]
-    request: Request
-    folder: Path
-    work: Path
-    source: Path | None
-
-
-def options(
-    description: str | None, networks: Sequence[str], *, peers: str, rounds: int, batch_sizes: str, work: str
-) -> Options:
-    """The command line, with these defaults; `work` is a folder in build/."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", default=",".join(networks))
-    parser.add_argument("--peers", default=peers)
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--batch-sizes", default=batch_sizes)
-    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / work)
-    parser.add_argument("--from", dest="source", type=Path)
-    given = parser.parse_args()
-    request = Request(
-        peers=peers_named(given.peers.split(",")),
-        batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
-        targets=(max((t for t in TARGETS.values() if runs_here(t)), key=lambda t: t.level).name,),
-        rounds=given.rounds,
-    )
-    return Options(
-        networks=tuple(given.networks.split(",")), request=request, folder=given.folder, work=given.work,
-        source=given.source,
-    )  # fmt: skip
 
 
 def write_networks(names: Sequence[str], work: Path, python: Path) -> Path:

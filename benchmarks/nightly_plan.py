@@ -25,8 +25,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.inputs import cache_file
-from tfaot_pkg.nightly.planning import load_and_plan
+from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.blobs import BlobStore
@@ -112,7 +113,8 @@ def run_plan(root: Path) -> tuple[float, dict[str, int]]:
 
 def plan_here(root: Path) -> tuple[Decision, ...]:
     folders = Folders(cache=root / "home" / "cache", data=root / "home" / "data")
-    return load_and_plan(root / "registry.yaml", state=None, folders=folders, progress=Silent()).decisions
+    loaded = load_definition(root / "registry.yaml")
+    return plan_night(loaded, state=state_folder(loaded), folders=folders, progress=Silent()).decisions
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import ROOT, how, measured, on, standing, toolchain_python
-from families import options, ratio_of_minima
+from engines import ROOT, how, measured, on, options, standing, toolchain_python
+from families import ratio_of_minima
 
 from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import Bench

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.cxx.compiler import find_compiler
+from tfaot_pkg.documents import fields_of
 from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.process import CommandFailed, run
@@ -38,13 +39,7 @@ class Finding:
     hint: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "subject": self.subject,
-            "good": self.good,
-            "finding": self.finding,
-            "needed": self.needed,
-            "hint": "" if self.good else self.hint,
-        }
+        return {**fields_of(self), "hint": "" if self.good else self.hint}
 
 
 def examine(folders: Folders) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -56,9 +56,7 @@ class Rows:
 
     def document(self) -> list[dict[str, str]]:
         """All operations as JSON values."""
-        return [
-            {"output": m.output, "node": m.node, "operation": m.operation, "reason": m.reason} for m in self.meetings
-        ]
+        return [asdict(meeting) for meeting in self.meetings]
 
     @classmethod
     def from_document(cls, document: list[Mapping[str, Any]]) -> Rows:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
+from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.listing import source_folder
 from tfaot_pkg.prefix.manifest import Manifest, read_prefix
 from tfaot_pkg.registry.archive import unpack_sound
 from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
 from tfaot_pkg.static.layout import PREFIX
-from tfaot_pkg.storage import make_folder, storage_errors, write_file
+from tfaot_pkg.storage import make_folder, require_new, storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
 
 _NO_SOURCE = "rebuild it with `package: {source: true}` in its spec, as a new version"
@@ -36,7 +35,7 @@ def export_published(reader: RegistryReader, requirement: Requirement | str, fol
     The package is checked as for an installation. Raises RegistryError (no such version, or one without sources),
     TrustError, NetworkError, StorageError.
     """
-    _require_new(folder)
+    require_new(folder)
     entry = resolve(reader, requirement)
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to export (no {PREFIX!r} blob)")
@@ -60,7 +59,7 @@ def export_installed(prefix: Path, requirement: Requirement | str, folder: Path)
 
     Raises PrefixError (not installed, in another version, without sources, or changed since), StorageError.
     """
-    _require_new(folder)
+    require_new(folder)
     manifest = _installed(prefix, Requirement.parse(requirement) if isinstance(requirement, str) else requirement)
 
     def content(path: str) -> bytes:
@@ -98,12 +97,6 @@ def _sources(files: Iterable[str], package: str) -> dict[str, str]:
     """The files of the source form: path in it to path in the package."""
     start = f"{source_folder(package)}/"
     return {path.removeprefix(start): path for path in sorted(files) if path.startswith(start)}
-
-
-def _require_new(folder: Path) -> None:
-    # Also a link that leads nowhere: nothing of the user's is replaced.
-    if os.path.lexists(folder):
-        raise StorageError(f"{folder} exists already", hint="name a folder that does not exist yet, or remove this one")
 
 
 def _write(folder: Path, paths: Mapping[str, str], content: Callable[[str], bytes]) -> int:

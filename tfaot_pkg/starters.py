@@ -10,13 +10,13 @@ from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.documents import convert, read_json
-from tfaot_pkg.errors import PrefixError, SourceError, StorageError
+from tfaot_pkg.errors import PrefixError, SourceError
 from tfaot_pkg.package.example import Example
 from tfaot_pkg.package.first_program import first_build_file, first_program
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.prefix.manifest import Manifest, look, read_prefix
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.storage import new_folder, storage_errors, write_file
+from tfaot_pkg.storage import new_folder, require_new, storage_errors, write_file
 
 _OF_MODELS = ("spec.yaml", "saved_model", "data")
 
@@ -35,7 +35,7 @@ def write_sample(name: str, folder: Path) -> int:
     if root is None:
         raise SourceError(f"there is no sample {name!r}", hint=f"the samples are {', '.join(sample_names())}")
     files = {path: root / path for path in _files_of(root)}
-    _require_new(folder)
+    require_new(folder)
     with storage_errors(f"write {folder}"), new_folder(folder.absolute()) as staged:
         for path, file in files.items():
             write_file(staged / path, _in_its_place(path, file.read_bytes()))
@@ -73,7 +73,7 @@ def new_app(name: str, folder: Path, prefix: Path) -> App:
 
     Raises PrefixError (not installed, changed since, or a model that such a program cannot call), StorageError.
     """
-    _require_new(folder)
+    require_new(folder)
     manifest = _installed(name, prefix)
     info = _document(prefix, manifest, "info.json")
     try:
@@ -124,9 +124,3 @@ def _document(prefix: Path, manifest: Manifest, name: str) -> Mapping[str, objec
             )
         document = read_json((prefix / path).read_bytes()) if path in manifest.files else {}
     return document if isinstance(document, dict) else {}
-
-
-def _require_new(folder: Path) -> None:
-    # Also a link that leads nowhere: nothing of the user's is replaced.
-    if os.path.lexists(folder):
-        raise StorageError(f"{folder} exists already", hint="name a folder that does not exist yet, or remove this one")

@@ -153,6 +153,12 @@ def _ends_line(file: BinaryIO, end: int) -> bool:
     return last == b"\n"
 
 
+def require_new(folder: Path) -> None:
+    """Raise StorageError if something is at `folder`, also a link that leads nowhere: nothing is replaced."""
+    if os.path.lexists(folder):
+        raise StorageError(f"{folder} exists already", hint="name a folder that does not exist yet, or remove this one")
+
+
 def make_folder(path: Path) -> None:
     """Create `path` and its missing parents; durable when this returns. Raises OSError."""
     # Listed before mkdir, which does not say which of them it made.

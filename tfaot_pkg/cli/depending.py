@@ -160,13 +160,9 @@ def resolve(
     made = lock_of(resolution, wanted, constraints, _registry(session, opened, lock))
     written = not dry_run and made.write(lock.absolute())
     status = "not written" if dry_run else "written" if written else "unchanged"
-    document = {"lock": str(lock), "status": status, **made.as_dict(), **_rejected(resolution)}
+    document = {"lock": str(lock), "status": status, **made.as_dict(), "rejected": resolution.rejected}
     lines = _resolution_lines(opened, resolution)
     return Result(document=document, text="\n".join(lines if dry_run else [*lines, f"{lock}: {status}"]))
-
-
-def _rejected(resolution: Resolution) -> dict[str, object]:
-    return {"rejected": resolution.rejected}
 
 
 def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[str]:
@@ -238,7 +234,7 @@ def update(
     changed = changes(before, after)
     if not dry_run:
         after.write(lock.absolute())
-    document = {"lock": str(lock), "changes": changed, **_rejected(resolution)}
+    document = {"lock": str(lock), "changes": changed, "rejected": resolution.rejected}
     return Result(document=document, text="\n".join(map(str, changed)) or "nothing is newer")
 
 

@@ -21,11 +21,8 @@ app = typer.Typer(name="registry", help="Make, sign, check and name registries."
 
 
 def register(parent: typer.Typer) -> None:
-    app.command()(init)
-    app.command()(refresh)
-    app.command()(verify)
-    app.command()(gc)
-    app.command()(render)
+    for each in (init, refresh, verify, gc, render):
+        app.command()(each)
     registry_keys.register(app)
     parent.add_typer(app, name="registry")
     parent.command()(serve)

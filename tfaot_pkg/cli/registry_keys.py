@@ -31,18 +31,15 @@ PendingArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file 
 
 def register(parent: typer.Typer) -> None:
     """`registry keys ...`, `registry sign` and `registry apply`."""
-    keys_app.command()(new)
-    keys_app.command()(add)
-    keys_app.command()(revoke)
-    keys_app.command()(threshold)
-    keys_app.command()(renew)
+    for each in (new, add, revoke, threshold, renew):
+        keys_app.command()(each)
     keys_app.command("list")(list_)
     parent.add_typer(keys_app)
     parent.command()(sign)
     parent.command()(apply)
 
 
-def _result(done: KeysChanged, verb: str) -> Result:
+def _result(done: KeysChanged, verb: str = "written, not yet in force") -> Result:
     lines = [*done.succession.description(), f"digest of the change: {done.succession.digest}"]
     if done.pending and done.lacking:
         lines.append(
@@ -98,7 +95,7 @@ def add(
     opened = session.writable_registry()
     passphrase, _ = session.new_passphrase()
     key = NewKey(uri=uri, public=public, passphrase=passphrase)
-    return _result(add_key(opened, _role(role), key, threshold=threshold, pending=pending), "written, not yet in force")
+    return _result(add_key(opened, _role(role), key, threshold=threshold, pending=pending))
 
 
 @command("registry_argument", "keys", "passphrase_file")
@@ -118,7 +115,7 @@ def revoke(
 
     opened = session.writable_registry()
     done = revoke_key(opened, _role(role), keyid, threshold=threshold, pending=pending)
-    return _result(done, "written, not yet in force")
+    return _result(done)
 
 
 @command("registry_argument", "keys", "passphrase_file")
@@ -136,7 +133,7 @@ def threshold(
     from tfaot_pkg.registry.signing_keys import set_threshold
 
     opened = session.writable_registry()
-    return _result(set_threshold(opened, _role(role), number, pending=pending), "written, not yet in force")
+    return _result(set_threshold(opened, _role(role), number, pending=pending))
 
 
 @command("registry_argument", "keys", "passphrase_file")
@@ -152,7 +149,7 @@ def renew(
     from tfaot_pkg.registry.signing_keys import renew_root
 
     opened = session.writable_registry()
-    return _result(renew_root(opened, pending=pending), "written, not yet in force")
+    return _result(renew_root(opened, pending=pending))
 
 
 @command("registry_argument", "keys")

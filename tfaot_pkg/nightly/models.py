@@ -41,18 +41,10 @@ class Model:
 
     def tasks(self, definition: NightlyDefinition) -> Iterator[Task]:
         """One for each toolchain: the entry's own, the definition's or the spec's."""
-        spec = self.spec
-        for toolchain in self.entry.toolchains or definition.toolchains or (spec.compilation.tensorflow,):
-            yield Task(
-                model=spec.model.name,
-                version=spec.model.version,
-                toolchain=toolchain,
-                targets=self.entry.targets or definition.targets or spec.compilation.targets,
-                spec=spec.path,
-                depends=self.entry.depends,
-                defines=self.entry.defines,
-                origin=self.entry.origin,
-            )
+        model, own = self.spec.model, self.spec.compilation
+        yield from self.entry.tasks(
+            definition, model.name, model.version, self.spec.path, toolchain=own.tensorflow, targets=own.targets
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,18 +163,8 @@ def failed(task: Task, error: TfaotError) -> Decision:
 
 def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Selection) -> Iterator[Decision]:
     """The decisions about a spec that cannot be read: one per toolchain, if that does not depend on the spec."""
-    for toolchain in one.entry.toolchains or definition.toolchains or ("",):
-        if toolchain in (selection.toolchains or (toolchain,)):
-            task = Task(
-                model=one.name,
-                version=one.version,
-                toolchain=toolchain,
-                targets=one.entry.targets or definition.targets,
-                spec=one.path,
-                depends=one.entry.depends,
-                defines=one.entry.defines,
-                origin=one.entry.origin,
-            )
+    for task in one.entry.tasks(definition, one.name, one.version, one.path, toolchain="", targets=()):
+        if task.toolchain in (selection.toolchains or (task.toolchain,)):
             yield failed(task, one.error)
 
 

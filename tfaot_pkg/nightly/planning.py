@@ -11,7 +11,7 @@ from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
 from tfaot_pkg.nightly import reasons
-from tfaot_pkg.nightly.definition import line_of, load_definition
+from tfaot_pkg.nightly.definition import line_of
 from tfaot_pkg.nightly.inputs import Inputs, PlanCache, cache_file
 from tfaot_pkg.nightly.models import Model, load_models, touched_since
 from tfaot_pkg.nightly.plan import (
@@ -89,12 +89,6 @@ def plan_night(
     return NightPlan(
         definition=definition, decisions=(*faulty, *_explained(definition, found, decisions, State(root=state)))
     )
-
-
-def load_and_plan(path: Path, *, state: Path | None, folders: Folders, progress: Progress) -> NightPlan:
-    """`plan_night` of the whole definition at `path`."""
-    definition = load_definition(path)
-    return plan_night(definition, state=state_folder(definition, state), folders=folders, progress=progress)
 
 
 def _explained(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
@@ -32,6 +32,15 @@ from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, Ou
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
+
+
+def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
+    """The exit code of a night with these kinds of outcomes."""
+    if withheld:
+        return WITHHELD
+    # Machines first: models that were not tried say nothing about themselves.
+    return INFRASTRUCTURE if OF_MACHINES.intersection(kinds) else FAILED if FAILURES.intersection(kinds) else 0
+
 
 _TRIED = ("build", "fail")  # actions that the gate and the history count
 
@@ -92,11 +101,7 @@ class NightRun:
     @property
     def exit_code(self) -> int:
         """0 if nothing failed."""
-        if self.verdict.withheld:
-            return WITHHELD
-        if OF_MACHINES & self.counts.keys():
-            return INFRASTRUCTURE
-        return FAILED if FAILURES & self.counts.keys() else 0
+        return exit_code_of(self.counts, withheld=self.verdict.withheld)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

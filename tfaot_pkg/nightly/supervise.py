@@ -91,12 +91,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
 
     def failed(kind: AttemptKind, error: str, error_class: str) -> Attempt:
         return Attempt(
-            kind=kind,
-            night=request.night,
-            seconds=seconds,
-            memory=ended.memory,
-            error=error,
-            error_class=error_class,
+            kind=kind, night=request.night, seconds=seconds, memory=ended.memory, error=error, error_class=error_class
         )
 
     if ended.limit == "time":

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -18,21 +18,21 @@ Action = Literal["build", "up to date", "skip", "fail"]
 """`fail`: its spec or source cannot be read, so it cannot be planned; the reason's `what` is the error's kind."""
 
 OutcomeKind = Literal[
-    "published",
-    "up to date",
-    "skipped",
-    "withheld",
+    "infrastructure failed",
+    "upload failed",
     "build failed",
     "validation failed",
     "not reproducible",
-    "dependency failed",
-    "upload failed",
     "timed out",
     "out of memory",
-    "infrastructure failed",
+    "dependency failed",
+    "withheld",
+    "published",
+    "skipped",
+    "up to date",
 ]
-"""`withheld`: verified, but too many other builds of the night failed, so nothing was published. `upload failed`: the
-registry has it, but not every Conan remote."""
+"""In the order in which reports show them. `withheld`: verified, but too many other builds of the night failed, so
+nothing was published. `upload failed`: the registry has it, but not every Conan remote."""
 
 MODEL_FAULTS: frozenset[OutcomeKind] = frozenset(
     {"build failed", "validation failed", "not reproducible", "timed out", "out of memory"}
@@ -106,6 +106,17 @@ class ModelEntry:
     @property
     def origin(self) -> GitSpec | None:
         return self.specs if isinstance(self.specs, GitSpec) else None
+
+    def tasks(
+        self, definition: NightlyDefinition, model: str, version: str, spec: Path, *, toolchain: str,
+        targets: tuple[str, ...],
+    ) -> Iterator[Task]:  # fmt: skip
+        """The tasks of one model of this entry, one for each toolchain; `toolchain` and `targets` are its spec's."""
+        for each in self.toolchains or definition.toolchains or (toolchain,):
+            yield Task(
+                model=model, version=version, toolchain=each, targets=self.targets or definition.targets or targets,
+                spec=spec, depends=self.depends, defines=self.defines, origin=self.origin,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

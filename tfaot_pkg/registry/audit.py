@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import BinaryIO
 
-from tfaot_pkg.documents import iso, read_json
+from tfaot_pkg.documents import fields_of, iso, read_json
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Silent, Step
@@ -55,17 +55,7 @@ class Audit:
         return not self.faults
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "registry": self.registry,
-            "signed": self.signed,
-            "ok": self.ok,
-            "packages": self.packages,
-            "versions": self.versions,
-            "blobs": self.blobs,
-            "size": self.size,
-            "faults": self.faults,
-            "notes": self.notes,
-        }
+        return {**fields_of(self), "ok": self.ok}
 
     @contextmanager
     def collecting(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task
@@ -84,21 +84,7 @@ def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:
     return {kind: found[kind] for kind in ORDER if found[kind]}
 
 
-ORDER: tuple[OutcomeKind, ...] = (
-    "infrastructure failed",
-    "upload failed",
-    "build failed",
-    "validation failed",
-    "not reproducible",
-    "timed out",
-    "out of memory",
-    "dependency failed",
-    "withheld",
-    "published",
-    "skipped",
-    "up to date",
-)
-"""All kinds of outcomes, in the order in which reports show them."""
+ORDER: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

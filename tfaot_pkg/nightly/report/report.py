@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.depends import Dependent
+from tfaot_pkg.nightly.outcome import settled
 from tfaot_pkg.nightly.report.comparison import (
     ORDER,
     Change,
@@ -21,9 +22,9 @@ from tfaot_pkg.nightly.report.comparison import (
 )
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
 from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions, trends_of
-from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
+from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, exit_code_of
 from tfaot_pkg.nightly.state import NightFolder, State
-from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Reason
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.wording import counted
 
@@ -129,14 +130,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         """One of EXIT_CODES."""
-        kinds = self.counts.keys()
-        if self.pending:
-            return UNFINISHED
-        if self.withheld:
-            return WITHHELD
-        if OF_MACHINES & kinds:
-            return INFRASTRUCTURE
-        return FAILED if kinds & FAILURES else 0
+        return UNFINISHED if self.pending else exit_code_of(self.counts, withheld=bool(self.withheld))
 
     @property
     def headline(self) -> str:
@@ -240,17 +234,7 @@ def make_report(
 
 def _untouched(decision: Decision) -> Outcome | None:
     """The outcome of a task that needed no build; None for others."""
-    if decision.action not in ("up to date", "skip"):
-        return None
-    task = decision.task
-    return Outcome(
-        task=task.id,
-        model=task.model,
-        toolchain=task.toolchain,
-        kind="up to date" if decision.action == "up to date" else "skipped",
-        release=decision.release,
-        key=decision.key,
-    )
+    return settled(decision) if decision.action in ("up to date", "skip") else None
 
 
 _LARGEST_HALF = 1 << 20
