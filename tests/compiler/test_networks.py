@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.compiler.conftest import Compile, Networks
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import verify
+from tfaot_pkg.compiler.program import Literal, Program, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
@@ -49,3 +51,33 @@ def test_code_gives_tensorflows_answers_for_any_number_of_rows_to_the_bit(
         part = code(*(values[first:last] for values in network.inputs))
         for alone, together in zip(part, whole, strict=True):
             np.testing.assert_array_equal(alone, together[first:last])
+
+
+def _activations(program: Program) -> set[str]:
+    return {each.attributes.get("activation", "") for each in recognize(program).entry.operations}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_gelu_is_found_in_the_polynomials_of_erfc_and_in_no_others(networks: Networks, version: str) -> None:
+    """TensorFlow 2.17 multiplies by erf, an opcode; 2.21 by 55 operations."""
+    program = simplify(networks(version, "attention").program)
+    assert "gelu_erf" in _activations(program)
+
+    def other(value: float) -> Program:
+        operations = [
+            replace(each, attributes={"literal": Literal(np.float32(value * 1.01))})
+            if each.opcode == "constant" and not each.shape.rank and each.attributes["literal"].constant == value
+            else each
+            for each in program.entry.operations
+        ]
+        return replace(program, entry=replace(program.entry, operations=tuple(operations)))
+
+    numbers = {
+        float(each.attributes["literal"].constant)
+        for each in program.entry.operations
+        if each.opcode == "constant" and each.shape.dtype == "f32" and not each.shape.rank
+    }
+    polynomials = [number for number in numbers if 0.36 < abs(number) < 0.8 and number != 0.5]
+    assert polynomials
+    for number in map(np.float32, polynomials):
+        assert "gelu_erf" not in _activations(other(number)), number

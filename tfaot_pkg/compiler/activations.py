@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from math import isclose, prod, sqrt
+from math import erfc, isclose, prod, sqrt
 
 import numpy as np
 
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
@@ -83,12 +85,14 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
 
 
 def _gelu(look: Look, operation: Operation) -> _Found | None:
-    """GELU: x / 2 * (1 + erf(x / sqrt(2))), in any order of the factors."""
+    """GELU: x / 2 * (1 + erf(x / sqrt(2))), or x / 2 * erfc(-x / sqrt(2)), in any order of the factors."""
     numbers, rest = _factors(look, operation.id)
     # The half may be a factor of x, of the sum, or of both as two roots.
     if len(rest) != 2 or not isclose(prod(numbers), 0.5):
         return None
     for value, other in (rest, rest[::-1]):
+        if (reads := _reads_of_erfc(look, other, value)) is not None:
+            return value, "gelu_erf", 1 + reads
         total = look.made_by(other, "add", once=True)
         for one, gate in _both(total) if total is not None else ():
             erf = look.made_by(gate, "erf", once=True)
@@ -99,6 +103,55 @@ def _gelu(look: Look, operation: Operation) -> _Found | None:
             if scale is not None and isclose(scale, sqrt(0.5), rel_tol=1e-6):
                 return value, "gelu_erf", 2
     return None
+
+
+_POINTS = np.linspace(-16.0, 16.0, 4001, dtype=np.float32)
+_ERFC = np.array([erfc(-x / sqrt(2.0)) for x in _POINTS.tolist()])
+_MOST = 80
+_PIECES: Mapping[str, Callable[[Array, Array], Array]] = {
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
+_OF_ERFC = ("abs", "add", "divide", "exponential", "minimum", "multiply", "negate", "select", "subtract")
+
+
+def _reads_of_erfc(look: Look, gate: int, value: int) -> int | None:
+    """How often `gate` reads `value`, if it is erfc(-x / sqrt(2)) of it; else None.
+
+    HLO has no opcode for erfc: TensorFlow 2.20 and later, and JAX, write rational functions for its pieces (55
+    operations, which differ between releases). What it computes is compared instead: functions of few pieces that agree
+    at thousands of points are the same.
+    """
+    if look.made_by(gate, "select", once=True) is None:
+        return None
+    found: dict[int, Array | None] = {value: _POINTS}
+    cone: list[Operation] = []
+
+    def at(each: int) -> Array | None:
+        """The value of `each` at all points."""
+        if each not in found:
+            number = look.scalar(each)
+            found[each] = np.full_like(_POINTS, number) if number is not None else applied(look.known[each])
+        return found[each]
+
+    def applied(operation: Operation) -> Array | None:
+        direction = operation.attributes.get("direction") if operation.opcode == "compare" else None
+        function = FUNCTIONS[operation.opcode] if operation.opcode in _OF_ERFC else _PIECES.get(direction or "")
+        if function is None or len(cone) == _MOST:
+            return None
+        cone.append(operation)
+        operands = [made for operand in operation.operands if (made := at(operand)) is not None]
+        return function(*operands) if len(operands) == len(operation.operands) else None
+
+    with np.errstate(all="ignore"):
+        given = at(gate)
+    if given is None or not np.allclose(given, _ERFC, rtol=1e-4, atol=1e-37):
+        return None
+    if sum(operation.opcode in ("compare", "minimum") for operation in cone) > len(_PIECES) - 1:
+        return None
+    return sum(operation.operands.count(value) for operation in cone)
 
 
 _PATTERNS: Mapping[str, tuple[Callable[[Look, Operation], _Found | None], ...]] = {
