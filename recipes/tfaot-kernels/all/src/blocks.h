@@ -112,11 +112,13 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
       weights[v] += kPanel;
     }
   };
+  constexpr bool kIsAsTuned = kAsk == Ask::nothing || kRows <= kAskingRows || kSteps[kRows] <= kAskingSteps;
+  constexpr int kTurn = kIsAsTuned ? kSteps[kRows] : kAskingSteps;
   std::size_t k = begin;
-  if constexpr (kSteps[kRows] > 1) {
-    for (; k + kSteps[kRows] <= end; k += kSteps[kRows]) {
+  if constexpr (kTurn > 1) {
+    for (; k + kTurn <= end; k += kTurn) {
       TFAOT_UNROLL
-      for (int i = 0; i < kSteps[kRows]; ++i) step(k + i);
+      for (int i = 0; i < kTurn; ++i) step(k + i);
     }
   }
   for (; k < end; ++k) step(k);

@@ -45,6 +45,7 @@ inline namespace TFAOT_KERNELS_TARGET {
 // What a block prefetches (`askedBy` in blocks.h):
 //
 //   kAskingRows  blocks up to that many rows prefetch all weights, larger ones only those that they use first
+//   kAskingSteps most inputs per turn of the larger blocks that prefetch; they are few, and their code is large
 //   kAhead       bytes between a prefetch and the use
 //   kAsksAlong   if weights are large, each larger block also prefetches a part of the next strip's; else the second
 //                block prefetches all of them
@@ -58,9 +59,10 @@ inline constexpr int kLanes = 16;
 inline constexpr int kBlockRows = 12;
 inline constexpr int kRowsOfOne = 12, kRowsOfFewOdd = 8, kRowsOfMany = 8;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4, 5, 4, 3, 3, 2, 2, 2, 2};
-inline constexpr int kSteps[kBlockRows + 1] = {0, 4, 4, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2};
+inline constexpr int kSteps[kBlockRows + 1] = {0, 4, 4, 1, 1, 1, 1, 4, 4, 2, 2, 2, 2};
 inline constexpr int kChainSums = 24;
 inline constexpr int kAskingRows = 4;
+inline constexpr int kAskingSteps = 1;
 inline constexpr std::size_t kAhead = 384;
 inline constexpr bool kAsksAlong = true;
 #elif defined(__AVX2__)
@@ -71,6 +73,7 @@ inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 6, 4, 3, 2, 2, 1, 1};
 inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 1, 1, 1, 3, 3, 3, 3};
 inline constexpr int kChainSums = 12;
 inline constexpr int kAskingRows = 4;
+inline constexpr int kAskingSteps = 3;
 inline constexpr std::size_t kAhead = 2048;
 inline constexpr bool kAsksAlong = false;
 #elif defined(__aarch64__)
@@ -81,6 +84,7 @@ inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4};
 inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 1, 1, 3};
 inline constexpr int kChainSums = 16;
 inline constexpr int kAskingRows = 4;
+inline constexpr int kAskingSteps = 3;
 inline constexpr std::size_t kAhead = 4096;
 inline constexpr bool kAsksAlong = false;
 #else
@@ -91,6 +95,7 @@ inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4};
 inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 3};
 inline constexpr int kChainSums = 8;
 inline constexpr int kAskingRows = 2;
+inline constexpr int kAskingSteps = 3;
 inline constexpr std::size_t kAhead = 4096;
 inline constexpr bool kAsksAlong = false;
 #endif
