@@ -139,13 +139,14 @@ class TestForms:
         assert any(each["name"].startswith("tfaot_kernels::x86_64_v3::sumBlocks<") for each in functions)
         rest = sum(size for kind, size in found["static"]["kinds"].items() if kind != "weights")
         assert sum(each["bytes"] for each in functions) == rest
-        (library,) = [
-            each for each in Path(shared_home).glob("cache/builds/native/*/*/libtfaot-model-digits.so")
+        counted = [
+            dict(re.findall(r"^(\.\S+)\s+(\d+)", run([require_program("size"), "-A", each]).stdout, re.MULTILINE))
+            for each in Path(shared_home).glob("cache/builds/native/*/*/libtfaot-model-digits.so")
             if each.stat().st_size == found["shared"]["file"]
-        ][:1]  # fmt: skip
-        listed = run([require_program("size"), "-A", library]).stdout
-        sections = dict(re.findall(r"^(\.\S+)\s+(\d+)", listed, re.MULTILINE))
-        assert {name: int(sections[name]) for name in found["shared"]["sections"]} == found["shared"]["sections"]
+        ]  # fmt: skip
+        shown = found["shared"]["sections"]
+        # Several: sections are padded, so that libraries of other versions in the cache may have the same size.
+        assert shown in [{name: int(sections.get(name, 0)) for name in shown} for sections in counted]
 
     def test_a_folder_of_a_saved_model_needs_no_spec(self, shared_home: Path, tmp_path: Path) -> None:
         model = shutil.copytree(DIGITS / "saved_model", tmp_path / "net")
