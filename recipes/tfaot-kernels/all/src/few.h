@@ -146,7 +146,7 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
       const bool rectified = activation == Activation::relu;
       FewRows rows = {in, out, rectified};
       std::size_t left = batch;
-      const auto multiply = [&](auto count) __attribute__((always_inline)) {
+      [[maybe_unused]] const auto multiply = [&](auto count) __attribute__((always_inline)) {
         constexpr std::size_t kRows = decltype(count)::value;
         multiplyFew<kRows, kInputs, kOutputs>(weights, bias, rows);
         left -= kRows;
