@@ -26,7 +26,7 @@ from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, ProposeGraph
@@ -218,12 +218,15 @@ def scaffold_spec(
         spec = _with_files(spec, model, beside)
         named: dict[str, Any] = {field: _relative(path, output.parent) for field, path in beside.items()}
         info = replace(info, **named)
-    if spec.model.format in FRONTENDS:
-        text, found = _frontend_text(info, spec, pipeline)
-    elif spec.model.format == "graph":
-        text, found = _graph_text(info, spec, pipeline)
-    else:
-        text, found = _signature_text(info, spec, pipeline)
+    try:
+        text, found = _first_text(info, spec, pipeline)
+    except ModelError as error:
+        if not error.newer or tensorflow or pipeline.toolchain_python:
+            raise
+        why = error.message.partition(":")[0]
+        pipeline.progress.note(f"{why}: the spec chooses TensorFlow {NEWEST_VERSION} instead of {DEFAULT_VERSION}")
+        spec = replace(spec, compilation=replace(spec.compilation, tensorflow=NEWEST_VERSION))
+        text, found = _first_text(info, spec, pipeline)
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
@@ -247,6 +250,15 @@ def _relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
+def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
+    """The text of a first spec and the model's signature, which the toolchain of `spec` reads."""
+    if spec.model.format in FRONTENDS:
+        return _frontend_text(model, spec, pipeline)
+    if spec.model.format == "graph":
+        return _graph_text(model, spec, pipeline)
+    return _signature_text(model, spec, pipeline)
+
+
 def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
     """The text of a first spec for a file of another framework, with symbols for its open axes."""
     source = pipeline.source(spec)
@@ -256,7 +268,8 @@ def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tup
         shapes = proposed_shapes(described)
         model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
         signature = proposed_signature(described, shapes)
-        return scaffold(model=model, signature=signature, origin=described.origin), signature
+        tensorflow = spec.compilation.tensorflow
+        return scaffold(model=model, signature=signature, origin=described.origin, tensorflow=tensorflow), signature
 
 
 def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
@@ -270,7 +283,14 @@ def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tu
     with from_worker():
         model, signature, unknown = _with_open_axes(model, found[key])
         others = [each for each in found if each != key]
-        return scaffold(model=model, signature=signature, other_keys=others, unknown_ranks=unknown), signature
+        text = scaffold(
+            model=model,
+            signature=signature,
+            other_keys=others,
+            unknown_ranks=unknown,
+            tensorflow=spec.compilation.tensorflow,
+        )
+        return text, signature
 
 
 def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
@@ -295,6 +315,7 @@ def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[
             defaulted=proposed.defaulted,
             variables=() if model.checkpoint else proposed.variables,
             unknown_ranks=unknown,
+            tensorflow=spec.compilation.tensorflow,
         )
         return text, signature
 

@@ -79,10 +79,17 @@ class SourceError(TfaotError):
 
 
 class ModelError(TfaotError):
-    """The model itself cannot be compiled: damaged SavedModel, unknown signature, unsupported operation."""
+    """The model itself cannot be compiled: damaged SavedModel, unknown signature, unsupported operation.
+
+    `newer` if a newer toolchain may read it.
+    """
 
     exit_code = 12
     kind = "model"
+
+    def __init__(self, message: str, *, hint: str = "", log: Path | None = None, newer: bool = False) -> None:
+        super().__init__(message, hint=hint, log=log)
+        self.newer = newer
 
 
 class ToolchainError(TfaotError):

@@ -11,7 +11,7 @@ from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.rules import cpp_identifiers
-from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation, constants_document
+from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, ModelInfo, Validation, constants_document
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
 
@@ -30,6 +30,7 @@ def scaffold(
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
     origin: str = "",
+    tensorflow: str = DEFAULT_TENSORFLOW,
 ) -> str:
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
@@ -38,7 +39,7 @@ def scaffold(
     values of their own, and `variables` those that need a checkpoint. `unknown_ranks` are inputs whose number of axes
     the spec must say.
     `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
-    file ("" for TensorFlow).
+    file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model.
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
@@ -48,7 +49,7 @@ def scaffold(
         "",
         *_signature_lines(signature),
         "",
-        *_compilation_lines(tuple(batch_sizes)),
+        *_compilation_lines(tuple(batch_sizes), tensorflow),
         "",
         *_validation_lines(),
     ]
@@ -173,16 +174,16 @@ def _signature_lines(signature: Signature) -> list[str]:
     return ["# What the model takes and gives (N is the batch axis):", *inputs, *outputs]
 
 
-def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
+def _compilation_lines(batch_sizes: tuple[int, ...], tensorflow: str) -> list[str]:
     defaults = Compilation(batch_sizes=batch_sizes)
     return [
         "compilation:",
-        "  # Sizes that are compiled; any other batch is composed of these.",
+        "  # Numbers of rows that are compiled and validated; calls may bring any other number too.",
         f"  batch_sizes: {json.dumps(list(batch_sizes))}",
         "  # Kinds of CPU to compile for; the library uses the best one that the machine supports.",
         f"  targets: [{', '.join(defaults.targets)}]",
         f"  # namespace: {defaults.namespace}",
-        f"  # tensorflow: {defaults.tensorflow}",
+        f"  # tensorflow: {tensorflow}" if tensorflow == defaults.tensorflow else f"  tensorflow: {tensorflow}",
         f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
         f"  # kernels: {defaults.kernels}  # or none: all of the model is XLA's code",
         f"  # engine: {defaults.engine}  # or program, or xla: what compiles the model",

@@ -176,6 +176,7 @@ TOOLCHAINS: Mapping[str, Toolchain] = MappingProxyType({each.version: each for e
 """By version, oldest first."""
 
 DEFAULT_VERSION = "2.17.1"
+NEWEST_VERSION = _KNOWN[-1].version
 
 
 def toolchain(version: str) -> Toolchain:

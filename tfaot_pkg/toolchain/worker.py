@@ -122,7 +122,7 @@ class Worker:
                 # Writing the frozen graph may fail because the disk is full, which is not the model's fault.
                 if line := refusal_in(fault.message):
                     raise refused(f"write what {self._engine} makes", line)
-                raise ModelError(fault.message, hint=fault.hint, log=self._log)
+                raise ModelError(fault.message, hint=fault.hint, log=self._log, newer=fault.newer)
             case requests.OutOfMemory(memory=True):
                 raise self._memory_error("")
             case requests.Failed(error=text):

@@ -78,7 +78,7 @@ def _reply(call: requests.Call, answers):
         answer = getattr(importlib.import_module(module), function)(request, report)
         assert type(answer) is answered, f"{call.op} answered {type(answer).__name__}"
     except requests.ModelFault as fault:
-        return requests.Faulty(fault=requests.FaultText(message=fault.message, hint=fault.hint))
+        return requests.Faulty(fault=requests.FaultText(message=fault.message, hint=fault.hint, newer=fault.newer))
     except MemoryError:
         return requests.OutOfMemory(memory=True)
     except Exception as error:  # the parent must hear of whatever TensorFlow raises; the traceback goes to the log

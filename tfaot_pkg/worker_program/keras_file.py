@@ -15,6 +15,7 @@ from wiring import distinct
 _EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
 _NOT_READ = "but received 0 variables during loading"
 _SHARED = "Keras does not find weights that a nested model shares with another in its own file: save it as .h5"
+_NEWER = "choose a newer toolchain (compilation.tensorflow in a spec, else --tensorflow)"
 _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 """Keras goes by the name of a file: these first bytes tell what the name must end with."""
 
@@ -77,9 +78,12 @@ def _loaded(path: str):
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # a file is a program of layers: anything may be wrong with it
+        written_by = _version(path, kind)
+        newer = _is_newer(written_by, keras.__version__)
         raise ModelFault(
             f"Keras {keras.__version__} cannot load {path}: {one_line(error)}",
-            f"{_SHARED}, or {_EXPORT}" if _NOT_READ in str(error) else _advice(_version(path, kind), keras.__version__),
+            _hint(error, written_by, newer=newer),
+            newer=newer,
         ) from error
     # A model whose inputs are known by its layers only, as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
@@ -87,14 +91,16 @@ def _loaded(path: str):
     return model
 
 
-def _advice(written_by: str, ours: str) -> str:
-    """What to do with a file that does not load: another Keras, if the one that wrote it is newer than `ours`."""
+def _hint(error: Exception, written_by: str, *, newer: bool) -> str:
+    """What to do with a file that does not load."""
+    if _NOT_READ in str(error):
+        return f"{_SHARED}, or {_EXPORT}"
+    return f"Keras {written_by} wrote it: {_NEWER}, or {_EXPORT}" if newer else _EXPORT
+
+
+def _is_newer(written_by: str, ours: str) -> bool:
     numbers = [[int(part) for part in re.findall(r"\d+", text)[:2]] for text in (written_by, ours)]
-    if numbers[0] > numbers[1]:
-        return (
-            f"Keras {written_by} wrote it: choose a toolchain with a newer Keras (compilation.tensorflow), or {_EXPORT}"
-        )
-    return _EXPORT
+    return numbers[0] > numbers[1]
 
 
 def _version(path: str, kind: str) -> str:

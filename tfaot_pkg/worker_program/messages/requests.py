@@ -27,12 +27,13 @@ from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadT
 
 
 class ModelFault(Exception):
-    """What is wrong with a model, in words for its author."""
+    """What is wrong with a model, in words for its author; `newer` if a newer toolchain may read it."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, newer: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.newer = newer
 
 
 _OF_STACKS = re.compile(r'\s*(File "|Graph execution error:|Detected at node |Node: )')
@@ -91,6 +92,7 @@ class FaultText:
 
     message: str
     hint: str
+    newer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
