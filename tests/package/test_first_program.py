@@ -14,7 +14,7 @@ from tests.package.conftest import SIGNATURE, WARNINGS, build_fake_libraries, ma
 from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError
-from tfaot_pkg.package.example import example_of
+from tfaot_pkg.package.example import example_of, example_sizes
 from tfaot_pkg.package.first_program import first_program
 from tfaot_pkg.package.tree import info_document, write_tree
 from tfaot_pkg.prefix.install import install_built
@@ -83,11 +83,32 @@ def test_a_model_without_an_example_gets_a_program_on_zeros(tmp_path: Path) -> N
     )
 
 
-def test_a_model_with_variable_sizes_has_no_first_program() -> None:
-    tensor = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 8), axes=("", "n"))
-    signature = Signature(inputs=(tensor,), outputs=(), symbols=(Symbol(name="n", minimum=1, maximum=8),))
+def test_a_model_with_variable_sizes_is_called_at_small_ones(tmp_path: Path) -> None:
+    """With answers of the validation, and on zeros; not if the lengths of the inputs do not say the sizes."""
+    symbols = (Symbol(name="n", minimum=3, maximum=8), Symbol(name="m", minimum=2, maximum=2))
+    x = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 8, 2), axes=("", "n", ""))
+    pairs = Tensor(name="pairs", dtype=DType.FLOAT32, shape=(None, 8, 2), axes=("", "n", "m"))
+    signature = Signature(inputs=(x, pairs), outputs=(replace(x, name="y"),), symbols=symbols)
+    sizes = example_sizes(signature)
+    assert sizes == {"n": 4, "m": 2}
+    given = {"x": np.ones((4, 4, 2), "float32"), "pairs": np.ones((4, 4, 2), "float32")}
+    answers = {"2/y": np.arange(16, dtype="float32").reshape(2, 4, 2)}
+    example = example_of(signature, (2, 4), independent=True, inputs=given, answers=answers, sizes=sizes)
+    assert example is not None and tuple(example.outputs["y"]) == (0, 1, 2, 3, 4, 5, 6, 7)
+    contents = make_contents(make_spec("sized"), signature=signature)
+    write_tree(replace(contents, static_library=Path(__file__), shared_library=Path(__file__)), tmp_path)
+    for known, expected in ((example, "expected_y"), (None, "std::array<float, 8> x{}")):
+        main = first_program(info_document(contents), signature, known, reference="tensorflow 2.17.1")
+        assert expected in main and "n = 4, m = 2" in main
+        (tmp_path / "main.cpp").write_text(main)
+        run(
+            ["g++", "-std=c++17", "-fsyntax-only", *WARNINGS, "-I", tmp_path / "include", tmp_path / "main.cpp"],
+            timeout=100,
+        )
+    unsaid = replace(signature, inputs=(pairs,))
+    assert example_sizes(unsaid) is None
     with reported(PrefixError):
-        first_program(info_document(make_contents()), signature, None, reference="")
+        first_program(info_document(make_contents()), unsaid, None, reference="")
 
 
 @pytest.mark.parametrize(("name", "file"), [("wine", "data/held-out.csv"), ("in-tree", "model/spec.yaml")])

@@ -155,6 +155,8 @@ def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, A
     """What the programs compute: their inputs, and the answers that they should print."""
     signature = first.signature if first else entry.signature.without_state()
     prefix = f"{first.name}/" if first else ""
+    sizes = _sizes(signature, mapped(example.get("sizes")))
+    signature = signature.at(sizes)
     rows = example.get("rows", 1)
     if type(rows) is not int or not 0 < rows < 10_000:
         rows = 1
@@ -169,6 +171,7 @@ def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, A
     ]
     return {
         "rows": rows,
+        "sizes": ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items()),
         "has_state": bool(entry.signature.state),
         "part": first,
         "is_validated": is_validated,
@@ -178,6 +181,16 @@ def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, A
         "printed": outputs[:_OUTPUTS],
         "more": max(0, len(outputs) - _OUTPUTS),
     }
+
+
+def _sizes(signature: Signature, given: Mapping[str, Any]) -> Mapping[str, int]:
+    """Those of the example for all symbols, or none: then arrays have the maxima."""
+    found = {
+        each.name: size
+        for each in signature.symbols
+        if type(size := given.get(each.name)) is int and each.minimum <= size <= each.maximum
+    }
+    return found if len(found) == len(signature.symbols) else {}
 
 
 def _tensor(tensor: Tensor, variable: str, values: object, rows: int) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,25 +21,47 @@ Numbers = Sequence[bool | int | float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """`rows` rows of inputs and the framework's answers by name, row-major. All numbers are finite."""
+    """`rows` rows of inputs and the framework's answers by name, row-major. All numbers are finite.
+
+    `sizes` are those of the model's symbols.
+    """
 
     rows: int
     inputs: Mapping[str, Numbers]
     outputs: Mapping[str, Numbers]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def example_sizes(signature: Signature) -> Mapping[str, int] | None:
+    """Sizes of symbols for an example: small, but not the smallest, at which an axis may not matter.
+
+    None if the lengths of the inputs do not say all sizes: a call has to give them then.
+    """
+    said: set[str] = set()
+    for _ in signature.symbols:
+        open_axes = [[axis for axis in tensor.axes if axis and axis not in said] for tensor in signature.inputs]
+        said |= {axes[0] for axes in open_axes if len(axes) == 1}
+    sizes = {each.name: min(each.minimum + 1, each.maximum) for each in signature.symbols}
+    return sizes if said.issuperset(sizes) else None
 
 
 def example_of(
     signature: Signature, batch_sizes: Sequence[int], *, independent: bool, inputs: Mapping[str, Array],
-    answers: Mapping[str, Array],
+    answers: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
 ) -> Example | None:  # fmt: skip
     """The first batch of the validation as an example: one row if rows are independent, else of the smallest size.
 
-    `answers` are by "SIZE/OUTPUT". None if the model has state or variable sizes, types that a C++ program cannot write
-    down as numbers, more than `MOST_NUMBERS` of them, or one that is not finite.
+    `answers` are by "SIZE/OUTPUT". `inputs` and `answers` of a model with symbols are those at `sizes`. None if the
+    model has state, or symbols without `sizes`, types that a C++ program cannot write down as numbers, more than
+    `MOST_NUMBERS` of them, or one that is not finite.
     """
     size = min(batch_sizes)
     rows = 1 if independent else size
-    if signature.state or signature.symbols or any(tensor.dtype not in PLAIN for tensor in signature.tensors):
+    if (
+        signature.state
+        or (signature.symbols and not sizes)
+        or any(tensor.dtype not in PLAIN for tensor in signature.tensors)
+    ):
         return None
     given = {each.name: _first(each, inputs[each.name], rows) for each in signature.inputs}
     found = {each.name: _first(each, answers[f"{size}/{each.name}"], rows) for each in signature.outputs}
@@ -50,6 +72,7 @@ def example_of(
         rows=rows,
         inputs={name: _numbers(each) for name, each in given.items()},
         outputs={name: _numbers(each) for name, each in found.items()},
+        sizes=sizes or {},
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError
-from tfaot_pkg.package.example import PLAIN, Example, Numbers
+from tfaot_pkg.package.example import PLAIN, Example, Numbers, example_sizes
 from tfaot_pkg.package.render import render
 from tfaot_pkg.package.tree import tensor_members
 from tfaot_pkg.signature import DType, Signature, Tensor
@@ -29,9 +29,12 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
     cannot call.
     """
     package, name = str(info["package"]), str(info["name"])
-    if signature.state or signature.symbols:
+    sizes = example.sizes if example else example_sizes(signature)
+    if signature.state or sizes is None:
         what, page = (
-            ("keeps state", "state-and-training") if signature.state else ("has variable sizes", "variable-sizes")
+            ("keeps state", "state-and-training")
+            if signature.state
+            else ("has sizes that its inputs' lengths do not say", "variable-sizes")
         )
         raise PrefixError(
             f"{package} {what}: there is no first program for such models",
@@ -54,12 +57,15 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
             "reference": reference,
             "rows": example.rows if example else 1,
             "has_example": example is not None,
-            **_arrays(signature, names, example),
+            "sizes": ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items()),
+            **_arrays(signature, names, example, sizes),
         },
     )
 
 
-def _arrays(signature: Signature, names: Mapping[str, str], example: Example | None) -> dict[str, object]:
+def _arrays(
+    signature: Signature, names: Mapping[str, str], example: Example | None, sizes: Mapping[str, int]
+) -> dict[str, object]:
     """Inputs, whose variables are `names`, and the outputs that a program can print, for the template."""
     rows = example.rows if example else 1
     return {
@@ -67,7 +73,7 @@ def _arrays(signature: Signature, names: Mapping[str, str], example: Example | N
             {
                 "variable": names[tensor.name],
                 "cpp": tensor.dtype.cpp,
-                "count": math.prod(tensor.shape_at(rows)),
+                "count": math.prod(tensor.at(sizes).shape_at(rows)),
                 "shown": str(tensor),
                 "values": _listed(tensor, example.inputs[tensor.name] if example else ()),
             }
@@ -77,7 +83,7 @@ def _arrays(signature: Signature, names: Mapping[str, str], example: Example | N
             {
                 **member,
                 "cpp": tensor.dtype.cpp,
-                "count": math.prod(tensor.shape_at(rows)),
+                "count": math.prod(tensor.at(sizes).shape_at(rows)),
                 "values": _listed(tensor, example.outputs[str(member["name"])] if example else ()),
             }
             for member, tensor in zip(tensor_members(signature.outputs), signature.outputs, strict=True)

@@ -223,14 +223,16 @@ def sized_inputs(
     middle = {each.name: (each.minimum + each.maximum) // 2 for each in symbols}
     least, next_ = ({each.name: each.minimum + more for each in symbols} for more in (0, 1))
     found = {
-        _name(MAIN, sizes): drawn(MAIN, signature.at(sizes), seed=seed, rows=rows) for sizes in (least, next_, middle)
+        name_of_sizes(MAIN, sizes): drawn(MAIN, signature.at(sizes), seed=seed, rows=rows)
+        for sizes in (least, next_, middle)
     }
     for name in classes:
         if name != BRANCHES and is_drawn_for(name, signature):
-            found[_name(name, middle)] = drawn(name, signature.at(middle), seed=seed, rows=rows)
+            found[name_of_sizes(name, middle)] = drawn(name, signature.at(middle), seed=seed, rows=rows)
     return found
 
 
-def _name(kind: str, sizes: Mapping[str, int]) -> str:
+def name_of_sizes(kind: str, sizes: Mapping[str, int]) -> str:
+    """What a class of inputs `kind` is called at `sizes` of the symbols."""
     shown = " ".join(f"{name}={size}" for name, size in sizes.items())
     return shown if kind == MAIN else f"{kind} {shown}"

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
@@ -20,7 +22,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.package.example import example_of
+from tfaot_pkg.package.example import Example, example_of, example_sizes
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.source.tree import SourceTree
@@ -30,7 +32,16 @@ from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
-from tfaot_pkg.verify.inputs import BRANCHES, MAIN, ROWS, drawn, is_drawn_for, sized_inputs, validation_inputs
+from tfaot_pkg.verify.inputs import (
+    BRANCHES,
+    MAIN,
+    ROWS,
+    drawn,
+    is_drawn_for,
+    name_of_sizes,
+    sized_inputs,
+    validation_inputs,
+)
 from tfaot_pkg.verify.judgement import telling
 from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
@@ -192,9 +203,7 @@ class _Validation:
                 reports += self._steps_reports()
                 reports += self._draws_reports(inputs)
             report = self._report(oracle, tuple(judge.comparisons(ours, theirs)), reports, branches, weak)
-            example = example_of(
-                signature, sizes, independent=self._frozen.rows.independent, inputs=inputs, answers=theirs
-            )
+            example = self._example(inputs, theirs, tried)
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
             # Last: wrong answers are the better account of a fault than other bits.
@@ -206,6 +215,20 @@ class _Validation:
             )  # fmt: skip
             (folder / REFERENCE_FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(plain(report), indent=1))
+
+    def _example(
+        self, inputs: Mapping[str, Array], theirs: Mapping[str, Array], tried: Sequence[Tried]
+    ) -> Example | None:
+        signature, independent = self._frozen.signature, self._frozen.rows.independent
+        compiled, sizes = self._spec.compilation.batch_sizes, example_sizes(signature)
+        if not signature.symbols or not sizes:
+            return example_of(signature, compiled, independent=independent, inputs=inputs, answers=theirs)
+        small = next((each for each in tried if each.name == name_of_sizes(MAIN, sizes) and not each.fault), None)
+        if small is None:
+            return None
+        with np.load(small.inputs) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        return example_of(signature, compiled, independent=independent, inputs=arrays, answers=small.eager, sizes=sizes)
 
     def _weak(self, oracle: Oracle, theirs: Mapping[str, Array]) -> tuple[str, ...]:
         """What makes the comparison with `theirs` weak. Raises ValidationError if it could not fail."""
