@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.bad_input.conftest import CommandLine
 from tests.toolchains import VERSIONS
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
+from tfaot_pkg.spec.parse import load_spec
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import ConvertKeras
@@ -30,6 +33,11 @@ _OUTPUTS = {
     "chain.h5": ["score"],
     "nested.h5": ["score"],
 }
+_ROOT_MEAN_SQUARE = """
+import sys
+import keras
+keras.Sequential([keras.Input((6,), name="x"), keras.layers.RMSNormalization(name="score")]).save(sys.argv[1])
+"""
 _CODE = "the Keras model has Python code in a Lambda layer 'twice', which is not run"
 _REFUSED = {
     "code.keras": _CODE,
@@ -65,6 +73,27 @@ def test_keras_files_give_kerass_answers_and_their_code_is_refused(
                 np.testing.assert_allclose(found[f"4/{each}"], expected[each], rtol=1e-6, atol=1e-6)
         assert {name: _refusal(partial(converted, name)).message for name in _REFUSED} == _REFUSED
         assert "save it as .h5" in _refusal(partial(converted, "nested.keras")).hint
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(300)
+def test_init_takes_the_newest_toolchain_for_a_file_of_its_keras(shared_home_folder: Path, tmp_path: Path) -> None:
+    """The default toolchain's Keras does not have this layer yet."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    environment = ensure(NEWEST_VERSION, folders=folders, progress=Silent())
+    model, spec = tmp_path / "model.keras", tmp_path / "spec.yaml"
+    run([environment.python, "-I", "-B", "-c", _ROOT_MEAN_SQUARE, model], timeout=250)
+    (tmp_path / "scratch").mkdir()
+    tfaot = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
+    tfaot.fails("init", model, "-o", spec, "--tensorflow", DEFAULT_VERSION, code=12,
+                says=[f"cannot load {model}"], hints="choose a newer toolchain")  # fmt: skip
+    assert not spec.exists()
+    done = tfaot.run("init", model, "-o", spec)
+    assert f"the spec chooses TensorFlow {NEWEST_VERSION} instead of {DEFAULT_VERSION}" in done.stderr, done
+    assert load_spec(spec).compilation.tensorflow == NEWEST_VERSION
+    tfaot.works("check", spec)
 
 
 def _answers(pool: WorkerPool, folder: Path, file: Path) -> dict[str, np.ndarray]:
