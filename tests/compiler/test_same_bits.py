@@ -22,6 +22,7 @@ from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.native.library import loop_flags
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.definition import NO_CONTRACTION
@@ -109,6 +110,7 @@ class Bench:
         source.write_text("\n".join(text))
         flags = [*_FLAGS, *machine.flags]
         kernels = kernel_object(self.home, machine.compiler, flags)
+        flags += loop_flags(is_gcc="clang" not in machine.compiler)  # which decide what becomes a vector
         run([machine.compiler, *flags, *INCLUDES, source, kernels, _RUNNER, "-o", program], timeout=600)
         return program
 

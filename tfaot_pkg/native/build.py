@@ -363,7 +363,8 @@ class LibraryBuild:
     def _program(self, program: ProgramCode, target: Target) -> Path:
         """The function that computes the model on a target."""
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
-        return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target), *loop_flags(self.compiler)])
+        loops = loop_flags(is_gcc=self.compiler.is_gcc)
+        return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target), *loops])
 
     def _segment(self, segment: CompiledSegment) -> Path:
         """What calls XLA's code of a part of the program."""

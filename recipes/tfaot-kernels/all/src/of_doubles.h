@@ -22,10 +22,28 @@ inline constexpr double kLowLn2 = 0x1.a39ef35793c76p-33;
 inline constexpr Series<13> kOfExponentialFromSquares = inverseFactorials<13>(2, 1);
 inline constexpr Series<13> kOfLogarithmOfDoubles = oddOnes<13>(3);
 
+/// As `which ? yes : no`, of values that are both computed. Functions without branches become vectors in loops; of a
+/// conditional expression, compilers would move the computation of one value into a branch.
+TFAOT_INLINE double selected(bool which, double yes, double no) {
+  const std::uint64_t mask = 0u - static_cast<std::uint64_t>(which);
+  return bitsAs<double>((bitsAs<std::uint64_t>(yes) & mask) | (bitsAs<std::uint64_t>(no) & ~mask));
+}
+
+/// 2^n, -1022 <= n <= 1023.
+TFAOT_INLINE double powerOfTwo(std::int64_t n) { return bitsAs<double>(static_cast<std::uint64_t>(n + 1023) << 52); }
+
 /// exp(x) = 2^n * (1 + rest), |rest| < 0.42.
 struct PowerOfTwoAndRest {
   std::int64_t n;
   double rest;
+
+  TFAOT_INLINE double exponential() const {
+    // In two steps: 2^1024 is no double, nor are powers below 2^-1022 normal.
+    const std::int64_t half = n / 2;
+    return (1.0 + rest) * powerOfTwo(half) * powerOfTwo(n - half);
+  }
+  /// Less 1, for -1022 <= n <= 1023.
+  TFAOT_INLINE double exponentialMinusOne() const { return (powerOfTwo(n) - 1.0) + powerOfTwo(n) * rest; }
 };
 
 /// For |x| <= 746, or NaN, whose rest is NaN.
@@ -34,75 +52,71 @@ TFAOT_INLINE PowerOfTwoAndRest reducedExponential(double x) {
   const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p+52, n = shifted - 0x1.8p+52;
   const double high = x - n * kHighLn2, low = n * kLowLn2, r = high - low, lost = (high - r) - low;
   const std::int64_t whole = static_cast<std::int64_t>(bitsAs<std::uint64_t>(shifted) - 0x4338000000000000u);
-  return {whole, r + (lost + r * r * kOfExponentialFromSquares.at(r))};
+  return {x == x ? whole : 0, r + (lost + r * r * kOfExponentialFromSquares.at(r))};
 }
 
-/// 2^n, -1022 <= n <= 1023.
-TFAOT_INLINE double powerOfTwo(std::int64_t n) { return bitsAs<double>(static_cast<std::uint64_t>(n + 1023) << 52); }
-
 TFAOT_INLINE double exponentialOf(double x) {
-  const double limited = x > 746.0 ? 746.0 : x < -746.0 ? -746.0 : x;
-  const PowerOfTwoAndRest found = reducedExponential(limited);
-  // In two steps: 2^1024 is no double, nor are powers below 2^-1022 normal.
-  const std::int64_t n = limited == limited ? found.n : 0, half = n / 2;
-  return (1.0 + found.rest) * powerOfTwo(half) * powerOfTwo(n - half);
+  return reducedExponential(x > 746.0 ? 746.0 : x < -746.0 ? -746.0 : x).exponential();
 }
 
 TFAOT_INLINE double exponentialMinusOne(double x) {
-  if (x > -0.3 && x < 0.3) return x == 0.0 ? x : x + x * x * kOfExponentialFromSquares.at(x);
-  if (x > 709.0 || x < -50.0 || x != x) return exponentialOf(x) - 1.0;
-  const PowerOfTwoAndRest found = reducedExponential(x);
-  const double power = powerOfTwo(found.n);
-  return (power - 1.0) + power * found.rest;
+  // Below -50 it is -1 by rounding. Above 709, 1 is nothing beside exp(x).
+  const PowerOfTwoAndRest found = reducedExponential(x > 746.0 ? 746.0 : x < -50.0 ? -50.0 : x);
+  return selected(x == 0.0, x, selected(x > 709.0, found.exponential(), found.exponentialMinusOne()));
 }
 
 TFAOT_INLINE double logistic(double x) {
   // Where 1 is below the last place of exp(-x), which is infinite for x below -709.
-  return x < -40.0 ? exponentialOf(x) : 1.0 / (1.0 + exponentialOf(-x));
+  const bool isTiny = x < -40.0;
+  const double power = exponentialOf(selected(isTiny, x, -x));
+  return selected(isTiny, power, 1.0 / (1.0 + power));
 }
 
 TFAOT_INLINE double hyperbolicTangent(double x) {
   const double size = __builtin_fabs(x);
-  double found = 1.0;
-  if (size < 0.5) {
-    const double more = exponentialMinusOne(2.0 * size);
-    found = more / (more + 2.0);
-  } else if (size < 22.0) {
-    found = 1.0 - 2.0 / (exponentialOf(2.0 * size) + 1.0);
-  }
-  return x != x ? x : __builtin_copysign(found, x);
+  const bool isNear = size < 0.5;
+  // From 22 on it is 1 by rounding.
+  const PowerOfTwoAndRest found = reducedExponential(2.0 * (size < 22.0 ? size : 22.0));
+  const double more = found.exponentialMinusOne();
+  const double ratio = selected(isNear, more, 2.0) / selected(isNear, more + 2.0, found.exponential() + 1.0);
+  return selected(x != x, x, __builtin_copysign(selected(isNear, ratio, 1.0 - ratio), x));
 }
 
-/// n * log(2) + log(1 + f) + `lost`, with 1 + f between the roots of 1/2 and of 2.
-TFAOT_INLINE double logarithmOfParts(std::int64_t n, double f, double lost) {
-  const double s = f / (2.0 + f), square = s * s, half = 0.5 * f * f;
+/// x as (1 + f) * 2^e with 1 + f between the roots of 1/2 and of 2, for a positive number that is not denormal.
+struct PartsOfDouble {
+  double f, e;
+};
+TFAOT_INLINE PartsOfDouble partsOf(double x) {
+  constexpr std::uint64_t kRoot = 0x3fe6a09e667f3bcdu, kBias = std::uint64_t{1023} << 52;
+  const auto bits = bitsAs<std::uint64_t>(x), biased = (bits - kRoot + kBias) >> 52;
+  // A double by its bits: AVX2 has no instruction that converts 64 bits.
+  const double e = bitsAs<double>(biased | 0x4330000000000000u) - (0x1p+52 + 1023.0);
+  return {bitsAs<double>(bits - ((biased << 52) - kBias)) - 1.0, e};
+}
+
+/// e * log(2) + log(1 + f) + `lost`.
+TFAOT_INLINE double logarithmOfParts(PartsOfDouble parts, double lost) {
+  const double f = parts.f, s = f / (2.0 + f), square = s * s, half = 0.5 * f * f;
   const double rest = 2.0 * square * kOfLogarithmOfDoubles.at(square);
-  const auto count = static_cast<double>(n);
-  return count * kHighLn2 - ((half - (s * (half + rest) + (count * kLowLn2 + lost))) - f);
-}
-
-/// log(x) + `lost` for x = m * 2^e, a positive number that is not denormal.
-TFAOT_INLINE double logarithmOfNormal(double x, std::int64_t more, double lost) {
-  const std::uint64_t bits = bitsAs<std::uint64_t>(x), root = 0x3fe6a09e667f3bcdu;
-  const std::int64_t e = static_cast<std::int64_t>(bits - root) >> 52;
-  return logarithmOfParts(e + more, bitsAs<double>(bits - (static_cast<std::uint64_t>(e) << 52)) - 1.0, lost);
+  return parts.e * kHighLn2 - ((half - (s * (half + rest) + (parts.e * kLowLn2 + lost))) - f);
 }
 
 TFAOT_INLINE double logarithmOf(double x) {
-  if (x >= 0x1p-1022 && x < kInfinite) return logarithmOfNormal(x, 0, 0.0);
-  if (x > 0.0 && x < kInfinite) return logarithmOfNormal(x * 0x1p+54, -54, 0.0);
-  if (x == 0.0) return -kInfinite;
-  return x < 0.0 ? std::numeric_limits<double>::quiet_NaN() : x;
+  const bool isDenormal = x < 0x1p-1022;
+  const PartsOfDouble parts = partsOf(x * (isDenormal ? 0x1p+54 : 1.0));
+  const double found = logarithmOfParts({parts.f, parts.e - (isDenormal ? 54.0 : 0.0)}, 0.0);
+  const double other = selected(x < 0.0, std::numeric_limits<double>::quiet_NaN(), selected(x == 0.0, -kInfinite, x));
+  return selected((x > 0.0) & (x < kInfinite), found, other);
 }
 
 TFAOT_INLINE double logarithmOfOnePlus(double x) {
-  if (x > -0.25 && x < 0.375) return x == 0.0 ? x : logarithmOfParts(0, x, 0.0);
-  if (x > -1.0 && x < kInfinite) {
-    const double sum = 1.0 + x, lost = x < 1.0 ? x - (sum - 1.0) : 1.0 - (sum - x);
-    return logarithmOfNormal(sum, 0, lost / sum);
-  }
-  if (x == -1.0) return -kInfinite;
-  return x < -1.0 ? std::numeric_limits<double>::quiet_NaN() : x;
+  const bool isNear = (x > -0.25) & (x < 0.375);
+  const double sum = 1.0 + x, gone = selected(x < 1.0, x - (sum - 1.0), 1.0 - (sum - x));
+  const PartsOfDouble parts = partsOf(sum);
+  const double found = logarithmOfParts({selected(isNear, x, parts.f), selected(isNear, 0.0, parts.e)},
+                                        selected(isNear, 0.0, gone / sum));
+  const double other = selected(x < -1.0, std::numeric_limits<double>::quiet_NaN(), selected(x == -1.0, -kInfinite, x));
+  return selected((x > -1.0) & (x < kInfinite) & (x != 0.0), found, other);
 }
 
 /// `Count` vectors of what rowTimesMatrix gives.
