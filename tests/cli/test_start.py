@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -30,17 +29,12 @@ print(*sys.modules, file=sys.stderr)
 """
 
 
-def test_help_is_there_within_a_quarter_of_a_second_of_cpu_time() -> None:
-    """The best of five: other work on the machine makes each of them slower."""
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        argv = [sys.executable, "-m", "tfaot_pkg", "--help"]
-        done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert "\n  install " in done.stdout
-        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    assert min(seconds) < 0.25
+@pytest.mark.parametrize("command", ["", "build", "nightly run", "toolchains add"])
+def test_help_imports_no_library_but_typer(command: str) -> None:
+    argv = [sys.executable, "-c", _RUN, *command.split(), "--help"]
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.startswith("Usage: ")
+    assert (HEAVY | {"pydantic", "msgspec"}).isdisjoint(done.stderr.split()), done.stderr
 
 
 def test_names_that_other_package_managers_have_are_understood() -> None:
