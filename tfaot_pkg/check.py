@@ -19,7 +19,7 @@ from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.formats import FileFormat
+from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
@@ -209,6 +209,14 @@ def scaffold_spec(
             raise SpecError(fault, hint="choose a name with --name and a version with --version")
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
+    if not model.exists():
+        raise SpecError(f"{model}: no such file or folder", hint="name the folder of a SavedModel, or a model's file")
+    if model.is_file() and recognized(model) is None:
+        kinds = ", ".join(each.title for each in FILE_FORMATS.values())
+        raise ModelError(
+            f"{model} is not a model that tfaot-pkg knows: a SavedModel's folder, {kinds}",
+            hint="export the model to one of these, e.g. ONNX; if it is a spec: tfaot-pkg check, build or publish",
+        )
     spec = spec_of(model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
     # Relative, so that spec and model can be moved or committed together.
     info = _model_info(

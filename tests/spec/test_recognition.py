@@ -6,11 +6,13 @@ import io
 import pickle
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.commands import run_command
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.spec.recognition import recognized
@@ -71,6 +73,9 @@ _FOREIGN = {
     "model.gguf": b"GGUF\x03\0\0\0",
     "forest.pkl": pickle.dumps(["forest"]),
     "forest.joblib": pickle.dumps({"a": 1}, protocol=3),
+    "small.joblib": zlib.compress(pickle.dumps({"a": [1, 2, 3]}), 3),
+    "network.json": b'{"module": "keras", "class_name": "Functional", "config": {}}',
+    "tmva.root": b"root\0\0\xf8\x68",
     "weights.npz": _arrays(),
     "model.ort": b"\x18\0\0\0ORTM\0\0\0\0",
     "boosted.cbm": b"CBM1x\x1d\0\0",
@@ -110,3 +115,11 @@ def test_a_folder_with_one_onnx_file_is_an_onnx_model(tmp_path: Path) -> None:
     assert found is not None and found.field == "onnx"
     (tmp_path / "other.onnx").touch()
     assert recognized(tmp_path) is None
+
+
+@pytest.mark.parametrize(("name", "code"), [("spec.yaml", 12), ("none", 10)])
+def test_init_takes_nothing_but_models(name: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("model:\n  name: node\n")
+    done = run_command(["init", str(tmp_path / name), "-o", str(tmp_path / "made.yaml")])
+    assert done.returncode == code and str(tmp_path / name) in done.stderr, done
+    assert not (tmp_path / "made.yaml").exists()

@@ -131,11 +131,27 @@ _FOREIGN = (
         is_it=lambda each: each.begins(rb"(?:<\?xml[^>]*>\s*)?<PMML\b"),
     ),
     _Foreign(
+        title="the architecture of a Keras model, without weights",
+        way_out='make the model, load its weights, and save all of it: model.save("{stem}.keras")',
+        is_it=lambda each: each.begins(rb"\{\s*\"(?:module\"\s*:\s*\"keras\b|class_name\")"),
+    ),
+    _Foreign(
+        title="a ROOT file",
+        way_out="TMVA writes its weights as XML beside it: dataset/weights/NAME.weights.xml",
+        is_it=lambda each: each.head.startswith(b"root\0"),
+    ),
+    _Foreign(
         title="a pickle, which runs code when it is read",
         way_out="write the model where it works: PyTorch with `python -m tfaot_pkg.export`, XGBoost with "
         'model.save_model("{stem}.json"), LightGBM with model.booster_.save_model("{stem}.txt"), Keras with '
         'model.save("{stem}.keras"), scikit-learn with skops',
-        is_it=lambda each: re.match(rb"\x80[\x02-\x05](?:[\x95}\]()cK\x8a]|\x8c)", each.head) is not None,
+        # Also compressed by zlib, as joblib does it.
+        is_it=lambda each: (
+            re.match(
+                rb"\x80[\x02-\x05](?:[\x95}\]()cK\x8a]|\x8c)|x(?:[\x01\x9c\xda]|\x5e[\s\S]{,9}[\x80-\xff])", each.head
+            )
+            is not None
+        ),
     ),
 )
 
