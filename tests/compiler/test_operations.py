@@ -95,7 +95,7 @@ _FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], float]] = {
     "cbrt": (np.cbrt, 1.0),
     "ceil": (np.ceil, 0.0),
     "cosine": (np.cos, 1.0),
-    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 4.0),
+    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 6.0),
     "exponential": (np.exp, 2.0),
     "exponential-minus-one": (np.expm1, 4.0),
     "floor": (np.floor, 0.0),

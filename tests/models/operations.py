@@ -243,6 +243,7 @@ def types():
                 "a": x + y * x, "b": tf.exp(x), "c": tf.tanh(y), "d": tf.reduce_sum(x, 1), "e": tf.nn.softmax(x),
                 "f": tf.matmul(x[:, :, None], y[:, None, :]), "g": tf.reduce_max(x, 1), "h": tf.sqrt(tf.abs(y)),
                 "i": tf.math.log1p(tf.abs(x)), "j": tf.floor(x), "k": tf.maximum(x, y), "l": x < y, "m": tf.sign(x), "o": tf.sigmoid(x), "p": x ** 2 / (y * y + 1), "q": tf.math.rsqrt(tf.abs(x) + 1),
+                "r": tf.nn.softmax(x[:, :, None] * y[:, None, :], 1),
             }  # fmt: skip
             return {name: tf.cast(value, tf.float32) if value.dtype == dtype else value for name, value in made.items()}
 

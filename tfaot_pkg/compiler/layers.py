@@ -183,11 +183,15 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
 
 
 def softmax(emitter: Emitter, operation: Operation) -> str:
-    source, size = emitter.stored(operation.operands[0]), operation.shape.sizes[-1]
+    axis = operation.attributes.get("axis", operation.shape.rank - 1)
+    source, size = emitter.stored(operation.operands[0]), operation.shape.sizes[axis]
     target = emitter.target(operation)
     emitter.touch(source)
-    rows = Shape("f32", operation.shape.sizes[:-1]).elements
-    if size.is_constant:
+    rows = Shape("f32", operation.shape.sizes[:axis]).elements
+    if axis < operation.shape.rank - 1:
+        columns = operation.shape.strides[axis]
+        emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, {source}, {target});")
+    elif size.is_constant:
         many = "" if rows != Size(0, 1) else ", false"  # one for each row of the batch: the end of a classifier
         emitter.line(f"softmax<{size.constant}{many}>({cpp(rows)}, {source}, {target});")
     else:

@@ -8,7 +8,7 @@
 - `resample` (input, weights, places): NHWC. Each place of the output weighs a window of the input, which begins at an
   element of a row that the constant `places` gives. Attribute `axes`: the weights' axes that count the output's rows
   and columns, and the window's.
-- `softmax` (input): over the last axis.
+- `softmax` (input): over the last axis, or over attribute `axis`.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
 """
@@ -263,6 +263,10 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
     return {"GT": True, "LT": False}.get(root.attributes["direction"])
 
 
+_COLUMNS = 4
+"""Elements behind an axis at least for a softmax along it: as many lanes of a vector count."""
+
+
 def _softmax(look: Look, operation: Operation) -> Operation | None:
     """exp(x - max(x)) / sum(exp(x - max(x))) over the last axis."""
     if operation.opcode != "divide" or operation.shape.dtype != "f32":
@@ -275,7 +279,24 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
     difference = look.made_by(exponential.operands[0], "subtract", once=True)
     if difference is None or _reduced(look, difference.operands[1], "maximum") != difference.operands[0]:
         return None
-    return replace(operation, opcode="softmax", operands=(difference.operands[0],), attributes={}, regions=())
+    source = look.known[difference.operands[0]]
+    if source.opcode == "transpose" and look.uses[source.id] == 2:
+        whole, axis = look.known[source.operands[0]], source.attributes["dimensions"][-1]
+        columns = whole.shape.strides[axis]
+        if columns.is_constant and columns.constant >= _COLUMNS:
+            # TensorFlow has a softmax of the last axis only, and transposes for others.
+            made = look.add(
+                replace(
+                    operation,
+                    id=look.fresh(),
+                    opcode="softmax",
+                    type=whole.type,
+                    operands=(whole.id,),
+                    attributes={"axis": axis},
+                )
+            )
+            return replace(source, id=operation.id, operands=(made.id,))
+    return replace(operation, opcode="softmax", operands=(source.id,), attributes={}, regions=())
 
 
 def _reduced(look: Look, value: int, by: str) -> int | None:

@@ -38,8 +38,8 @@ struct PowerOfTwoAndRest {
   double rest;
 
   TFAOT_INLINE double exponential() const {
-    // In two steps: 2^1024 is no double, nor are powers below 2^-1022 normal.
-    const std::int64_t half = n / 2;
+    // In two steps: 2^1024 is no double, nor are powers below 2^-1022 normal. AVX2 shifts unsigned numbers only.
+    const std::int64_t half = static_cast<std::int64_t>(static_cast<std::uint64_t>(n + 2048) >> 1) - 1024;
     return (1.0 + rest) * powerOfTwo(half) * powerOfTwo(n - half);
   }
   /// Less 1, for -1022 <= n <= 1023.
@@ -52,16 +52,16 @@ TFAOT_INLINE PowerOfTwoAndRest reducedExponential(double x) {
   const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p+52, n = shifted - 0x1.8p+52;
   const double high = x - n * kHighLn2, low = n * kLowLn2, r = high - low, lost = (high - r) - low;
   const std::int64_t whole = static_cast<std::int64_t>(bitsAs<std::uint64_t>(shifted) - 0x4338000000000000u);
-  return {x == x ? whole : 0, r + (lost + r * r * kOfExponentialFromSquares.at(r))};
+  return {whole & -static_cast<std::int64_t>(x == x), r + (lost + r * r * kOfExponentialFromSquares.at(r))};
 }
 
 TFAOT_INLINE double exponentialOf(double x) {
-  return reducedExponential(x > 746.0 ? 746.0 : x < -746.0 ? -746.0 : x).exponential();
+  return reducedExponential(selected(x > 746.0, 746.0, selected(x < -746.0, -746.0, x))).exponential();
 }
 
 TFAOT_INLINE double exponentialMinusOne(double x) {
   // Below -50 it is -1 by rounding. Above 709, 1 is nothing beside exp(x).
-  const PowerOfTwoAndRest found = reducedExponential(x > 746.0 ? 746.0 : x < -50.0 ? -50.0 : x);
+  const PowerOfTwoAndRest found = reducedExponential(selected(x > 746.0, 746.0, selected(x < -50.0, -50.0, x)));
   return selected(x == 0.0, x, selected(x > 709.0, found.exponential(), found.exponentialMinusOne()));
 }
 
@@ -76,7 +76,7 @@ TFAOT_INLINE double hyperbolicTangent(double x) {
   const double size = __builtin_fabs(x);
   const bool isNear = size < 0.5;
   // From 22 on it is 1 by rounding.
-  const PowerOfTwoAndRest found = reducedExponential(2.0 * (size < 22.0 ? size : 22.0));
+  const PowerOfTwoAndRest found = reducedExponential(2.0 * selected(size < 22.0, size, 22.0));
   const double more = found.exponentialMinusOne();
   const double ratio = selected(isNear, more, 2.0) / selected(isNear, more + 2.0, found.exponential() + 1.0);
   return selected(x != x, x, __builtin_copysign(selected(isNear, ratio, 1.0 - ratio), x));
@@ -103,8 +103,8 @@ TFAOT_INLINE double logarithmOfParts(PartsOfDouble parts, double lost) {
 
 TFAOT_INLINE double logarithmOf(double x) {
   const bool isDenormal = x < 0x1p-1022;
-  const PartsOfDouble parts = partsOf(x * (isDenormal ? 0x1p+54 : 1.0));
-  const double found = logarithmOfParts({parts.f, parts.e - (isDenormal ? 54.0 : 0.0)}, 0.0);
+  const PartsOfDouble parts = partsOf(x * selected(isDenormal, 0x1p+54, 1.0));
+  const double found = logarithmOfParts({parts.f, parts.e - selected(isDenormal, 54.0, 0.0)}, 0.0);
   const double other = selected(x < 0.0, std::numeric_limits<double>::quiet_NaN(), selected(x == 0.0, -kInfinite, x));
   return selected((x > 0.0) & (x < kInfinite), found, other);
 }

@@ -124,6 +124,25 @@ TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
   for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) * inverse);
 }
 
+/// Of `count` matrices of `size` rows, each column by itself, in the order of the rows.
+inline void softmaxOfColumns(std::size_t count, std::size_t size, std::size_t columns, const float* in, float* out) {
+  const std::size_t all = size * columns;
+  for (const float* const end = in + count * all; in != end; in += all, out += all) {
+    for (std::size_t j = 0; j < columns; j += kLanes) {
+      const std::size_t left = columns - j;
+      Vector most = broadcast(kLowest), sum = {};
+      for (std::size_t i = j; i < all; i += columns) most = Largest{}(most, loadPart(in + i, left));
+      for (std::size_t i = j; i < all; i += columns) {
+        const Vector e = exponentialOfNegative(loadPart(in + i, left) - most);
+        storePart(out + i, left, e);
+        sum += e;
+      }
+      const Vector inverse = 1.0f / sum;
+      for (std::size_t i = j; i < all; i += columns) storePart(out + i, left, loadPart(out + i, left) * inverse);
+    }
+  }
+}
+
 /// Rows of any length: a group of lanes each if they fill one, or vector by vector.
 template <int kGroup = 1>
 TFAOT_INLINE void softmaxRows(std::size_t rows, std::size_t size, const float* in, float* out) {
