@@ -24,6 +24,9 @@ from tfaot_pkg.compiler.writer import Body
 _Strides = Sequence[Size]
 _SMALL = 12
 """Numbers of the second operand that are not packed: 3 x 3 matrices took 72 ns so, and take 10 otherwise."""
+_COLUMN = 127
+"""Numbers of a single column that is not packed: a vector of a kernel's sums would hold one. The sums of longer columns
+are made in chains (`isChained` of the kernel library)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +73,23 @@ def dot(emitter: Emitter, operation: Operation) -> str:
 def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
     """Weights of each product of a batch, one packed matrix after the other: `strides` of the batch are of those.
 
-    Matrices of at most _SMALL numbers, which no kernel reads, are not packed.
+    Matrices that no kernel reads are not packed.
     """
     values = literal(weights)
     sizes = [[values.shape[axis] for axis in group] for group in groups]
     count, inner, width = map(math.prod, sizes)
     matrices = values.transpose([axis for group in groups for axis in group]).reshape(count, inner, width)
-    packed = matrices if inner * width <= _SMALL else np.stack([packed_dense(each) for each in matrices])
+    packed = matrices if _is_small(inner, width) else np.stack([packed_dense(each) for each in matrices])
     each = Size(packed[0].size)
     by_group = [Shape("f32", tuple(map(Size, group))).strides for group in sizes]
     strides, down, right = (
         [stride * step for stride in group] for group, step in zip(by_group, (each, Size(width), ONE), strict=True)
     )
     return _Laid(emitter.constant(packed), (strides, down, right))
+
+
+def _is_small(inner: int, width: int) -> bool:
+    return inner * width <= _SMALL or (width == 1 and inner <= _COLUMN)
 
 
 def _write(
@@ -100,7 +107,7 @@ def _write(
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
     down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
     inner, width = _elements(k), _elements(n)
-    if inner.is_constant and width.is_constant and inner.constant * width.constant <= _SMALL:
+    if inner.is_constant and width.is_constant and _is_small(inner.constant, width.constant):
         _write_small(emitter, (rows, columns, out), products, lines, (inner, width, down or ONE, right or ONE))
         return
     # Of a width that is known at run time only: a bound.
@@ -150,24 +157,35 @@ def _write_small(
 ) -> None:
     """Sums of so few products that a call would take longer: in the order of the kernel library, one by one."""
     (rows, columns, out), (inner, width, down, right) = arrays, extent
-    counters = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
-    counters += [(f"m{axis}", size) for axis, (size, _) in enumerate(lines)]
+    # Every loop with the steps of the rows, the columns and the result.
+    loops = [(f"b{axis}", size, strides) for axis, (size, strides) in enumerate(products)]
+    loops += [
+        (f"m{axis}", size, [of_row, ZERO, of_out])
+        for axis, (size, (of_row, of_out)) in enumerate(lines)
+        if size != ONE or not products
+    ]
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
-    def at(pointer: str, number: int, of_lines: int | None) -> str:
-        steps = [(f"b{axis}", strides[number]) for axis, (_, strides) in enumerate(products)]
-        if of_lines is not None:
-            steps += [(f"m{axis}", strides[of_lines]) for axis, (_, strides) in enumerate(lines)]
-        return address(pointer, *steps)
+    def at(number: int, pointer: str) -> str:
+        return address(pointer, *((name, strides[number]) for name, _, strides in loops))
 
-    with emitter.braces(""), counting(emitter, [*counters, ("j", width)]):
-        emitter.line(f"const float* const row = {at(rows.pointer, 0, 0)};")
-        emitter.line(f"const float* const column = {at(columns.pointer, 1, None)} + j * {cpp(right)};")
-        emitter.line("float sum = 0.0f;")
-        with counting(emitter, [("k", inner)]):
-            emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
-        emitter.line(f"*({at(out.pointer, 2, 1)} + j) = sum;")
+    if width == ONE:
+        _, count, steps = loops.pop()
+        of_row, of_column, of_out = map(cpp, steps)
+        with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
+            emitter.line(
+                f"timesColumn({cpp(count)}, {cpp(inner)}, {at(0, rows.pointer)}, {of_row}, "
+                f"{at(1, columns.pointer)}, {of_column}, {cpp(down)}, {at(2, out.pointer)}, {of_out});"
+            )
+    else:
+        with emitter.braces(""), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
+            emitter.line(f"const float* const row = {at(0, rows.pointer)};")
+            emitter.line(f"const float* const column = {at(1, columns.pointer)} + j * {cpp(right)};")
+            emitter.line("float sum = 0.0f;")
+            with counting(emitter, [("k", inner)]):
+                emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
+            emitter.line(f"*({at(2, out.pointer)} + j) = sum;")
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 

@@ -51,6 +51,28 @@ constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
 #endif
 }
 
+/// Each of `rows` rows of `inner` floats times a column, with the sums of `dense`: in the order of their products. A row
+/// begins `step` behind the one before, its column `columnStep`, and its result `outStep`; the column's numbers lie
+/// `down` apart.
+TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* in, std::size_t step, const float* column,
+                              std::size_t columnStep, std::size_t down, float* out, std::size_t outStep) {
+  const auto together = [&](auto count) {
+    constexpr std::size_t kCount = decltype(count)::value;
+    float sums[kCount] = {};
+    for (std::size_t k = 0; k < inner; ++k) {
+      TFAOT_UNROLL
+      for (std::size_t r = 0; r < kCount; ++r) {
+        sums[r] = multiplyAdd(in[r * step + k], column[r * columnStep + k * down], sums[r]);
+      }
+    }
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kCount; ++r) out[r * outStep] = sums[r];
+    rows -= kCount, in += kCount * step, column += kCount * columnStep, out += kCount * outStep;
+  };
+  while (rows >= 4) together(std::integral_constant<std::size_t, 4>{});  // each waits for its own sum
+  while (rows > 0) together(std::integral_constant<std::size_t, 1>{});
+}
+
 /// Rows of a small layer's input and output.
 struct FewRows {
   const float* in;
