@@ -40,8 +40,8 @@ def recurrent(inputs, *, start):
         state = jnp.tanh(x @ WIDE + state @ WIDE.T)
         return state, state[:, :2]
 
-    state, steps = jax.lax.scan(step, start, jnp.swapaxes(inputs["frames"], 0, 1))
-    return state, {"steps": jnp.swapaxes(steps, 0, 1)}
+    state, steps = jax.lax.scan(step, start, jnp.swapaxes(inputs["in"], 0, 1))
+    return {"class": state, "steps": jnp.swapaxes(steps, 0, 1)}
 
 
 def looked_up(codes, flags, unused):
@@ -61,7 +61,7 @@ def cases():
         "mlp": (mlp, (rows,), {}, ["cpu"]),
         "platforms": (mlp, (rows,), {}, ["cuda", "cpu"]),
         "shared": (shared, (rows,), {}, ["cpu"]),
-        "recurrent": (recurrent, ({"frames": struct((b, 6, 16))},), {"start": rows}, ["cpu"]),
+        "recurrent": (recurrent, ({"in": struct((b, 6, 16))},), {"start": rows}, ["cpu"]),
         "looked_up": (
             looked_up, (struct((b,), np.int32), struct((b,), np.bool_), struct((b, 3))), {}, ["cpu"],
         ),

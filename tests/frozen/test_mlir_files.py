@@ -33,7 +33,7 @@ _NAMES = {
     "mlp": _MLP,
     "platforms": _MLP,
     "shared": (["x"], ["output_0"]),
-    "recurrent": (["frames", "start"], ["output_0", "steps"]),
+    "recurrent": (["in_", "start"], ["class_", "steps"]),
     "looked_up": (["codes", "flags", "unused"], ["output_0", "output_1"]),
     "fixed": _MLP,
     "ranged": (["x"], ["output_0"]),
@@ -91,7 +91,7 @@ def test_models_have_the_names_of_their_author_and_the_answers_of_jax(name: str,
     case = name.partition(".")[0]
     inputs, outputs = _NAMES[case]
     if case == "recurrent" and source.origin == "StableHLO":
-        inputs = ["inputs_frames", "start"]  # only an artifact knows that `inputs` is a dictionary
+        inputs = ["inputs_in", "start"]  # only an artifact knows that `inputs` is a dictionary
     assert ([each.name for each in source.inputs], [each.name for each in source.outputs]) == (inputs, outputs)
     assert source.symbols == ({"n": (2, 40)} if case == "ranged" else {})
     given = _arrays(files.folder / f"{case}.inputs.npz")
@@ -127,10 +127,10 @@ def test_large_constants_are_weights_apart_from_the_code_and_equal_ones_are_one(
 
 
 _DIALECT = """
-func.func @main(%x: tensor<?x2xf32>, %steps: tensor<i32>) -> (tensor<?x3xf32>, tensor<?xi64>) {
+func.func @main(%in: tensor<?x2xf32>, %steps: tensor<i32>) -> (tensor<?x3xf32>, tensor<?xi64>) {
   %w = "tf.Const"() {value = dense<[[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]]> : tensor<2x3xf32>} : () -> tensor<2x3xf32>
   %axis = "tf.Const"() <{value = dense<-1> : tensor<i32>}> {device = ""} : () -> tensor<i32>
-  %0 = "tf.MatMul"(%x, %w) {transpose_a = false} : (tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x3xf32>
+  %0 = "tf.MatMul"(%in, %w) {transpose_a = false} : (tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x3xf32>
   %1:2 = "tf.While"(%steps, %0) {cond = @more, body = @next, is_stateless = true}
     : (tensor<i32>, tensor<?x3xf32>) -> (tensor<i32>, tensor<?x3xf32>)
   %2 = "tf.ArgMax"(%1#1, %axis) : (tensor<?x3xf32>, tensor<i32>) -> tensor<?xi64>
@@ -153,19 +153,19 @@ func.func private @next(%n: tensor<i32>, %y: tensor<?x3xf32>) -> (tensor<i32>, t
 
 def test_functions_of_the_tensorflow_dialect_compute_what_they_say_also_after_a_round_trip(files: Files) -> None:
     source, folder = files.built(files.written("hand.mlir", _DIALECT))
-    assert [each.name for each in (*source.inputs, *source.outputs)] == ["x", "steps", "output_0", "output_1"]
+    assert [each.name for each in (*source.inputs, *source.outputs)] == ["in_", "steps", "output_0", "output_1"]
     assert not source.has_answers
     x = np.array([[1, 2], [-3, 4], [0, 0.5]], np.float32)
-    feeds = {"x": x, "steps": np.array(4, np.int32)}
+    feeds = {"in_": x, "steps": np.array(4, np.int32)}
     sums = x @ np.array([[1, 2, 3], [0.5, 0.25, -1]], np.float32) + 2
     expected = {"output_0": sums, "output_1": sums.argmax(axis=1)}
-    _require_close(files.answers(_asked(files, feeds, [*expected], folder, "tensorflow", batched=("x",))), expected)
+    _require_close(files.answers(_asked(files, feeds, [*expected], folder, "tensorflow", batched=("in_",))), expected)
 
     text = files.pool.new_folder("text") / "again.mlir"
     request = Convert(folder=str(folder), tags=("serve",), signature="serving_default", form="mlir", out=str(text))
     files.pool.get().call(request, Nothing)
     _, again = files.built(files.written("again.mlir", text.read_text()))
-    _require_close(files.answers(_asked(files, feeds, [*expected], again, "tensorflow", batched=("x",))), expected)
+    _require_close(files.answers(_asked(files, feeds, [*expected], again, "tensorflow", batched=("in_",))), expected)
 
 
 def _main(line: str) -> str:

@@ -1,5 +1,7 @@
 """The wiring of GraphDefs: which nodes tensors come from, what they are made of, which functions nodes call."""
 
+import keyword
+
 CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 """Operations that only call a function."""
 
@@ -71,6 +73,11 @@ def free(wanted: str, taken: set) -> str:
         name = f"{wanted}_{number}"
     taken.add(name)
     return name
+
+
+def parameter(name: str) -> str:
+    """`name`, which TensorFlow makes a parameter of a Python function: `in_` for `in`."""
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def distinct(wanted) -> list:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from messages.requests import ModelFault, one_line
 from messages.sources import SourceTensor
-from wiring import distinct
+from wiring import distinct, parameter
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
@@ -274,8 +274,7 @@ def unique(names: list) -> list:
     found: list = []
     for name in names:
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "tensor"
-        plain = plain if plain[0].isalpha() else f"t_{plain}"
-        found.append(plain)
+        found.append(parameter(plain if plain[0].isalpha() else f"t_{plain}"))
     return distinct(found)
 
 

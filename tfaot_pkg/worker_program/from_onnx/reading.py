@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import keyword
 import os
 import re
 
@@ -15,7 +14,7 @@ from from_onnx.writing import Writer
 from messages import elements
 from messages.requests import ModelFault, one_line
 from messages.sources import ReadOnnx, SourceModel, SourceTensor
-from wiring import free
+from wiring import free, parameter
 
 _EXPORT = "export the model again, and check it: python -c \"import onnx; onnx.checker.check_model('FILE.onnx')\""
 
@@ -206,9 +205,7 @@ def keys_of(values, kind: str) -> dict:
         name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")
-        # TensorFlow makes parameters of functions of them.
-        name = f"{name}_" if keyword.iskeyword(name) else name
-        found[free(name, taken)] = value
+        found[free(parameter(name), taken)] = value
     return found
 
 
