@@ -35,22 +35,22 @@ from typing import Any
 
 ABOUT, ANSWERS = "tfaot.about", "tfaot.answers"
 MEMBER = "tfaot/model.onnx"
-"""The end of the member's name in a .pt2 file."""
+"""The ONNX form in a .pt2 file: its name there begins with the archive's own folder."""
 
 _OLDEST = (2, 5)
 _ROWS, _BYTES = 64, 8 << 20
-"""Of the inputs with answers, at most."""
+"""Limits of the inputs that are stored with answers."""
 _DRAWN_ROWS, _DRAWN_SIZE = 16, 12
-"""Rows of inputs that are drawn, and the size of other axes if their limits allow it."""
+"""Rows of random inputs, and the size of their other axes if the limits allow it."""
 _LARGEST = (1 << 31) - 1
-"""Bytes of a protobuf message."""
+"""The most bytes that a protobuf message can have."""
 
 Axes = tuple["int | str", ...]
 Limits = Mapping[str, tuple[int, "int | None"]]
 
 
 class ExportError(Exception):
-    """What is wrong, and what to do."""
+    """The message says what is wrong and what to do."""
 
 
 def export(
@@ -83,7 +83,7 @@ def export(
     axes = _axes(names, examples, shapes, limits)
     given = _first_rows(examples, axes)
     made = None
-    # What torch.export made has its mode in it.
+    # A program of torch.export was made in one mode, and cannot change it.
     with _evaluating(torch, None if program else model):
         fetched = _named_outputs(torch, (model.module() if program else model)(*given), outputs)
         if script:
@@ -93,11 +93,11 @@ def export(
             proto = _converted(torch, made, names, list(fetched))
     symbols = _name_axes(proto, names, axes, made if program else None)
     _tidy(proto)
-    # Sizes that vary have the limits that were given; those of a program are in it.
+    # Limits that the caller gives replace those that an exported program has.
     about = {"framework": "PyTorch", "version": torch.__version__, "symbols": {**symbols, **limits}}
-    arrays = {f"in/{name}": _array(torch, value) for name, value in zip(names, given, strict=True)}
-    arrays |= {f"out/{name}": _array(torch, value) for name, value in fetched.items()}
-    for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(arrays))):
+    answers = {f"in/{name}": value for name, value in zip(names, given, strict=True)}
+    answers |= {f"out/{name}": value for name, value in fetched.items()}
+    for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(torch, answers))):
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() > _LARGEST:
         raise ExportError("the model has more than 2 GB: export it in parts")
@@ -115,7 +115,7 @@ def _require_writable(target: Path) -> None:
 
 @contextlib.contextmanager
 def _evaluating(torch: Any, model: Any) -> Iterator[None]:
-    """The block without gradients and warnings, a module in evaluation mode."""
+    """Run the block without gradients and warnings, and with the module in evaluation mode."""
     was_training = getattr(model, "training", False)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -223,7 +223,7 @@ def _batch(axes: list[Axes]) -> str | None:
 
 
 def _first_rows(examples: list[Any], axes: list[Axes]) -> list[Any]:
-    """What is stored with answers."""
+    """The first rows of the examples, as many as are stored with answers."""
     batch = _batch(axes)
     if batch is None:
         return examples
@@ -263,29 +263,26 @@ def _exported(torch: Any, model: Any, names: list[str], examples: list[Any], axe
     dims: dict[str, Any] = {}
     for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
         least, most = limits.get(name, (1, None))
-        bounds = {"min": least} if least > 1 else {}
-        dims[name] = torch.export.Dim(name, **bounds, **({} if most is None else {"max": most}))
+        dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
     shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
     examples = _at_least_two(examples, axes)
     try:
         return torch.export.export(model, tuple(examples), dynamic_shapes=tuple(shapes), strict=False)
     except Exception as error:
+        said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
-            f"torch.export does not take the model: {error}\n"
-            f"(inputs: {', '.join(f'{name}={_text(each)}' for name, each in zip(names, axes, strict=True))}; write a "
-            "number for an axis that cannot vary, or export torch.jit.trace(model, inputs) instead)"
+            f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
+            "vary, or export torch.jit.trace(model, inputs) instead)"
         ) from error
 
 
 def _at_least_two(examples: list[Any], axes: list[Axes]) -> list[Any]:
-    """torch.export takes a size of 1 for a constant."""
-    found = []
-    for example, each in zip(examples, axes, strict=True):
-        times = [
-            2 if isinstance(axis, str) and size == 1 else 1 for axis, size in zip(each, example.shape, strict=True)
-        ]
-        found.append(example.repeat(times) if times else example)
-    return found
+    """Repeat axes of size 1 that vary: torch.export takes a size of 1 for a constant."""
+    varies = [
+        [isinstance(axis, str) and size == 1 for axis, size in zip(each, example.shape, strict=True)]
+        for example, each in zip(examples, axes, strict=True)
+    ]
+    return [x.repeat([1 + one for one in ones]) if ones else x for x, ones in zip(examples, varies, strict=True)]
 
 
 def _converted(torch: Any, program: Any, names: list[str], outputs: list[str]) -> Any:
@@ -318,7 +315,7 @@ def _traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes:
 
 
 def _name_axes(proto: Any, names: list[str], axes: list[Axes], program: Any) -> dict[str, tuple[int, int | None]]:
-    """Give axes in the file their names; the limits of those that a program has."""
+    """Give the axes in the file their names; returns the limits that an exported program has for them."""
     known: dict[str, str] = {}
     for name, value, each in zip(names, proto.graph.input, axes, strict=True):
         for place, (axis, dim) in enumerate(zip(each, value.type.tensor_type.shape.dim, strict=True)):
@@ -364,22 +361,19 @@ def _tidy(proto: Any) -> None:
             del node.metadata_props[:]
 
 
-def _array(torch: Any, tensor: Any) -> Any:
-    tensor = tensor.detach().cpu().contiguous()
-    # NumPy has no bfloat16: its bits.
-    return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
-
-
-def _npz(arrays: Mapping[str, Any]) -> str:
+def _npz(torch: Any, tensors: Mapping[str, Any]) -> str:
     import numpy as np
 
+    own = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # NumPy has no bfloat16, so its bits are stored.
+    held = {name: each.view(torch.uint16) if each.dtype == torch.bfloat16 else each for name, each in own.items()}
     file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
+    np.savez_compressed(file, **{name: each.numpy() for name, each in held.items()})
     return base64.b64encode(file.getvalue()).decode()
 
 
 def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
-    """The whole file or nothing."""
+    """Write the whole file or nothing."""
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
         made = Path(folder, target.name)
         if target.suffix.lower() == ".onnx":
@@ -389,12 +383,8 @@ def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
             with zipfile.ZipFile(made, "a") as archive:
                 top = archive.namelist()[0].partition("/")[0]
                 archive.writestr(f"{top}/{MEMBER}", model)
-        # From a folder beside it, so that this is a rename and not a copy.
+        # The folder is beside the target, on the same file system: this is a rename, which readers see whole.
         os.replace(made, target)
-
-
-def _text(axes: Axes) -> str:
-    return ",".join(map(str, axes))
 
 
 def _loaded(torch: Any, name: str) -> Any:
@@ -477,14 +467,10 @@ def _run(arguments: argparse.Namespace) -> Path:
     given = dict(each.partition("=")[::2] for each in arguments.input)
     model = _loaded(torch, arguments.model)
     limits = _limits(arguments.dynamic)
-    inputs: Any
-    shapes: dict[str, str] | None
-    if isinstance(model, torch.export.ExportedProgram):
-        inputs, shapes = _examples_of(torch, model), None
-    elif given:
-        inputs, shapes = _drawn(torch, given, limits)
-    else:
+    program = isinstance(model, torch.export.ExportedProgram)
+    if not program and not given:
         raise ExportError("name the inputs, in the order of forward's parameters: --input x=batch,16")
+    inputs, shapes = (_examples_of(torch, model), None) if program else _drawn(torch, given, limits)
     stem = arguments.model.rpartition(":")[2] if ":" in arguments.model else Path(arguments.model).stem
     target = arguments.output or Path(f"{stem}.onnx")
     outputs = [name.strip() for name in arguments.outputs.split(",") if name.strip()]

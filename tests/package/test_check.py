@@ -88,12 +88,14 @@ def test_links_lead_to_the_library_only(tmp_path: Path) -> None:
     link = f"lib/lib{NAME}.so.{tiny_uid('1.0')}"
     assert faults(tmp_path / "other", {link: f"lib{NAME}.a"})
     assert faults(tmp_path / "more", {f"share/{NAME}/x": "info.json"})
-    assert faults(tmp_path / "file", {link: b""}) == (f"{link} is a file, and not a link to the library",)
+    assert faults(tmp_path / "file", {link: b""}) == (f"{link} is a file, not a link to the library",)
     assert len(faults(tmp_path / "code", {link: tiny_libraries("digits", "1.0")[1]})) == 2
 
 
 def test_a_uid_that_none_can_be_is_told_before_anything_is_made_of_it(tmp_path: Path) -> None:
-    assert faults(tmp_path, {INFO: info(uid="../..")}) == (f"{INFO}: the uid is '../..', which none can be",)
+    assert faults(tmp_path, {INFO: info(uid="../..")}) == (
+        f"{INFO}: the uid is '../..', not 1 to 64 hexadecimal digits",
+    )
 
 
 def test_two_documents_cannot_both_say_what_a_package_is(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_macros_that_compilers_define_are_refused() -> None:
 
 
 def test_a_name_with_an_obvious_repair_is_told_it() -> None:
-    assert name_fault("My-Model").endswith(": 'my_model' would do")
-    assert "would do" not in name_fault("x; rm -rf")
+    assert name_fault("My-Model").endswith(": 'my_model' is valid")
+    assert "is valid" not in name_fault("x; rm -rf")
 
 
 @pytest.mark.parametrize("namespace", ["tfaot_model", "CMS", "my::models", "a::b::c"])

@@ -1,4 +1,4 @@
-"""What is measured: our library and its peers, each ready to be started, or the reason why one cannot be."""
+"""The engines to measure: our library and its peers, each ready to start, or the reason why one cannot start."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tfaot_pkg.toolchain.pinned import PythonEnvironment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A row of the table to be; `program` is None if `row.reason` says why it cannot run.
+    """An engine and its row of the table; `program` is None if `row.reason` says why it cannot run.
 
-    `given` is the one result that it gives, if it does not give all outputs as the model has them.
+    `given` is its only result, if it does not give all outputs of the model.
     """
 
     row: Row
@@ -37,7 +37,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What contenders are built from. `targets` are those that libraries are measured for.
+    """Everything that contenders are built from. `targets` are those that libraries are measured for.
 
     `engine` says what computes the model in `library`, if it is known. `trees` is the model for other engines, if it
     is of decision trees.
@@ -98,7 +98,7 @@ class Field:
             yield self._library(replace(named, version=self._tensorflow), library)
 
     def _incumbent(self, row: Row) -> Contender:
-        """The defaults of tfcompile, in a library of ours: what is called is the same code."""
+        """The code that tfcompile makes by default, called through a library of ours."""
         baseline = lowest("x86_64").name
         compilation = replace(
             self.spec.compilation,
@@ -179,7 +179,7 @@ class Field:
 
 
 def _other_kind(peer: Peer, *, is_of_trees: bool) -> str:
-    """Why it does not run models of this kind, "" if it does."""
+    """Why the peer does not run models of this kind; "" if it does."""
     if peer.form in ("trees", "c"):
         return "" if is_of_trees else "it computes decision trees only"
     if is_of_trees and peer.name not in ("program", "onnxruntime"):

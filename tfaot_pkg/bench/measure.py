@@ -1,4 +1,4 @@
-"""Measure engines in turns: each round times every one at every batch size briefly, so that noise is shared.
+"""Measure engines in turns: each round times every engine at every batch size briefly, so that noise is shared.
 
 All engines read the same input values, from files.
 """
@@ -30,7 +30,7 @@ _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """`file` holds all of them, each from the next multiple of 64 bytes on, `files` one each; with `rows` rows."""
+    """The values of all inputs: `file` holds all of them, each at a multiple of 64 bytes, `files` one each."""
 
     signature: Signature
     rows: int
@@ -39,7 +39,7 @@ class Inputs:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """As the programs in peers' environments want them: of types that every engine has."""
+        """For the programs in peers' environments: as the types that every engine has."""
         return tuple(
             Input(name=each.name, dtype=each.dtype.value, shape=each.shape, file=str(self.files[each.name]))
             for each in (tensor.carried for tensor in self.signature.inputs)
@@ -98,7 +98,7 @@ def _same_columns(ours: Array, expected: Array) -> tuple[Array, Array]:
     if ours.shape == expected.shape:
         return ours, expected
     rows = len(expected)
-    # Of two classes some libraries give both probabilities, others only that of the second.
+    # For two classes some libraries give both probabilities, others only that of the second.
     flat, other = ours.reshape(rows, -1), expected.reshape(rows, -1)
     columns = min(flat.shape[1], other.shape[1])
     return flat[:, -columns:], other[:, -columns:]
@@ -119,7 +119,7 @@ def _difference(ours: Array, theirs: Array) -> tuple[float, float]:
     return absolute, absolute / scale if scale > 0 else absolute
 
 
-# Each is a process of its own, whose files and pages may be in memory or not.
+# Starts vary, because each is a new process, whose files may or may not be in the page cache: the median is reported.
 _STARTS = 5
 _STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
@@ -197,7 +197,7 @@ def measure(
             _answer(serving, name, taken[name], schedule, answers)
             if engines[name].has_overhead:
                 _overhead(serving, taken[name], schedule)
-        # Rounds outside, engines inside: what disturbs the machine for a second meets all of them.
+        # Rounds outside, engines inside: a disturbance of a second affects all engines, not one.
         for number in range(schedule.rounds):
             for size in schedule.batch_sizes:
                 for target, machine in machines.items():
@@ -239,7 +239,7 @@ def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folde
 
 
 def _overhead(serving: Serving, taken: Taken, schedule: Schedule) -> None:
-    """What a call costs; not known if the engine cannot run the model that does nothing, which is no failure."""
+    """The cost of a call; stays 0 if the engine cannot run the model that does nothing, which is no failure."""
     if not taken.failure:
         with suppress(RunError):
             times = serving.overhead(shortest=schedule.chunk, duration=schedule.slice)

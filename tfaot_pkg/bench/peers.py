@@ -32,7 +32,7 @@ from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.worker_program.messages.wire import encoded
 
 Form = Literal["library", "graph", "tflite", "onnx", "iree", "trees", "c"]
-"""What an engine runs: a library of ours, what a frozen graph is converted to, or a file of trees and C code of it."""
+"""The form of a model that an engine runs: our library, a converted graph, a file of trees, or C code of trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Peer:
     """An engine beside ours.
 
     `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are its
-    parts, `disk` is their size in MB, to be shown. `runtime` are patterns of the files below site-packages that it runs
-    from, for sizes. `without_overhead`: it is called through a Python binding that its users in C++ do not have, so the
-    cost of a call is taken out of its times.
+    Python packages, `disk` is their size in MB, to be shown. `runtime` are patterns of the files below site-packages
+    that a run needs, for the table of sizes. `without_overhead`: it is called through a Python binding that its users
+    in C++ do not have, so the cost of a call is subtracted from its times.
     """
 
     name: str
@@ -224,8 +224,8 @@ _IREE = (
 class Converter:
     """Converts a model with the TensorFlow of `python`; installs tf2onnx on demand.
 
-    `saved` is the model, `frozen` the same, its weights as constants. If it was made of an ONNX file, this is
-    `original`, and peers get it as it is, with fixed sizes, made by the Python `original_python`.
+    `saved` is the model, `frozen` the same with its weights as constants. If the model is from an ONNX file, that file
+    is `original`: peers get it with fixed sizes, which the Python `original_python` sets.
     """
 
     original: Original | None

@@ -13,8 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from tfaot_pkg.bench.results import OURS, Bench, Row
 
-# The palette of Okabe and Ito (2008), which people with any colour vision tell apart; engines of one family differ in
-# their lines.
+# The palette of Okabe and Ito (2008), for people with any colour vision; engines of one family differ in their lines.
 _OURS = ("#d55e00", "#e69f00")  # the highest target of ours first
 _XLA = ("#111827", "#9ca3af")
 _BY_TARGET = {OURS: (_OURS, "o", "-"), "program": (_OURS, "p", ":"), "xla": (_XLA, "P", "--")}
@@ -31,7 +30,7 @@ _PEERS = {
 }
 _INK, _MUTED, _FAINT, _ROOF = "#1f2937", "#6b7280", "#d1d5db", "#e7e5e4"
 _MOST_LABELS = 14  # of batch sizes
-_WIDE = 10  # from the shortest time to the longest: an axis on which 1, 3, 10, ... are ticks enough
+_WIDE = 10  # ratio of the longest to the shortest time above which ticks at 1, 3, 10, ... are enough
 _MARGIN = 1.18  # of the axis of batch sizes, on either side
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -78,7 +77,7 @@ def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 
 
 def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
-    """Bars for each engine and model: memory that a process needs beyond an empty one, and what must be shipped."""
+    """Bars for each engine and model: memory that a process needs beyond an empty one, and bytes to ship."""
     with mpl.rc_context(_STYLE):
         heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.engines) for bench in benches]
         figure = Figure(figsize=(12, 0.6 + sum(heights)), layout="constrained")
@@ -174,7 +173,7 @@ def _line(axes: Any, row: Row, bench: Bench, sizes: list[int], values: list[floa
 
 
 def _look(row: Row, bench: Bench) -> tuple[str, str, str]:
-    """Colour, marker and line. Where code for several targets is shown, the highest has the strongest."""
+    """Colour, marker and line. Of several targets, the highest has the strongest colour."""
     family = row.name.removesuffix(f"-{row.target}")
     if row.target and family in _BY_TARGET:
         names = [each.name for each in bench.engines if each.name == f"{family}-{each.target}"][::-1]

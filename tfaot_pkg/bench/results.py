@@ -24,7 +24,7 @@ from tfaot_pkg.worker_program.messages.graph import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one core at one target: floating-point operations a second, and bytes read a second by bytes read."""
+    """Limits of one core: floating-point operations per second, and bytes per second by the amount that is read."""
 
     target: str
     flops: float
@@ -32,7 +32,7 @@ class Limits:
 
 
 def bytes_moved(work: Work, signature: Signature, batch_size: int) -> int:
-    """Bytes that a run reads or writes at least."""
+    """The least number of bytes that a run reads and writes."""
     tensors = sum(tensor.nbytes_at(batch_size) for tensor in (*signature.inputs, *signature.outputs))
     return work.constant_bytes + tensors
 
@@ -174,13 +174,13 @@ _MEASURABLE = 20
 def cell_of(
     batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference, *, overhead: float = 0.0
 ) -> Cell:
-    """The cell of chunks' times by round, `overhead` taken out of each.
+    """The cell of chunks' times by round, with `overhead` subtracted from each.
 
-    What stays of a time is never less than a twentieth of the overhead: the overhead itself varies by as much from run
-    to run, and a model that takes less cannot be told from one that takes nothing (no ratio, no logarithmic axis).
+    The rest of a time is never less than a twentieth of the overhead: the overhead itself varies by as much from run to
+    run, and a smaller rest cannot be distinguished from zero, which has no ratio and no place on a logarithmic axis.
     """
     if overhead:
-        # From each chunk and not from the median: minimum and 95 % follow.
+        # From each chunk and not from the median, so that minimum and 95 % are corrected as well.
         rounds = [[max(time - overhead, overhead / _MEASURABLE) for time in times] for times in rounds]
     every = sorted(time for times in rounds for time in times)
     return Cell(
@@ -238,7 +238,7 @@ def page_document(found: Bench) -> dict[str, object]:
 
 
 def free_core() -> int:
-    """The core to measure on: the last that this process may use, because what a system does by itself begins at 0."""
+    """The core to measure on: the last that this process may use, because systems put interrupts on core 0 first."""
     return max(os.sched_getaffinity(0))
 
 

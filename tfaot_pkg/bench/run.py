@@ -46,7 +46,7 @@ class Published:
 
 
 def published(reader: RegistryReader, requirement: str, means: Means, folder: Path) -> Published:
-    """The version that `requirement` means, unpacked below `folder`.
+    """The version that `requirement` selects, unpacked below `folder`.
 
     Raises RegistryError (unknown package), TrustError (damaged package), SourceError if its model is not at hand,
     NetworkError, StorageError.
@@ -76,7 +76,8 @@ class Request:
 
 
 _TURNS, _LEAST_ROWS = 4, 8192
-"""Different batches, at least, and different rows, at least, for models whose branches depend on them."""
+"""The least numbers of different batches and of different rows, for models whose branches depend on their inputs: a CPU
+learns the branches of a batch that repeats."""
 
 
 def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Path | None = None) -> Bench:
@@ -102,7 +103,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
         frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
-        # Branches of trees depend on their inputs: each run gets other rows.
+        # Branches of trees depend on their inputs, so each run gets other rows.
         rows = max(_TURNS * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
         values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256)
         theirs = _reference(plan, saved, frozen.signature, pool, values)
@@ -159,7 +160,7 @@ def _core(request: Request) -> int:
 
 
 def _onnx(saved: SavedModel) -> Original | None:
-    """The ONNX file that the model is, if it takes batches."""
+    """The model's ONNX file, if it has one and it takes batches."""
     found = saved.original
     is_onnx = found.frontend is not None and found.frontend.framework == "onnx"
     return found if is_onnx and not found.by_row else None
@@ -284,10 +285,10 @@ def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) ->
 
 
 def work_of(frozen: FrozenModel) -> Work:
-    """How much the model computes: TensorFlow's count, which knows no loops (worker_program/freeze.py).
+    """The amount of computation: TensorFlow's count, which ignores loops (worker_program/freeze.py).
 
-    For a model with loops, the operations of its products in every turn; of a loop whose turns depend on the inputs'
-    values, one turn counts. If the model is no program (compiler/), TensorFlow's count is all that there is.
+    For a model with loops, the operations of its products in every turn; if the number of turns depends on values, one
+    turn is counted. For a model that cannot become a program (compiler/), TensorFlow's count is used in any case.
     """
     try:
         program = _program(frozen)

@@ -27,10 +27,10 @@ _LONGEST_ANSWER = 64 << 20  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How to start an engine: `program` with `arguments`, the number of the file descriptor for answers at `{}`.
+    """How to start an engine: `program` with `arguments`, in which `{}` is the number of the descriptor for answers.
 
-    `python` is the interpreter of a program in Python, `readable` what an engine reads beside itself. `greeting` is the
-    first line on its standard input ("" for none); `has_overhead` says whether it can be asked what a call costs.
+    `python` is the interpreter of a program in Python, `readable` are the files that it reads. `greeting` is the
+    first line on its standard input ("" for none); `has_overhead` says whether it can measure the cost of a call.
     """
 
     program: Path
@@ -121,7 +121,7 @@ class Serving:
             raise self._ended() from None
 
     def _line(self) -> bytes:
-        # For a whole line: an engine that sends a byte now and then must not extend its time.
+        # One deadline for the whole line: an engine must not extend it by sending a byte now and then.
         end = time.monotonic() + _TIMEOUT
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))

@@ -22,7 +22,7 @@ from tfaot_pkg.targets import TARGETS
 Verdict = Literal["faster", "slower", "same"]
 
 TOLERANCE = 0.03
-"""Relative; two builds of the same source differ by as much, only because code and data lie elsewhere in memory."""
+"""Relative. Two builds of the same source differ by as much, only because of the addresses of code and data."""
 
 _RESAMPLES = 2000
 _SEED = 20240501  # fixed: the same two files must always give the same verdict
@@ -30,7 +30,7 @@ _SEED = 20240501  # fixed: the same two files must always give the same verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One engine at one batch size: new over old time, the machine's own change taken out, and its 95 % interval."""
+    """One engine at one batch size: new over old time, divided by the machine's change, and its 95 % interval."""
 
     engine: str
     batch_size: int
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`machine` is what the machine itself became slower by (1: nothing), `spread` its relative uncertainty."""
+    """`machine` is the factor by which the machine itself became slower, `spread` its relative uncertainty."""
 
     same_machine: bool
     machine: float
@@ -70,7 +70,7 @@ class Comparison:
 def compare(new: Bench, old: Bench) -> Comparison:
     """What changed since `old`, of all engines and batch sizes that both have."""
     pairs = list(_pairs(new.engines, old.engines))
-    # Our own engines may have changed; everything else shows how the machine did.
+    # Our own engines may have changed; changes of everything else are changes of the machine.
     stable = [_log_ratio(a, b) for row, a, b in pairs if not row.is_ours] + _roof_ratios(new, old)
     shift = statistics.median(stable) if stable else 0.0
     # The median absolute deviation, scaled to a standard deviation, over the root of the count.
@@ -112,7 +112,7 @@ def _log_ratio(new: Cell, old: Cell) -> float:
 def _change(row: Row, new: Cell, old: Cell, shift: float, spread: float) -> Change:
     found = _log_ratio(new, old) - shift
     low, high = (each - shift for each in _interval(new.rounds, old.rounds))
-    # The machine's own uncertainty widens both ends: on a restless day little is called a change.
+    # The machine's own uncertainty widens both ends, so that noise of the machine is not reported as a change.
     low, high = low - 1.96 * spread, high + 1.96 * spread
     limit = math.log1p(TOLERANCE)
     verdict: Verdict = "same"
@@ -203,7 +203,7 @@ def resources(bench: Bench) -> Table:
 
 
 def notes(bench: Bench) -> list[str]:
-    """Lines: what could not be measured, and why; which engines give other answers than the model."""
+    """Engines that could not be measured, with the reason, and engines whose answers differ from the model's."""
     missing = [f"{row.title}: not measured: {row.reason}" for row in bench.engines if row.reason]
     wrong = [
         f"{row.title}: its answers differ from the source framework's by more than the spec allows, "
@@ -224,7 +224,7 @@ def best_peer(bench: Bench, batch_size: int) -> Row | None:
 
 
 def picked_ours(bench: Bench, batch_size: int) -> Row | None:
-    """Our library's code that it picks on this machine: that of the highest target."""
+    """The row of the code that our library chooses on this machine: that of the highest target."""
     ours = [row for row in bench.engines if row.is_ours and row.cell(batch_size)]
     return max(ours, key=lambda row: TARGETS[row.target].level, default=None)
 

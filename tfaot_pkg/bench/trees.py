@@ -1,7 +1,7 @@
-"""Decision trees as peers run them: the author's file, C by tl2cgen, ONNX by onnxmltools and skl2onnx.
+"""Decision trees for peers: the author's file, C by tl2cgen, ONNX by onnxmltools and skl2onnx.
 
-Each peer gives one result, without the margin; it has the peer's own type of numbers, and of two classes it may give
-both probabilities or the second one.
+Each peer gives one result, without the margin. It has the peer's own type of numbers; for two classes it has both
+probabilities, or only that of the second class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARGIN = "margin"
 _CONVERTERS = ("convert_trees.py", "fix_onnx.py", "messages.py")
 _KINDS = {"onnxruntime": "onnx", "tl2cgen": "c"}
 _FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared")
-"""As tl2cgen compiles."""
+"""The flags with which tl2cgen itself compiles."""
 _TIMEOUT = 1800.0
 
 
@@ -84,7 +84,7 @@ class Trees:
     pipeline: Pipeline
 
     def named(self, peer: Peer) -> Peer:
-        """`peer`, with what is known of the library if it is this.
+        """`peer`; if it is the library that trained the trees, with the title and the packages of that library.
 
         Raises ModelError if no library for Python reads the file, and if there is no result.
         """

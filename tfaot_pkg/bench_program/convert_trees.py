@@ -1,9 +1,9 @@
-"""Make of a file of decision trees what peers run: ONNX files, one per batch size, or C by tl2cgen.
+"""Convert a file of decision trees for peers: to ONNX files, one per batch size, or to C by tl2cgen.
 
     PYTHON convert_trees.py < REQUEST.json     in a Python that has onnxmltools and skl2onnx, or tl2cgen and treelite
 
-The request is `messages.TreeConversion`. GIVEN, beside the results, says what the model gives in its new form: the type
-of a number, and how many of them for a row.
+The request is `messages.TreeConversion`. The file GIVEN beside the results describes the answers of the converted
+model: the type of its numbers, and how many a row has.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _from_xgboost(request: messages.TreeConversion):
     from onnxmltools.convert.common.data_types import FloatTensorType
 
     booster = xgboost.Booster(model_file=bytearray(Path(request.model).read_bytes()))
-    booster.feature_names = None  # it takes no others than f0, f1, ...
+    booster.feature_names = None  # onnxmltools accepts only the names f0, f1, ...
     return onnxmltools.convert_xgboost(booster, initial_types=[("x", FloatTensorType([None, request.columns]))])
 
 
@@ -98,9 +98,10 @@ _ONNX = {"XGBoost": _from_xgboost, "LightGBM": _from_lightgbm, "scikit-learn": _
 
 
 def scikit_learn(path: str):
-    """The estimator in a file that the front-end has read before: it takes no file that has other types."""
+    """The estimator in a file that the front-end has read before: it accepts only known types."""
     import skops.io
 
+    # All types of the file are trusted here, in the sandbox: the front-end has rejected files with foreign ones.
     return skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
 
 
@@ -120,7 +121,7 @@ def to_c(request: messages.TreeConversion) -> dict:
     sizes = dict(line.split()[1:] for line in (folder / "header.h").read_text().splitlines() if "#define N_T" in line
                  or "#define MAX_N" in line)  # fmt: skip
     number = _NUMBERS[model.output_type]
-    # In C, so that the loop over rows costs what it costs a user in C, and not what Python takes.
+    # The loop over rows is in C, as a user in C would write it, so that Python adds nothing to the times.
     (folder / "rows.c").write_text(_ROWS.format(function=messages.ROWS, number=number))
     return {"dtype": model.output_type, "columns": int(sizes["N_TARGET"]) * int(sizes["MAX_N_CLASS"])}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import served
 
-# A table of functions whose order never changes (onnxruntime_c_api.h, OrtApi).
+# Places of functions in OrtApi (onnxruntime_c_api.h): a table to which versions only append.
 _API_VERSION = 16
 _GET_ERROR_MESSAGE = 2
 _CREATE_ENV = 3
@@ -138,7 +138,7 @@ class OpenVino:
     def __init__(self) -> None:
         import openvino
 
-        # The runtime that the Python package found and loaded its plugins for.
+        # The library that the Python package has loaded, with its plugins.
         library = next((Path(openvino.__file__).parent / "libs").glob("libopenvino_c.so.*"))
         self.library = ctypes.CDLL(str(library))
         self.library.ov_get_last_err_msg.restype = ctypes.c_char_p
@@ -150,7 +150,7 @@ class OpenVino:
     def request(self, path: str) -> ctypes.c_void_p:
         model = self._made("ov_core_read_model", self._core, path.encode(), None)
         compiled = ctypes.c_void_p()
-        # Properties are variable arguments: their number, then keys and values behind the result.
+        # Properties are variadic arguments: first their number, then, after the result, keys and values.
         words = [word.encode() for pair in _PROPERTIES.items() for word in pair]
         self.check(
             self.library.ov_core_compile_model(

@@ -57,7 +57,7 @@ class TensorFlowModel:
 class LiteRt:
     """TensorFlow Lite with XNNPACK: one interpreter per batch size.
 
-    The wheel exports no C function of the interpreter; the binding costs some 0.3 us a call.
+    The wheel exports no C function of the interpreter; the binding costs about 0.3 us a call (benchmarks/families.py).
     """
 
     def model(self, path: str, inputs: list, outputs: list) -> LiteRtModel:

@@ -29,7 +29,7 @@ class Library:
         return self._kind(path, *inputs, outputs)
 
     def _empty(self) -> ScikitLearn:
-        """A tree of one leaf: what a call of scikit-learn costs."""
+        """A tree of one leaf, whose time is the cost of a call of scikit-learn."""
         if self._kind is not _scikit_learn:
             raise ValueError("no call is made through Python")
         from sklearn.tree import DecisionTreeClassifier
@@ -137,8 +137,7 @@ def _address(function) -> int:
 class Tl2cgen:
     """C code of the trees, compiled, which walks rows one after the other.
 
-    Rows are made into its arrays of entries beforehand: numbers of the type of its thresholds, or the mark of missing
-    ones.
+    Rows are converted to its entries beforehand: numbers of the type of its thresholds, or a mark for missing ones.
     """
 
     def model(self, path: str, inputs: list, outputs: list) -> Tl2cgenModel:

@@ -41,7 +41,7 @@ def fix(onnx, model, request: messages.Fixing, size: int) -> None:
         wanted = f"output_{place}:0"
         if key in made and key not in names:
             names[key] = wanted
-        else:  # an input or a constant that is an output
+        else:  # an input or a constant that is an output too cannot have two names
             graph.node.append(onnx.helper.make_node("Identity", [key], [wanted]))
     outputs = {value.name: value for value in graph.output}
     kept = [outputs[key] for key in request.outputs]

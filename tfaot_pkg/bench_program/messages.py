@@ -126,7 +126,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixing:
-    """What fix_onnx.py shall do with the ONNX file `model`: `files` are the results by batch size.
+    """The request to fix_onnx.py for the ONNX file `model`: `files` are the results by batch size.
 
     `inputs` are the shapes of its inputs by their names in the file, None for the batch; `outputs` are such names. Both
     are in the order of the signature.
@@ -145,7 +145,7 @@ class Fixing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """What convert.py shall do with a model; with neither `saved` nor `graph`, the identity of one float.
+    """The request to convert.py for a model; with neither `saved` nor `graph`, for the identity of one float.
 
     `kind` is graph, tflite or onnx. The model is `saved`, or the frozen graph in the file `graph`. `files` are the
     results by batch size. `paths` are folders to import from, beside those of the environment.
@@ -176,7 +176,7 @@ ROWS = "tfaot_rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeConversion:
-    """What convert_trees.py shall do with the file `model` of `library`: `kind` is onnx or c, results go to `folder`.
+    """The request to convert_trees.py for the file `model` of `library`: `kind` is onnx or c, results go to `folder`.
 
     The input has `columns` numbers of type `dtype` in each row; ONNX files are for the batch sizes `sizes`. If it
     `is_label`, the result is a class and no probability.

@@ -25,7 +25,7 @@ _ENGINES = {
     "tl2cgen": ("engines_of_trees", "Tl2cgen"),
 }
 """Module and class of each."""
-_ROOM = 100_000
+_ROOM = 100_000  # times that one request can return: 20 ms of chunks of 100 us are 200
 
 
 class Server:
@@ -91,7 +91,7 @@ def peak_memory() -> int:
 
 @dataclass(frozen=True)
 class CCall:
-    """A C function and its arguments, all of them words; its result is zero if all is well.
+    """A C function and its arguments, all of them words; it returns zero for success.
 
     `wide`: the result is a pointer, else an int. `keep` holds what the arguments point to.
     """
@@ -206,7 +206,7 @@ class Tensors:
         return [aligned(shape_at(tensor, size), tensor.dtype) for tensor in self._outputs]
 
     def output_bytes(self, arrays: list, size: int) -> bytes:
-        """What an engine gave for the outputs; ValueError if one is of another kind."""
+        """The bytes of an engine's outputs; ValueError if one has another type or size."""
         for tensor, array in zip(self._outputs, arrays, strict=True):
             if array.dtype != np.dtype(tensor.dtype) or array.size != math.prod(shape_at(tensor, size)):
                 raise ValueError(f"output {tensor.name} is {array.dtype}{list(array.shape)}")
@@ -233,7 +233,7 @@ def shape_at(tensor: Input | Output, size: int) -> tuple:
 
 
 def aligned(shape: tuple, dtype: str) -> np.ndarray:
-    """An empty array at an address that every engine takes as it is."""
+    """An uninitialized array at an aligned address, which no engine has to copy."""
     count = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(count + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

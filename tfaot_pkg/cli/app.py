@@ -63,7 +63,7 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, _ALIASES.get(cmd_name, cmd_name))
 
 
-# Plain help: importing Rich's boxes takes as long as all else that --help does.
+# Plain help: importing Rich takes as long as everything else that --help does.
 app = typer.Typer(
     name=_NAME,
     help=_HELP,
@@ -113,5 +113,5 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line and return the exit code."""
     return run_commands(app, arguments, program=_NAME)

@@ -170,6 +170,7 @@ def _request(
     from tfaot_pkg.bench.run import Request
     from tfaot_pkg.targets import TARGETS
 
+    # `none` is no engine: it only keeps the default, all engines, from being used.
     names = [word.strip() for text in peers or ["all"] for word in text.split(",") if word.strip() not in ("", "none")]
     if unknown := [name for name in targets or () if name not in TARGETS]:
         raise typer.BadParameter(f"no such target: {', '.join(unknown)}; targets: {', '.join(TARGETS)}")
@@ -264,7 +265,7 @@ def _since(comparison: Comparison) -> list[str]:
     if not comparison.changes:
         return ["nothing to compare: the earlier run measured other engines or batch sizes"]
     where = "" if comparison.same_machine else " (another CPU)"
-    lines = [f"the machine itself{where}: {comparison.machine:.2f} times the earlier time (corrected for below)"]
+    lines = [f"the machine itself{where}: {comparison.machine:.2f} times the earlier time; other ratios are corrected"]
     changed = [each for each in comparison.changes if each.verdict != "same"]
     for each in changed:
         lines.append(

@@ -345,6 +345,7 @@ def built_text(made: Build) -> str:
 
     report = made.report
     lines = []
+    # There are none if this machine can run code for none of the targets.
     if report.comparisons:
         difference = f"largest difference {report.max_absolute:.2g} (relative {report.max_relative:.2g})"
         lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.reference}, {difference}")

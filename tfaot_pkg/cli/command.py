@@ -46,6 +46,7 @@ class Said:
     debug: bool = False
 
 
+# A global, because run.py also reports errors of a command line that could not be parsed, and so has no session.
 said = Said()
 
 
@@ -245,6 +246,7 @@ class Session:
         from tfaot_pkg.trust.keys import secrets_from
 
         files = self.flags.passphrase_file
+        # New keys go into the first folder of --keys, so its passphrase is the first one.
         secrets = secrets_from(files[0] if files else None, new=True)
         return lambda: None if self.flags.no_passphrase else secrets("the new keys"), secrets
 
@@ -274,7 +276,8 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
                 if result.exit_code:
                     raise typer.Exit(result.exit_code)
 
-        # Typer makes arguments and options of the signature: the function's own parameters before the shared ones.
+        # Typer makes arguments and options of the signature: the function's own parameters before the shared ones. The
+        # sort is stable, and only puts arguments before options, as Python requires.
         parameters = sorted([*own, *shared], key=lambda each: each.kind)
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

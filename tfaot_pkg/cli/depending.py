@@ -117,7 +117,7 @@ def _install_newest(
     from tfaot_pkg.dependencies.resolution import Constraints
     from tfaot_pkg.registry.reader import Requirement
 
-    # Before the registry is opened, which may ask a server.
+    # Parsed before the registry is opened: a misspelled requirement must not wait for a server.
     requirements = [Requirement.parse(word) for word in words]
     constraints = Constraints.parse(targets, toolchain)
     return install_requirements(session.open_registry(), requirements, prefix, constraints)
@@ -283,6 +283,7 @@ def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedReg
 
 
 def _again(opened: StaticRegistry, lock: Lock) -> LockedRegistry:
+    """The registry that `lock` names, with the version of its root of today."""
     from tfaot_pkg.dependencies.install import locked_registry
 
     return locked_registry(opened, location=lock.registry.location, name=lock.registry.name)

@@ -53,7 +53,7 @@ _NAMES, _LEAST = 48, 20
 
 
 def found_text(result: SearchResult, columns: int = 0) -> str:
-    """The results of a search, one package per line; descriptions are cut to lines of so many `columns`, if not 0."""
+    """The results of a search, one package per line; lines are cut to `columns` characters, unless that is 0."""
     width = min(_NAMES, max((len(str(entry)) for entry in result.found), default=0))
     lines = []
     for entry in result.found:
@@ -118,6 +118,7 @@ def _report(reader: RegistryReader, entry: RegistryEntry) -> Mapping[str, Any]:
     try:
         document = parse_document(package_document(reader, entry, VALIDATION), entry, VALIDATION)
     except (RegistryError, NetworkError):
+        # The entry answers most of what `show` is asked: it must not fail because one document cannot be fetched.
         return {}
     return document if isinstance(document, dict) else {}
 
@@ -304,6 +305,7 @@ def _answers_text(report: AnswersReport) -> str:
 def _verified_text(report: PrefixReport) -> str:
     lines = []
     for part in report.parts:
+        # An interrupted installation may have no version yet.
         lines.append(f"{part.name} {part.version}: {'ok' if part.ok else 'damaged'}".replace(" :", ":"))
         lines += [f"  missing: {path}" for path in part.missing]
         lines += [f"  changed: {path}" for path in part.changed]
@@ -410,7 +412,6 @@ def _update_catalogue(registry: FolderRegistry, package: str, session: Session) 
 
 
 def _name_and_version(text: str) -> tuple[str, str]:
-    from tfaot_pkg.errors import RegistryError
     from tfaot_pkg.registry.reader import Requirement
 
     version = text.partition("@")[2]

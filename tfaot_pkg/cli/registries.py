@@ -88,6 +88,7 @@ def refresh(session: Session) -> Result:
     from tfaot_pkg.registry.signing import refresh as refresh_registry
 
     done = refresh_registry(session.writable_registry())
+    # All bins of the index may be among them, up to 2**BITS names.
     signed = f"{len(done.signed)} files" if len(done.signed) > 4 else ", ".join(done.signed)
     lines = [f"signed: {signed}", *(f"{role} until {when}" for role, when in done.expires.items())]
     return Result(document=done, text="\n".join([*lines, *(f"note: {note}" for note in done.notes)]))

@@ -179,6 +179,7 @@ def sign(
     """
     from tfaot_pkg.registry.signing_keys import KeysChanged, read_pending, sign_pending
 
+    # Without keys: a maintainer reads what a change does before signing it.
     if not session.flags.keys:
         return _result(KeysChanged(succession=read_pending(file), pending=file), "not signed here")
     return _result(sign_pending(file, session.keys()), "signed, not yet in force")

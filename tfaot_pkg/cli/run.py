@@ -34,7 +34,8 @@ def run_program(commands: typer.Typer, *, program: str) -> NoReturn:
 def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
     """Run a command line; the exit code. Every expected failure is a message on standard error."""
     take_signals()
-    for stream in (sys.stdout, sys.stderr):  # a terminal may not encode every language of descriptions
+    # A terminal's encoding may lack letters of a package's description, which must not end a command.
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -44,6 +45,7 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
     except Stopped as stop:
         return _stop(stop)
     except Exception as error:  # noqa: BLE001 (the user gets a message for every error)
+        # After a signal the user asked to stop, whatever error came of it.
         stopped = taken_signal()
         return _stop(stopped) if stopped else _report_any(error)
     return 0
@@ -96,6 +98,7 @@ def _report_other(error: Exception) -> int:
     from tfaot_pkg.storage import is_refusal, storage_errors
 
     if isinstance(error, OSError) and is_refusal(error):
+        # Raised again inside of storage_errors, which knows the words for each of them.
         try:
             with storage_errors("write a file"):
                 raise error

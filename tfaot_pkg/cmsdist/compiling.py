@@ -83,7 +83,7 @@ def _place(folder: Path, cmssw_base: str) -> str:
 
 
 def layout(build: Build, tool: Tool, *, dev: bool) -> dict[str, bytes]:
-    """All files by their paths in the output folder, the tool file last. The package of `build` has its objects."""
+    """All files by their paths in the output folder, the tool file last. Needs a package with objects."""
     objects = {path.name: path.read_bytes() for path in build.tree.objects}
     include, lib = (f"include/{tool.name}/", "lib/") if dev else ("", "")
     files = {lib + name: data for name, data in objects.items()}
@@ -115,9 +115,8 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
     return {
         **{file: standalone(text, ours) for file, text in functions.items()},
         **alias_header(spec, tool.name),
-        "model.h": render(
-            f"{_TEMPLATES}/model.h.j2", context
-        ),  # last: alias_header gives this file too if the model is called model
+        # After alias_header, which also gives this file if the model's name is `model`.
+        "model.h": render(f"{_TEMPLATES}/model.h.j2", context),
         f"{name}_tfaot.h": standalone(generated, ours, also=("tfaot/version.h", "tfaot/model.h")),
         f"{name}_cmssw.h": standalone(render(f"{_TEMPLATES}/NAME_cmssw.h.j2", context), ours),
     }
@@ -177,7 +176,7 @@ def _without_includes(text: str) -> str:
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _DEFAULTS = {"x86_64": DEFAULT_TARGETS, "aarch64": ("aarch64",)}
 
-# The level of each of LLVM's CPUs by the x86-64 psABI: the highest whose features it all has.
+# LLVM's names of CPUs, by the highest level of the x86-64 psABI all of whose features they have.
 _LEVELS = {
     "x86-64": "x86-64 core2 penryn nocona k8 opteron athlon64 generic",
     "x86-64-v2": "x86-64-v2 nehalem westmere sandybridge ivybridge silvermont goldmont btver2",

@@ -14,7 +14,7 @@ import yaml
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.package.render import render
-from tfaot_pkg.spec.expand import MARKS
+from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.types import (
     ArchiveSource,
     Compilation,
@@ -49,7 +49,7 @@ def spec_text(spec: ModelSpec, *, comment: str = "", with_source: bool = True) -
     if spec.validation.inputs is not None:
         document.setdefault("validation", {})["inputs"] = _relative(spec.validation.inputs, spec.folder)
     order = [section for section in ("model", "source", "compilation", "validation", "package") if section in document]
-    plain = {section: _literal(document[section]) for section in order}
+    plain = {section: without_expressions(document[section]) for section in order}
     text = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return "".join(f"# {line}\n" for line in comment.splitlines()) + text
 
@@ -95,19 +95,6 @@ def _source(source: Source, folder: Path) -> dict[str, str]:
 
 def _relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
-
-
-def _literal(value: Any) -> Any:
-    """`value` with its texts escaped, so that the spec's reader finds no expressions in them."""
-    match value:
-        case str():
-            return value.replace("{", "{{ '{' }}") if any(mark in value for mark in MARKS) else value
-        case list():
-            return [_literal(item) for item in value]
-        case dict():
-            return {key: _literal(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 CONFIG = "aot_config.yaml"

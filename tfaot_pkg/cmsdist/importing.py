@@ -190,6 +190,7 @@ class _Importer:
                 candidates.append(Path(root) / inner)
         if place.value.startswith("/"):
             candidates.append(Path(place.value))
+        # CMSDIST keeps files of a package in a folder of the package's name.
         beside = Path(self.rpm.file).parent
         candidates += [beside / self.rpm.name / name, beside / inner]
         if source is not None and self.files.fetch is not None:

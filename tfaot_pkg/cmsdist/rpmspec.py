@@ -30,7 +30,7 @@ _TAG = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?:\([^)]*\))?\s*:\s*(.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A line that could not be translated, or not all of it; `line` counts from 1."""
+    """A line that could not be translated, or only in part; `line` counts from 1."""
 
     file: str
     line: int
@@ -141,7 +141,7 @@ class _Reader:
         for name in wanted:
             if name not in self._macros:
                 continue
-            # Notes and faults of the expansion name the line of the definition.
+            # Macros are expanded when they are used; notes and faults must name the line that defines them.
             self._line = self._defined_at.get(name, 0)
             try:
                 macros[name] = Tagged(line=self._line, tag=name, value=self._macros.expand(f"%{{{name}}}").strip())

@@ -95,9 +95,7 @@ def read_operations(folder: Path) -> tuple[OperationCode, ...]:
 def _context(call: OperationCall) -> Mapping[str, object]:
     for key in call.attributes:
         if not _NAME.fullmatch(key):  # it becomes a text in C++
-            raise ModelError(
-                f"the attribute {key!r} of the operation {call.operation!r} is called as nothing in C++ is"
-            )
+            raise ModelError(f"the attribute {key!r} of the operation {call.operation!r} is not a C++ identifier")
     arrays = [
         {"type": C_TYPES[dtype], "place": place, "rank": len(sizes)}
         for place, (dtype, sizes) in enumerate((*call.inputs, *call.outputs))

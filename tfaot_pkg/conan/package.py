@@ -19,7 +19,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.storage import locked, refusal_in, refused, storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
 
-# Remotes are for uploads (upload.py): what is made must not depend on what they hold, or whether they answer.
+# Remotes are for uploads only (upload.py): a package must not depend on what they hold, or on whether they answer.
 _NO_REMOTE = "--no-remote"
 _CONAN_ARCH = {"x86_64": "x86_64", "aarch64": "armv8"}
 
@@ -65,8 +65,8 @@ def create(
     """Make the binaries `shared` of the recipe in `recipe_folder` (that of conanfile.py), and build its test with each.
 
     `prefix` is the model's install tree, already built: it is packaged as it is (`conan export-pkg`). Without one the
-    recipe builds the model (`conan create`). `architecture` is the targets' (x86_64, aarch64); what this machine
-    cannot run gets no test. The same input gives the same revisions. Raises ConanError, StorageError.
+    recipe builds the model (`conan create`). `architecture` is that of the targets (x86_64, aarch64); code that this
+    machine cannot run is not tested. The same input gives the same revisions. Raises ConanError, StorageError.
     """
     recipe = [str(recipe_folder), "--version", version]
     made: list[tuple[bool, dict[str, str]]] = []
@@ -113,7 +113,7 @@ def _options(shared: bool, architecture: str, scratch: Path) -> list[str]:
 
 
 def _node_of(document: Mapping[str, object]) -> dict[str, str]:
-    """The node of what was made, in the graph that Conan prints."""
+    """The new package's node in the graph that Conan prints."""
     graph = document.get("graph")
     nodes = graph.get("nodes", {}) if isinstance(graph, dict) else {}
     for node in nodes.values():
@@ -160,7 +160,7 @@ class ConanHome:
         for name, text in (("remotes.json", _NO_REMOTES), ("global.conf", _GLOBAL_CONF)):
             if not (self.root / name).is_file():
                 write_file(self.root / name, text.encode())
-        # A profile without a compiler is from a time when none was installed.
+        # A profile without a compiler was made when none was installed: Conan would use it for ever.
         profile = self.root / "profiles" / "default"
         if not profile.is_file() or "compiler=" not in profile.read_text():
             home.conan("profile", "detect", "--force")
@@ -185,7 +185,7 @@ class OpenHome:
                 variables["TMPDIR"] = str(scratch)
                 return run(conan_argv(arguments), env=variables, log=self.log, timeout=_TIMEOUT).stdout
         except CommandFailed as error:
-            # A full disk is no fault of the recipe, and Conan reports it deep in its output.
+            # A full disk is no fault of the recipe, but Conan reports it only in the middle of its output.
             if line := refusal_in(error.output):
                 raise refused(f"use the Conan home {self.root}", line) from error
             raise ConanError(

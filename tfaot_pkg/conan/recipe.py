@@ -9,7 +9,6 @@ A recipe beside the spec in a repository is used unchanged. For a spec without o
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
 from tfaot_pkg.source.tree import local_files, source_tree
+from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
 from tfaot_pkg.storage import storage_errors, write_file
@@ -66,9 +66,8 @@ def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
     with storage_errors(f"write the recipe {folder}"):
         for path, data in render_recipe(spec).items():
             write_file(folder / path, data)
-        document = yaml.dump(
-            _without_expressions(spec_document(spec)), Dumper=Dumper, sort_keys=False, allow_unicode=True
-        )
+        plain = without_expressions(spec_document(spec))
+        document = yaml.dump(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True)
         write_file(recipe / "spec.yaml", document.encode())
         if spec.tuning is not None:
             write_file(recipe / PACKAGED, tuning_bytes(spec.tuning))
@@ -126,15 +125,6 @@ def _source_place(spec: ModelSpec) -> str:
     source = spec_document(spec)["source"]
     assert isinstance(source, dict)
     return str(source["path"])
-
-
-def _without_expressions(value: object) -> object:
-    """`value` with all strings written so that expanding a spec's expressions gives them back."""
-    if isinstance(value, dict):
-        return {key: _without_expressions(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_expressions(item) for item in value]
-    return re.sub(r"\{[{%#]", r"{{ '\g<0>' }}", value) if isinstance(value, str) else value
 
 
 def _copy(origin: Path, place: Path) -> None:

@@ -143,7 +143,7 @@ def _objects(value: Mapping[str, object], name: str) -> Iterator[tuple[str, dict
             yield key, item
 
 
-# Conan has one exit code for all of these: only its messages tell them apart.
+# Conan has one exit code for all of these errors; only its messages distinguish them.
 _REFUSED = re.compile(
     r"wrong user or password|authentication error|permission denied|forbidden|\b40[13]\b", re.IGNORECASE
 )
@@ -156,7 +156,7 @@ _UNREACHED = re.compile(
 
 @contextmanager
 def _meaning(remote: ConanRemote, credentials: Credentials) -> Iterator[None]:
-    """Turn Conan's errors into ours, by what the user can do about them."""
+    """Turn Conan's errors into ours: login rejected, server not reached, or anything else."""
     try:
         yield
     except ConanError as error:
@@ -178,7 +178,7 @@ def _meaning(remote: ConanRemote, credentials: Credentials) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConanRemote:
-    """A Conan remote under a name of the user's. `user` and `password_file` are empty if nothing was said."""
+    """A Conan remote with the name that the user gave it. `user` and `password_file` are empty if not given."""
 
     name: str
     url: str
@@ -220,7 +220,7 @@ class ConanRemotes(NamedServers[ConanRemote]):
     file_mode = 0o600
     noun = "Conan remote"
     command = "conan-remote add NAME URL"
-    marks = "_-"  # no '.': the names of Conan's variables are made of it
+    marks = "_-"  # no '.': the name becomes part of environment variables of Conan
     fault = ConanError
 
     def add(self, remote: ConanRemote) -> None:
@@ -256,7 +256,7 @@ def credentials_for(
 ) -> Credentials:
     """User and password for `remote`: from `environ` (Conan's variables), the remote's password file, or `ask`.
 
-    Raises ConanError if none of them knows, StorageError if the file cannot be read.
+    Raises ConanError if none of them gives one, StorageError if the file cannot be read.
     """
     user = environ.get(remote.user_variable) or remote.user
     if not user:

@@ -34,7 +34,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
-# Python raises ValueError for integers of more than 4300 digits, and such a text is no number that anyone means.
+# Python raises ValueError for integers of more than 4300 digits, and nobody writes such a number on purpose.
 _MAX_DIGITS = 400
 _QUOTE_HINT = "put an expression in quotes: '{{ ... }}'"
 

@@ -1,5 +1,4 @@
-"""The fields of a YAML form, by the names that faults use: what pages of the reference and `tfaot-pkg schema FIELD`
-describe.
+"""The fields of a YAML form, by the names that faults use, for the pages of the reference and `tfaot-pkg schema FIELD`.
 
 Everything comes from the form's JSON Schema, which has descriptions, defaults and examples.
 """
@@ -16,13 +15,13 @@ from tfaot_pkg.forms.document import Path
 
 Schema = Mapping[str, Any]
 
-_MOST_NAMES = 3
+_MOST_NAMES = 3  # of fields in one hint: more do not fit on a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Where a form's fields are described: on a `page` of the documentation, which has an anchor for every field, and
-    by a `command`, which takes the names of fields and needs no network.
+    """The places that describe a form's fields: a `page` of the documentation, with an anchor for every field, and the
+    output of a `command`, which takes the names of fields and needs no network.
     """
 
     schema: Callable[[], Schema]
@@ -100,7 +99,8 @@ def described_field(schema: Schema, name: str) -> str:
 
 
 def _about(schema: Schema, node: Schema) -> str:
-    # After the field's own: a mapping says more than the short form beside it, as `source` may also be a string.
+    # A field's own description first. Else that of a mapping, which says more than the short form beside it, such as
+    # the string that `source` may be.
     forms = sorted(_choices(schema, node), key=lambda form: form is not node and "properties" not in form)
     return next((form["description"] for form in forms if "description" in form), "")
 

@@ -115,7 +115,7 @@ def validated(
     except ValidationError as error:
         for details in error.errors(include_url=False):
             path = path_of(details["loc"]) if path_of else details["loc"]
-            # These have a fault already: a second one about the None in its place would only confuse.
+            # These have a fault already; the value is None because of it, and a second fault would only confuse.
             if not any(path[: len(start)] == start for start in failed):
                 document.report(path, _message(details, path, document, unknown_key, special))
         return None

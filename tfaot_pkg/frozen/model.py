@@ -1,4 +1,4 @@
-"""`FrozenModel`: one signature of a SavedModel as a graph without variables, with the weights apart."""
+"""`FrozenModel`: one signature of a SavedModel as a graph without variables, with its weights in a file beside it."""
 
 from __future__ import annotations
 
@@ -209,6 +209,7 @@ def freeze(
 
 def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Chosen:
     """The signature that `spec` names, in the SavedModel at `model`, with its `state`."""
+    # Last: the spec's order of inputs and outputs, if it has one, does not name the state.
     inputs, outputs = [each.input for each in state], [each.output for each in state if each.output]
     return Chosen(
         folder=str(model),
@@ -245,7 +246,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
         # On the host: what decides whether rows may share a batch is not left to a process that read the model.
         rows = rows_of(frozen.hlo, signature_of(frozen.model))
         segments = frozen.model.segments
-        apart = tuple(
+        independent = tuple(
             rows_of(part, signature_of(each)).independent for each, part in zip(segments, frozen.parts, strict=True)
         )
         _require_weights(frozen.model, folder)
@@ -257,7 +258,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             model=frozen.model,
             confinement=required().level.value,
             rows=rows,
-            apart=apart,
+            independent=independent,
             origin=origin,
             state=kept,
             parts=parts_of(spec, signature_of(frozen.model)),
@@ -267,6 +268,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             shutil.copyfile(reference, folder / f"{name}.py")
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
+            # Without the segments, if there are any: XLA compiles them by themselves, and the program calls them.
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
         # Read back at once: what cannot be read must fail here, and not in the next run from the cache.
         _read(folder, key)
@@ -304,12 +306,12 @@ def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """frozen.json of the build cache."""
+    """frozen.json of the build cache; `independent` says for each segment whether its rows are."""
 
     model: FrozenGraph
     confinement: str
     rows: Rows
-    apart: tuple[bool, ...]
+    independent: tuple[bool, ...]
     origin: str
     state: tuple[StateTensor, ...]
     parts: tuple[Part, ...]
@@ -349,7 +351,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         weights=model.weights,
         segments=tuple(
             Segment(found=each, graph=folder / f"{each.name}.pb", is_independent=is_independent)
-            for each, is_independent in zip(model.segments, stored.apart, strict=True)
+            for each, is_independent in zip(model.segments, stored.independent, strict=True)
         ),
         warnings=(*model.warnings, *stored.rows.warnings()),
         work=model.work,
@@ -365,6 +367,7 @@ def _tensor(item: messages.Tensor | Feed | Fetch) -> Tensor:
     made = Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or (), axes=item.axes)
     if isinstance(item, messages.Tensor) or not item.stands_for:
         return made
+    # A complex number is carried as two floats in a further axis, the last one, which users do not see.
     parts = item.stands_for in PARTS
     found = replace(
         made,

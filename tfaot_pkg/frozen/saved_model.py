@@ -38,7 +38,7 @@ _CONVERTER = -1
 
 
 class SavedModel:
-    """The SavedModel of `model`, a private copy of the files of `source` or what is made of them.
+    """The SavedModel of `model`: a private copy of the files of `source`, or the result of their conversion.
 
     The `variables` that stay variables are inputs and outputs of it (worker_program/lifting.py).
 
@@ -72,13 +72,13 @@ class SavedModel:
 
     @property
     def drawing(self) -> Path | None:
-        """The SavedModel whose random numbers have a state, with its own names; None without `model.seed`."""
+        """The SavedModel before its seed became an input, with its own names; None without `model.seed`."""
         _ = self.folder
         return self._drawing
 
     @property
     def original(self) -> Original:
-        """What gives the right answers: the file in the framework that it is from, or the SavedModel."""
+        """The model that answers are compared with: the file in its own framework, or the SavedModel."""
         folder = self.folder
         if self._source is None or not self._source.has_answers:
             origin = "" if self._source is None else self._source.origin
@@ -151,6 +151,7 @@ class SavedModel:
 
     def _read(self) -> str:
         """The folder of what a front-end made of the model's file."""
+        # Two folders: workers can write to the first until they end, so what is used later is copied to the second.
         made, given = self._pool.new_folder("read"), self._pool.given_folder("read")
         self._source = read_source(
             self._model.format,
@@ -169,7 +170,7 @@ class SavedModel:
         return str(given)
 
     def _made_by(self, request: Callable[[str], object]) -> Path:
-        """The folder that a worker of its own fills; it ends with this request."""
+        """The folder that a worker fills, which is started for this request and ends with it."""
         made, folder = self._pool.new_folder("converted"), self._pool.given_folder("converted")
         converter = self._pool.get(number=_CONVERTER)
         try:

@@ -1,4 +1,4 @@
-"""Models as the framework that they are from knows them: what it says of a file, and how it is asked for answers."""
+"""A model in its own framework: what the framework reports about the file, and the request for its answers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """What a package's answers are compared with.
+    """The model that a package's answers are compared with.
 
     `path` is a SavedModel's folder or the file for `frontend`, which is None for TensorFlow. `feeds` and `fetches` are
-    the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
-    it is `by_row`, the framework computes one row at a time; `constants` are inputs, by the file's names for them, that
-    always have these values. `answers` is a file of inputs and of what the framework
-    `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
-    `library` is the framework's name, "" for `frontend`'s. `operations` are files of references of operations that
-    the framework lacks, by name. `counts` are those of `model.counts`, outputs that the tool adds.
+    the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if that is not known).
+    With `by_row` the framework computes one row at a time. `constants` are the values of inputs that always have the
+    same one, by the file's names of them. `answers` is a file with inputs and outputs that were stored when the model
+    was exported, and `answered_by` the framework and version that computed them; None if the model's file has none.
+    `library` is the framework's name, "" for `frontend`'s. `operations` are the reference files of operations that
+    the framework lacks, by name. `counts` are those of `model.counts`, outputs that this tool adds.
     """
 
     path: Path
@@ -106,6 +106,7 @@ class Original:
 
 
 def _counted(output: Tensor, count: str, signature: Signature) -> Counted:
+    """How many rows `output` may have, if the output `count` says how many of them hold values."""
     symbol = output.axes[0] if output.axes else ""
     for each in signature.inputs:
         if output.has_batch_axis and each.has_batch_axis:
@@ -165,7 +166,7 @@ ANSWERS = "answers.npz"
 """See worker_program/from_onnx/exported.py."""
 
 _MOST = 128
-"""Proposed maximum of an axis: what a user must look at, since only they know."""
+"""The maximum that a first spec proposes for an axis without a size; only the user knows the right one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,11 +204,12 @@ def with_names_of_axes(found: messages.Interface) -> SourceModel:
 
 
 def proposed_shapes(source: SourceModel) -> ProposedShapes:
-    """Symbols for the axes of inputs that have no size in the file, called as they are there."""
+    """Symbols for the axes of inputs that have no size in the file, with the file's names."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     axes: dict[str, tuple[str, ...]] = {}
     names: dict[str, str] = {}
     for tensor in source.inputs:
+        # The first axis without a size and a name is the batch, which needs no symbol.
         found = tuple(
             _symbol(size, names, f"{tensor.name} {place}")
             if not isinstance(size, int) and (place or size is not None)
@@ -239,6 +241,7 @@ def _symbol(size: str | None, names: dict[str, str], place: str) -> str:
     key = size if size is not None else place
     if key not in names:
         wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", size or "n", flags=re.ASCII))[:24] or "n"
+        # `batch` names the batch in a spec's shapes, and this is another axis.
         wanted = "n_batch" if wanted == "batch" else wanted
         taken, number, unique = set(names.values()), 1, wanted
         while unique in taken:

@@ -1,4 +1,4 @@
-"""What a model is as machine code: its instructions, the memory that it works in, and what takes the space."""
+"""A model as machine code: its instructions, the memory that a call uses, and the size of each part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _IN_MEMORY = 2
 _NO_BITS = 8
 """The kind of sections that take no space in the file (SHT_NOBITS)."""
 _SHOWN = 30
+# Mangled names: a number is the length of the name of a namespace or function that follows.
 _KERNEL = re.compile(r"tfaot_kernels\d+(x86_64(?:_v\d)?|aarch64)\d+")
+# -ffunction-sections and -fdata-sections put a symbol's name into its section's; merged constants have no symbol.
 _FUNCTION = re.compile(
     r"\.(?:text|rodata|data\.rel\.ro|data|bss)(?:\.(?:unlikely|hot|startup|local))*\.(?!cst\d|str1|local)(.+)"
 )
@@ -94,7 +96,7 @@ def _scratch(compiled: CompiledModel, target: Target, size: int) -> int:
 
 
 def sizes_view(stages: Stages) -> View:
-    """What takes the space in the static library, by kind of code and by function, and in the shared one by section."""
+    """The sizes of the static library's parts, by kind of code and by function, and of the shared one's sections."""
     library, compiler = stages.library(), stages.plan.compiler
     found = _sections(library.static)
     kinds: Counter[str] = Counter()
@@ -156,6 +158,7 @@ def _sections_in(data: memoryview) -> list[tuple[str, int]]:
 
 def kind_of(section: str) -> str:
     """What a section of a library's object belongs to."""
+    # By name: the objects are linked into one (decision 005), and nothing else says where code is from.
     if section == ".rodata.tfaot_weights":
         return "weights"
     if _KERNEL.search(section):
@@ -164,6 +167,7 @@ def kind_of(section: str) -> str:
         return "program"
     if section.startswith(".eh_frame"):
         return "unwinding"
+    # _Zn and _Zd are operators new and delete, of which the library has its own.
     if "tfaot_native" in section or section.startswith(
         (".text.tfaot_model", ".text.tfaot_units", ".text._Zn", ".text._Zd")
     ):

@@ -54,6 +54,7 @@ def nearest(version: str) -> tuple[Toolchain, str]:
             f"TensorFlow {version} is older than {oldest}, the oldest release that this tool knows",
             hint=f"known toolchains: {', '.join(TOOLCHAINS)}",
         )
+    # The newest of them: how XLA's code is linked changes with minor releases, and rarely.
     base = older[-1]
     same = Version(base.version).release[:2] == wanted.release[:2]
     note = "" if same else f"it is not known how XLA's code of {version} is linked: tried as that of {base.version}"
@@ -113,6 +114,7 @@ def _resolved(version: str, interpreter: Interpreter, folder: Path, log: Path) -
         wanted = f"tensorflow-cpu=={version}"
         run([python, "-I", "-m", "pip", "install", *options, *quiet, wanted], env=env, timeout=_TIMEOUT, log=log)
     except CommandFailed as error:
+        # pip's only account of which versions exist is in this message.
         if found := re.search(r"tensorflow-cpu==\S+ \(from versions: ([^)]*)\)", error.output):
             known = [each for each in found[1].split(", ") if each != "none"]
             if known:

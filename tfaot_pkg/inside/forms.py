@@ -1,4 +1,4 @@
-"""What a model is before it is machine code: its program, the C++ of it, and other forms that the toolchain writes."""
+"""A model before it is machine code: its program, the C++ of it, and other forms that the toolchain writes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def program_view(stages: Stages) -> View:
 
 
 def _nodes(program: Program) -> Iterator[GraphNode]:
-    """Operations without constants; those of regions are a part of theirs."""
+    """Operations without constants. The operations of a region are part of the operation that has the region."""
     entry = program.entry
     drawn = [each for each in entry.operations if each.opcode != "constant"]
     places = {each.id: place for place, each in enumerate(drawn)}

@@ -68,6 +68,7 @@ def _checked_view(spec: ModelSpec, what: What, pipeline: Pipeline) -> View:
     ]
     document: dict[str, object] = {"toolchain": found.toolchain, "operations": operations}
     nodes = ()
+    # A model that cannot be compiled has a table of its operations, but no frozen graph to draw.
     if found.compilable:
         with frozen_stages(pipeline.plan(spec), pipeline) as stages:
             outline = stages.frozen.outline

@@ -1,4 +1,4 @@
-"""The stages of a build, as far as a look needs them: no validation, no package."""
+"""The stages of a build that commands show: without validation and package."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ CALLS = 20
 """Calls in a trace."""
 _ENGINES = {"tensorflow": "TensorFlow", "tensorflow_jit": "TensorFlow with XLA", "package": "package"}
 _WARM = 3
+"""Calls before those of the trace: the first ones load pages and fill caches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,7 @@ def _spans(document: Document) -> list[Mapping[str, object]]:
 
 def _traces(spec: ModelSpec, size: int, pipeline: Pipeline) -> dict[str, Document | str]:
     """A trace for each way, or why there is none."""
+    # Another library than that of the latencies: code that writes a trace takes time even if none is asked for.
     spec = replace(spec, package=replace(spec.package, profile=True, source=False))
     plan = pipeline.plan(spec)
     with frozen_stages(plan, pipeline) as stages:
@@ -196,6 +198,7 @@ def _of_package(stages: Stages, values: Mapping[str, Array], size: int, batched:
 
 def _without_warm_up(document: Document) -> Document:
     """Without the spans of the first calls."""
+    # Every call runs the same steps, so each has the same number of spans.
     spans = _spans(document)
     first = len(spans) * _WARM // (CALLS + _WARM)
     return {**document, "traceEvents": spans[first:]}

@@ -21,13 +21,13 @@ from tfaot_pkg.worker_program.messages.requests import Corpus, WriteCorpus
 BATCH_SIZES = (1, 16)
 ENGINES: tuple[Engine, ...] = ("auto", "xla")
 _SLOWER, _SHORTEST = 1.15, 1.0
-"""The ratio of times from which on a model is slower, if it takes at least so many µs: other work on the machine, and
-the place of code in memory, make smaller differences."""
+"""A model is slower if its time grew by more than this factor and a call takes at least this many µs: load on the
+machine and the alignment of code cause smaller differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a model with one toolchain: `fault` says why nothing did.
+    """The build of a model with one toolchain; `fault` is the error if it failed.
 
     `difference` is the largest one from TensorFlow's own answers, relative. `microseconds` are those of a call by batch
     size; `shared_bytes` is the size of the shared library.
@@ -156,7 +156,7 @@ def _compare(folder: Path, name: str, engine: Engine, target: str, before: Pipel
             # One line: it becomes a row of the report.
             made.append(" ".join(error.message.split())[:300])
         seconds.append(time.monotonic() - start)
-    # Timed together: noise of the machine meets both.
+    # Timed together, so that load on the machine affects both.
     times = _times([each for each in made if isinstance(each, Build)], target, before)
     outcomes = [_outcome(each, taken, times) for each, taken in zip(made, seconds, strict=True)]
     return Compared(model=name, engine=engine, before=outcomes[0], now=outcomes[1], same_bits=_same_bits(made, target))

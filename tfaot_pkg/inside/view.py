@@ -1,4 +1,4 @@
-"""`View`: one look at a model, as text, as JSON values, and as nodes to draw if it is a graph."""
+"""`View`: one form of a model, as text, as JSON values, and as nodes to draw if it is a graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class View:
 
 
 def table(heads: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
-    """Columns under their heads: texts to the left, numbers to the right, with thousands apart."""
+    """Columns under their heads: texts to the left, numbers to the right, with commas between thousands."""
     cells = [heads, *[tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
     right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(heads))]
@@ -52,6 +52,7 @@ def svg(nodes: Sequence[GraphNode], title: str) -> bytes:
             hint="write it as text or JSON instead: -o FILE.txt, -o FILE.json",
         )
     drawing = draw(nodes)
+    # Built as XML and not as text, because names and titles come from the model.
     root = ET.Element(
         "svg",
         xmlns="http://www.w3.org/2000/svg",

@@ -1,4 +1,4 @@
-"""Whether the files of a package are what it may hold: its own paths, its own name, and binaries without surprises.
+"""Check the files of a package: it may hold only its own paths and its own name, and binaries that pass the rules.
 
 Builds, publishers, installations and `registry verify` all use this check. It runs and compiles nothing of a package.
 """
@@ -35,7 +35,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a package says that it is, outside of its files: in an index, or by the build that made it."""
+    """Name, version and key of a package as its index or its build states them, not as its files do."""
 
     package: str
     version: str
@@ -46,7 +46,7 @@ class Identity:
 
 
 def require_sound(root: Path, tree: Tree, identity: Identity) -> None:
-    """Raise TrustError, with every fault, if the package in `root` is not what `identity` may be. OSError."""
+    """Raise TrustError, with every fault, if the package in `root` is not one that `identity` may have; OSError."""
     faults = package_faults(root, tree, identity)
     if faults:
         shown = [*faults[:_SHOWN], *([f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else [])]
@@ -107,10 +107,10 @@ def _info(root: Path, tree: Tree, identity: Identity) -> _Info:
         raise _Fault(f"{paths[0]} lacks package, version, uid, symbol or targets")
     # The uid becomes part of file names and of a regular expression.
     if not _UID.fullmatch(str(texts["uid"])):
-        raise _Fault(f"{paths[0]}: the uid is {texts['uid']!r}, which none can be")
+        raise _Fault(f"{paths[0]}: the uid is {texts['uid']!r}, not 1 to 64 hexadecimal digits")
     glibc = document.get("glibc")
     if glibc is not None and not (isinstance(glibc, str) and re.fullmatch(r"|[0-9]{1,4}(\.[0-9]{1,4})+", glibc)):
-        raise _Fault(f"{paths[0]}: glibc is {glibc!r}, and not a version")
+        raise _Fault(f"{paths[0]}: glibc is {glibc!r}, which is not a version")
     return _Info(targets=tuple(map(str, targets)), glibc=glibc, **texts)  # type: ignore[arg-type]
 
 
@@ -132,14 +132,14 @@ def _identity_faults(root: Path, tree: Tree, identity: Identity, info: _Info) ->
         yield f"info.json says that it is {info.package}@{info.version}"
     symbol = f"{identity.package.replace('-', '_')}_{info.uid}"
     if info.symbol != symbol:
-        yield f"info.json says that its entry function is {info.symbol}, and not {symbol}"
+        yield f"info.json says that its entry function is {info.symbol}, not {symbol}"
     for path, target in tree.links.items():
         # The one link of a package: the name by which the loader finds the library (decision 020).
         if path != f"lib/{shared_library_name(info.package, info.uid)}" or target != f"lib{info.package}.so":
             yield f"{path} is a link to {target}"
     for path in tree.files:
         if path.startswith("lib/") and re.search(r"\.so\.[^/]*$", path):
-            yield f"{path} is a file, and not a link to the library"
+            yield f"{path} is a file, not a link to the library"
     header = f"include/{info.package}/entry.h"
     if header in tree.files and not re.search(rf"\b{symbol}\b", (root / header).read_text(errors="replace")):
         yield f"{header} is not the header of {symbol}"
@@ -178,7 +178,7 @@ def _binary_faults(root: Path, tree: Tree, info: _Info) -> Iterator[str]:
 
 
 def _floor_findings(data: memoryview, info: _Info) -> tuple[str, ...]:
-    """What a library or program needs of a newer C library than the package says, if it says anything."""
+    """A finding if a library or program needs a newer C library than the package states; none if it states none."""
     if not info.glibc:
         return ()
     try:

@@ -77,7 +77,7 @@ def _offset(shape: tuple[int, ...]) -> str:
 
 
 TOOL_ROOT = "@TOOL_ROOT@"
-"""What CMS's tool installation replaces by the folder that the package is installed in."""
+"""CMS's tool installation replaces this by the folder that the package is installed in."""
 
 DEFAULT_FOLDER = "tfaot"
 """Where packages of a developer go, below $CMSSW_BASE."""

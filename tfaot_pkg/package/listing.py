@@ -1,6 +1,6 @@
-"""What an install tree holds, by path: archives, manifests and digests agree on this listing.
+"""The files and links of an install tree, by path: archives, manifests and digests are made from this listing.
 
-It alone decides what a package can hold: files and links inside of it, with names that are safe everywhere.
+It alone decides what a package can hold: files and links inside of it, with names that are safe on all systems.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tfaot_pkg.walk import entries_below
 
 # A backslash separates folders on Windows; control characters spoil terminals and line-based files.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
-_MAX_PATH = 255
+_MAX_PATH = 255  # bytes: file systems limit a name to this, and some archive formats a path
 
 Kind = Literal["file", "program", "link"]
 
@@ -37,7 +37,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What an install tree holds, sorted by path. Empty folders are no part of it."""
+    """The members of an install tree, sorted by path. Empty folders are not listed."""
 
     members: tuple[Member, ...]
 
@@ -134,7 +134,7 @@ def _link_fault(path: str, links: dict[str, str], paths: set[str]) -> str:
 
 
 OBJECTS = "-objects"
-"""What the SCRAM tool that links a package's object files is called after the package's name."""
+"""The SCRAM tool that links a package's object files has the package's name and this suffix."""
 
 
 def source_folder(package: str) -> str:
@@ -162,7 +162,7 @@ def foreign_paths(package: str, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
-    """What may stand at the places of a package whose files are called after `stem`."""
+    """The paths that a package may have whose files are named after `stem`."""
     model = re.escape(stem.removeprefix(PACKAGE_PREFIX).replace("-", "_"))
     # The tool of a model `jet_objects` would be the objects tool of `jet` (decision 034).
     tools = [f"{stem}{OBJECTS}", *([] if stem.endswith(OBJECTS) else [stem])]

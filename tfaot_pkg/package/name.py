@@ -42,14 +42,15 @@ def model_of(package: str) -> str:
 
 
 def current_name(package: str) -> str:
-    """The spelling of today of `package`, which is in either one."""
+    """The current spelling of `package`, which is in either one."""
     return package_name(model_of(package))
 
 
 def spellings(package: str) -> tuple[str, ...]:
-    """The names under which versions of `package` may have been published or installed, that of today first.
+    """The names under which versions of `package` may have been published or installed, the current one first.
 
-    Its files are called after either: one of today has small files of its former name, which lead to the others.
+    Its files have either name: a package of the current name also has small files of the former one, which refer to
+    the others.
     """
     # One name only, if the model has no `_`: both spellings are then the same.
     return tuple(dict.fromkeys((current_name(package), PACKAGE_PREFIX + model_of(package))))
@@ -61,12 +62,12 @@ def other_spellings(package: str) -> tuple[str, ...]:
 
 
 def is_package_name(name: str) -> bool:
-    """Whether `name` is a package's, in the spelling of today or the former one."""
+    """Whether `name` is a package's, in the current or the former spelling."""
     return len(name) <= _MAX_NAME and any(form.fullmatch(name) for form in (_CURRENT, _FORMER))
 
 
 def shared_library_name(package: str, uid: str) -> str:
-    """The SONAME of a shared library: with the uid, as what is linked with one build needs the entry function of that
-    build. By this name two versions of a model are found in one process.
+    """The SONAME of a shared library. It has the uid, because a program that was linked with one build needs the entry
+    function of that build; so two versions of a model can be loaded into one process.
     """
     return f"lib{package}.so.{uid}"

@@ -1,7 +1,7 @@
 """The one template environment of the project: how values reach C++, CMake and pkg-config files.
 
-Every value that did not come from this code goes through the filter of the language it lands in. Output depends on
-template and context only: no clock, no path, no host name.
+Every value that is not from this code goes through the filter of the language that it is written into. Output depends
+on template and context only: no clock, no path, no host name.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def cmake_string(text: str) -> str:
 def cmake_bracket(text: str) -> str:
     """`text` as a bracket argument of CMake: nothing in it is special."""
     equals = "="
-    # A text that ends in `]=` would close the bracket together with the `]` that follows.
+    # A text that ends in `]=` would, with the `]` after it, close the bracket too early.
     while f"]{equals}]" in text or text.endswith("]" + equals):
         equals += "="
     return f"[{equals}[{text}]{equals}]"

@@ -1,7 +1,7 @@
-"""The source form of a package: a folder that CMake builds without this tool, and that gives what the package has.
+"""The source form of a package: a folder that CMake builds without this tool into the same libraries and headers.
 
-It stands in the package, below `share/tfaot-model-NAME/source/`, and `export --source` copies it. What is native to it,
-the code, comes from native/source_form.py; headers and build files are the package's own.
+It is in the package, below `share/tfaot-model-NAME/source/`, and `export --source` copies it. Its code comes from
+native/source_form.py; headers and build files are the package's own.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tfaot_pkg.package.render import render
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
 
 FUNCTION = "tfaot_program"
-"""What generated code calls a program's function (compiled/program.py)."""
+"""The name of a program's function in generated code (compiled/program.py)."""
 
 RUNTIME = "@TFAOT_CXX_RUNTIME@"
 """Stands for the library of the C++ runtime in files that CMakeLists.txt completes."""
 
 _CALL = re.compile(r"\bvoid (tfaot_operation_\d+)\(")
 
-# GCC 9 and Clang 11 do not know the levels by their names. SSE3, which Linux calls otherwise, comes with SSSE3.
+# GCC 9 and Clang 11 do not know the levels by their names. SSE3 (Linux's name for it is pni) comes with SSSE3.
 _OPTIONS = {
     "cx16": "-mcx16", "lahf_lm": "-msahf", "popcnt": "-mpopcnt", "ssse3": "-mssse3", "sse4_1": "-msse4.1",
     "sse4_2": "-msse4.2", "avx": "-mavx", "avx2": "-mavx2", "bmi1": "-mbmi", "bmi2": "-mbmi2", "f16c": "-mf16c",
     "fma": "-mfma", "movbe": "-mmovbe", "abm": "-mlzcnt", "avx512f": "-mavx512f", "avx512bw": "-mavx512bw",
     "avx512cd": "-mavx512cd", "avx512dq": "-mavx512dq", "avx512vl": "-mavx512vl",
 }  # fmt: skip
-# What CMake calls the processors that can run code for an architecture.
+# CMAKE_SYSTEM_PROCESSOR of the machines that can run code for an architecture.
 PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|ARM64)$"}
 
 
@@ -36,8 +36,8 @@ def source_files(
 ) -> dict[str, bytes]:
     """The files of the source form, by path in it.
 
-    `code` is the native part, `packaged` the files of the package around it, `context` what the package's templates
-    see, `targets` those of the package.
+    `code` are the C++ files, `packaged` the other files of the package, `context` the variables of the package's
+    templates, `targets` those of the package.
     """
     package = context["package"]
     operations = sorted(path for path in code if re.fullmatch(r"src/operation_\w+\.cc", path))
@@ -46,7 +46,7 @@ def source_files(
         "architectures": [_architecture(name, targets) for name in PROCESSORS],
         "function": FUNCTION,
         "operations": operations,
-        # Code of all targets stands in one library, so each has names of its own.
+        # One library holds the code of all targets, so the functions of each target get names of their own.
         "calls": sorted({name for path in operations for name in _CALL.findall(code[path].decode())}),
     }
     texts = {name: render(f"source/{name}.j2", known) for name in ("CMakeLists.txt", "README.md")}
@@ -79,7 +79,7 @@ def _is_installed(path: str, package: str) -> bool:
 
 
 def _architecture(name: str, targets: Sequence[str]) -> dict[str, object]:
-    """What the templates know of an architecture. `default` are the targets of the package, if they are of it."""
+    """The templates' variables of an architecture. `default` are the package's targets, if they belong to it."""
     known = sorted((t for t in TARGETS.values() if t.architecture == name), key=lambda target: target.level)
     names = [target.name for target in known]
     default = [each for each in names if each in targets] or [each for each in names if each in DEFAULT_TARGETS]

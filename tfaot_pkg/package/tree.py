@@ -5,7 +5,7 @@ It decides where each file of a package is. Libraries are made in `native`; pack
 
     include/tfaot-model-NAME/model.h      the typed class
     include/tfaot-model-NAME/NAME_bsN.h   and NAME.h: what code for cms-tfaot includes (package.cmssw)
-    include/tfaot/*.h                     what it builds on
+    include/tfaot/*.h                     headers that all packages share
     lib/libtfaot-model-NAME.{a,so}
     lib/libtfaot-model-NAME.so.UID        link, by which the loader finds the library
     lib/NAME_bsN.o, lib/NAME_common.o     what the libraries are linked from (package.objects)
@@ -59,7 +59,7 @@ STAGE = "package"
 _INFO_FORMAT = 1
 _TEMPLATES = "package"
 _FORMER = "former"
-"""Templates of the files that lead from the former spelling of a package's name to the package."""
+"""Templates of files of the former spelling of a package's name, which refer to the package's own files."""
 
 MEMBER_NAMES = frozenset(
     "name version uid batch_sizes any_batch_size rows_independent inputs outputs run target memory table "
@@ -67,7 +67,7 @@ MEMBER_NAMES = frozenset(
 )
 """Members of the generated class: C++ lets no class have a member of its own name."""
 
-# Types that hold one member per tensor, and what else they hold; a tensor of such a name gets another one.
+# Generated types with one member per tensor, and their other members: a tensor of such a name gets another identifier.
 _TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "StepInputs", "StepOutputs", "get"})
 _STATE_NAMES = frozenset({"state", "step_inputs", "step_outputs"})
 """Further members of classes of models with state."""
@@ -75,7 +75,7 @@ _STATE_NAMES = frozenset({"state", "step_inputs", "step_outputs"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageContents:
-    """All that a package is made of.
+    """Everything that a package is made from.
 
     `any_batch_size`: the model is compiled for every number of rows; the batch sizes of its spec are those that were
     validated and measured. `bits` says whether results are the same bits on every CPU (`Engine.bits`). `symbol` is the
@@ -281,7 +281,7 @@ def _signatures(spec: ModelSpec, signature: Signature) -> list[dict[str, object]
 
 
 def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
-    # Rendering is pure and takes milliseconds, so what it gives is the shortest complete account of its inputs.
+    # Rendering is pure and takes milliseconds, so its results stand for all of its inputs.
     parts = {
         "rendered": {path: sha256_bytes(data) for path, data in rendered.items()},
         "binaries": {path: sha256_file(file) for path, file in contents.binaries.items()},
@@ -333,7 +333,7 @@ def _output_path(template: str, package: str) -> str:
 
 
 def template_context(contents: PackageContents) -> dict[str, object]:
-    """What the templates of a package see."""
+    """The variables of a package's templates."""
     spec = contents.spec
     check_class_name(spec)
     release = Version(spec.model.version).release
@@ -388,12 +388,12 @@ def _border(signature: Signature) -> dict[str, list[dict[str, object]]]:
 
 
 def _counted(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:
-    """Outputs with as many rows as values say: where their numbers of rows are, and how long a row is."""
+    """Outputs whose number of rows depends on values: the member that holds the number, and the length of a row."""
     renamed = dict(zip(spec.model.output_keys, spec.model.outputs, strict=False))
     counts = {renamed.get(name, name): renamed.get(count, count) for name, count in spec.model.counts.items()}
     tensors = {tensor.name: tensor for tensor in signature.outputs}
     members = {str(each["name"]): each for each in tensor_members(signature.outputs)}
-    # The length of a row is no number if a call brings it.
+    # If a call sets other axes too, the length of a row is not known when the header is generated.
     known = [name for name in sorted(counts) if not any(tensors[name].axes[1:])]
     taken = {str(each["identifier"]) for each in members.values()}
     wanted = {name: f"{members[name]['identifier']}_rows" for name in known}
@@ -410,7 +410,7 @@ def _counted(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:
 
 
 def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
-    """The members of generated classes that `tensors` become, as templates see them."""
+    """The members of generated classes for `tensors`, as variables of templates."""
     identifiers = cpp_identifiers((tensor.name for tensor in tensors), taken=_TYPE_NAMES)
     return [
         {
@@ -427,7 +427,7 @@ def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
 
 
 def _state(signature: Signature) -> dict[str, object]:
-    """The state, and the inputs and outputs that are none of it, as the templates see them."""
+    """The state, and the inputs and outputs that do not belong to it, as variables of templates."""
     if not signature.state:
         return {"state": [], "step_inputs": [], "step_outputs": []}
     inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))

@@ -32,6 +32,20 @@ class Expanded(str):
     __slots__ = ()
 
 
+def literal(text: str) -> str:
+    """`text` written so that a spec's reader finds no expression in it, and gives it back."""
+    return _MARK.sub(r"{{ '\g<0>' }}", text)
+
+
+def without_expressions(value: Any) -> Any:
+    """`value` with `literal` applied to all of its strings."""
+    if isinstance(value, dict):
+        return {key: without_expressions(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_expressions(item) for item in value]
+    return literal(value) if isinstance(value, str) else value
+
+
 def expand(document: Document, defines: Mapping[str, str]) -> set[Path]:
     """Replace every string of `document.data` by its expansion.
 
@@ -56,7 +70,8 @@ class _Expander:
         self.failed: set[Path] = set()
 
     def walk(self, value: Any, path: Path) -> Any:
-        """`value` with its strings expanded. Recursive, because the document's depth is limited."""
+        """`value` with its strings expanded."""
+        # Recursion is safe: a document has at most forms.document.MAX_DEPTH levels.
         if isinstance(value, dict):
             return {key: self.walk(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
@@ -133,4 +148,4 @@ class _Expander:
             return self._text(value, ("model", name))
         if value is None or isinstance(value, dict | list):
             raise _Fault(f"model.{name} has no value in this spec")
-        return self._document.texts["model", name]  # as it was written: 1.10 is not 1.1
+        return self._document.texts["model", name]  # as written in the file: 1.10 is not 1.1

@@ -61,7 +61,7 @@ class SignatureForm(Form):
 
 
 class ModelForm(Form):
-    """The model and what is told about it."""
+    """The model and its description."""
 
     name: Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)] = Field(
         description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
@@ -412,7 +412,7 @@ def json_schema() -> dict[str, Any]:
     for name, form in forms.items():
         form["title"] = _TITLES[name]
         _tidy(form["properties"])
-        # Defaults come from the types that apply them, so that the schema cannot tell others.
+        # Defaults come from the types that apply them, so that the schema cannot state different ones.
         _add_defaults(form, _TYPES.get(name))
     forms["SourceForm"] |= _source_rules()
     _tidy(schema["properties"])

@@ -1,4 +1,4 @@
-"""Kinds of model files: the fields of `model` that name them, and how files are told apart."""
+"""Formats of model files: the fields of `model` that name them, and how a file's name shows its format."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SAVED_MODEL: Format = "saved_model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat:
-    """A kind of model that is one file, without signatures and tags.
+    """A format of models that are one file, without signatures and tags.
 
-    `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. The file
-    `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it. Those that are not
-    `is_tensorflows` keep the border that their framework gives them, except that some take constants for inputs, or
-    counts of rows (model.counts).
+    `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. A file may
+    have parts beside it, whose names are its own followed by one of `parts`. Models that are not `is_tensorflows` keep
+    the inputs and outputs of their framework, except that some take constants for inputs, or counts of rows
+    (model.counts).
     """
 
     field: Format
@@ -57,7 +57,7 @@ _FORMATS = (
         is_tensorflows=False,
         takes_constants=True,
     ),
-    # What a file is its content says: names such as "model.json" do not.
+    # Other files of trees are recognized by content (recognition.py): names such as "model.json" may be anything.
     FileFormat(
         field="trees", title="a file of decision trees", suffixes=(".xml", ".gz", ".skops"), is_tensorflows=False
     ),
@@ -74,4 +74,4 @@ def format_of(path: Path) -> FileFormat | None:
 
 
 BUILT: frozenset[Format] = frozenset({"onnx", "torch", "trees"})
-"""Formats of files that hold no graph of TensorFlow's: their SavedModels are ours, operation by operation."""
+"""Formats without a graph of TensorFlow: this tool builds their SavedModels, operation by operation."""

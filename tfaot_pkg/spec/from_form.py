@@ -1,4 +1,4 @@
-"""A `ModelSpec` of the form of a spec without faults: defaults, absolute paths, and an order that no file decides."""
+"""From a form without faults to a `ModelSpec`: with defaults, absolute paths, and an order that no file decides."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def spec_of(form: SpecForm, path: Path) -> ModelSpec:
 def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     form = spec.model
     given = {**_given(form), **{field: path for field, path in files.items() if "." not in field}}
+    # A spec has operations under `compilation`, but their files are read with the model's.
     given["operations"] = {
         name: OperationFiles(source=files[f"{name}.source"], reference=files[f"{name}.reference"])
         for name in sorted(spec.compilation.operations or {})
@@ -147,9 +148,9 @@ def _files(spec: SpecForm) -> dict[str, str]:
 
 
 def _beside_the_spec(files: Mapping[str, str], folder: Path) -> tuple[FolderSource, Mapping[str, str]]:
-    """cms-tfaot lets `saved_model` be outside the spec's folder: then its parent folder is the source.
+    """The source of a spec without `source`: the spec's folder if it holds all files, else the lowest folder that does.
 
-    Of several files, one of which is outside, the lowest folder above all is.
+    cms-tfaot lets `saved_model` be outside the spec's folder.
     """
     places = {field: absolute(path, folder) for field, path in files.items()}
     root = folder

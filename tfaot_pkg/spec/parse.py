@@ -61,7 +61,8 @@ def parse_spec(
 ) -> ModelSpec:
     """As `load_spec`, for the `content` of the file at `path`, which is not read and need not exist.
 
-    Only if it `reads_card` is a file opened, that of the model card: a spec may come from elsewhere.
+    The only file that it may open is that of the model card, and only with `reads_card`: a spec of a package or of
+    CMSDIST must not choose files of this machine.
     """
     document = read_document(content, str(path))
     if not isinstance(document.data, dict):
@@ -187,7 +188,7 @@ def _unknown_key(path: yaml_document.Path) -> str:
     if homes:
         return f"unknown key: it belongs under {' or '.join(homes)}"
     elsewhere = {field: name for name in _SECTIONS for field in _known(name)}
-    # A typo of a key of this section is likelier than one of another section's.
+    # A misspelled key of this section is more likely than one of another section.
     is_like_known = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if not is_like_known and (near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75)):
         return f"unknown key; did you mean {elsewhere[near[0]]}.{near[0]}?"

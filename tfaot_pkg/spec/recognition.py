@@ -1,6 +1,6 @@
-"""What kind of model a file is, by its content: its first bytes, or the names in an archive. Nothing else is read.
+"""Recognize the format of a model by its content: its first bytes, or the names in an archive. Nothing else is read.
 
-A content that only a name tells apart (Protocol Buffers, artifacts of JAX) is told by the name.
+Formats without such marks (Protocol Buffers, artifacts of JAX) are recognized by the file's name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat, Format, format_of
 
-_HEAD = 4096
+_HEAD = 4096  # bytes: comments may stand before an MLIR module's first word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class _Content:
     names: frozenset[str] = frozenset()
 
     def begins(self, pattern: bytes) -> bool:
-        """Whether `pattern` matches behind blanks, a byte order mark and comments of MLIR."""
+        """Whether `pattern` matches after blanks, a byte order mark and comments of MLIR."""
         return re.match(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n)*(?:" + pattern + rb")", self.head) is not None
 
 
@@ -48,12 +48,12 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     ),
     ("graph", lambda each: each.begins(rb"node\s*\{\s*name\s*:")),
 )
-"""What files of each field of `model` hold, where content tells; the first row that fits."""
+"""Tests of the content of files, by the field of `model`; the first that holds decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Foreign:
-    """A kind of file that is no model, or none that is read; `way_out` says how it becomes one."""
+    """A format that is known but not read; `way_out` says how to get a model that is."""
 
     title: str
     way_out: str
@@ -200,7 +200,7 @@ def _checkpoint(path: Path) -> ModelError:
 
 
 def _content(path: Path) -> _Content | None:
-    """None if there is no such file, or it cannot be read: what reads it next says why."""
+    """None if there is no such file, or it cannot be read: the code that reads it next reports why."""
     try:
         if not path.is_file():
             return None

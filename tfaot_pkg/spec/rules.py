@@ -38,6 +38,7 @@ def line_fault(text: str) -> str:
 
 
 LONGEST_CARD = 40_000
+"""Characters of a model card, which is a part of the package's page."""
 
 
 def text_fault(text: str) -> str:
@@ -75,6 +76,7 @@ def symbol_fault(text: str) -> str:
         return f"{BATCH_AXIS} is the batch axis, which is the first one: give this symbol another name"
     if maximum is None and minimum is not None:
         return f"needs a maximum, such as `{text.strip()} <= 128`"
+    # The compiler reads the model at several sizes of each symbol, to find how shapes depend on it (decision 043).
     least = 1 if minimum is None else minimum
     if maximum is not None and not 1 <= least <= maximum - 4:
         return f"must allow five sizes or more, the smallest at least 1, got {shown(text)}"
@@ -110,8 +112,8 @@ def engine_fault(engine: str) -> str:
 def operation_fault(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
         return (
-            f"an operation is called as its C++ function: at most {_MAX_NAME} letters, digits and _, and no word of "
-            f"C++, got {shown(name)}"
+            f"an operation has the name of its C++ function: at most {_MAX_NAME} letters, digits and _, and no keyword "
+            f"or macro, got {shown(name)}"
         )
     return ""
 
@@ -183,11 +185,12 @@ def git_url_fault(url: str) -> str:
 
 def _split_url(url: str) -> SplitResult | None:
     """The parts of `url`; None if it is not a URL, or contains blanks, quotes or control characters."""
+    # Such characters could end the URL in a file of CMake, Conan or SCRAM that it is written into.
     if re.search(r"[\s\x00-\x1f\x7f'\"\\`<>]", url):
         return None
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if it is no number: urlsplit does not look
     except ValueError:
         return None
     return parts
@@ -238,6 +241,7 @@ def _canonical(text: str) -> str:
 def _variants(text: str) -> Iterator[str]:
     """Identifiers that `text` may mean: `Apache License, Version 2.0`, `BSD 3-Clause`, `GPLv3`, `Apache 2`."""
     words = "-".join(_WORDS.sub(" ", text).split())
+    # SPDX writes a digit after a dash, and whole versions of some licences with .0: Apache-2.0, GPL-3.0.
     for name in (words, re.sub(r"-?v?(\d)", r"-\1", words, count=1, flags=re.IGNORECASE)):
         yield name
         yield f"{name}.0"
@@ -294,7 +298,7 @@ def name_fault(name: str) -> str:
     if len(name) > _MAX_NAME:
         return f"must have at most {_MAX_NAME} characters, got {len(name)}"
     if name.endswith("_objects"):
-        return "must not end in '_objects': the tools of SCRAM that link another model's objects are called so"
+        return "must not end in '_objects': SCRAM tools that link another model's objects have such names"
     return _identifier_fault(name)
 
 
@@ -381,4 +385,4 @@ def _identifier_fault(identifier: str) -> str:
 def _name_suggestion(name: str) -> str:
     suggestion = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     plain = re.fullmatch(r"[\w. -]+", name) and re.fullmatch(NAME_PATTERN, suggestion)
-    return f": '{suggestion}' would do" if plain and not name_fault(suggestion) else ""
+    return f": '{suggestion}' is valid" if plain and not name_fault(suggestion) else ""

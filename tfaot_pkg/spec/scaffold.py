@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.spec.expand import MARKS
+from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.rules import cpp_identifiers
@@ -112,7 +112,7 @@ def _graph_lines(
     defaulted: Iterable[str],
     variables: Iterable[str],
 ) -> list[str]:
-    """The border of a graph, which somebody has to look at: it was found by its placeholders and sinks."""
+    """Inputs and outputs of a graph. The user must review them: they are its placeholders, and nodes without users."""
     how = "  # Review: placeholders, and what no other node uses. `NODE: name` gives one another name."
     lines = [
         *([how] if model.inputs or model.outputs else []),
@@ -127,8 +127,8 @@ def _graph_lines(
         lines += [f"  # With values of their own, if neither inputs nor constants name them: {_listed(names)}."]
     if names := [*variables]:
         lines += [
-            f"  # The graph is not frozen. Values of {_listed(names)}: what the names of the checkpoint's files begin",
-            "  # with, relative to this file; or `feeds: [VARIABLE]`, for those that each call supplies.",
+            f"  # The graph is not frozen. Values of {_listed(names)}: the common prefix of the checkpoint's files,",
+            "  # relative to this file; or `feeds: [VARIABLE]`, for those that each call supplies.",
             "  # checkpoint: ./model.ckpt",
         ]
     return lines
@@ -140,7 +140,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _name_lines(signature: Signature) -> list[str]:
-    """What to write for names of one's own, where Keras has made them up."""
+    """Comments on how to rename outputs, if Keras made their names up."""
     made_up = [tensor.name for tensor in signature.outputs if re.fullmatch(r"output_\d+", tensor.name)]
     if not made_up:
         return []
@@ -206,9 +206,8 @@ def _validation_lines() -> list[str]:
 
 def _quoted(text: str) -> str:
     """`text` as a double-quoted YAML scalar (JSON strings are such), with nothing that is read as an expression."""
-    literal = text.replace("{", "{{ '{' }}") if any(mark in text for mark in MARKS) else text
-    text = json.dumps(literal, ensure_ascii=False)
-    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    quoted = json.dumps(literal(text), ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def _scalar(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Rules of a spec about several fields together; forms check each field alone, with the rules of rules.py.
+"""Rules of a spec that concern several fields; forms check each field alone, with the rules of rules.py.
 
-A document is checked before its form is made, so that all faults are reported at once: its values may be of any type.
+A document is checked before its form is made, so that all faults are reported at once; so its values may have any type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the arc
 
 
 def check_together(document: Document, failed: Collection[Path]) -> None:
-    """Report the faults of fields that do not go together. `failed` are the paths whose expressions have faults."""
+    """Report the faults of fields that exclude each other. `failed` are the paths whose expressions have faults."""
     _check_model(document)
     _check_source(document, failed)
     _check_validation(document)
@@ -57,6 +57,7 @@ def _check_files(document: Document) -> None:
     ]
     for path in places:
         files = _at(document.data, path)
+        # The form has reported faults of the path by itself; a second one would say the same.
         reported = any(found == path for found, _ in document.faults)
         if isinstance(files, str) and not reported and (fault := inner_path_fault(files)):
             document.report(path, fault)
@@ -91,7 +92,7 @@ def _check_model(document: Document) -> None:
 
 
 def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
-    """Check what goes with several signatures."""
+    """Check the fields that several signatures exclude."""
     for field in [field for field in FILE_FORMATS if field in model]:
         document.report(
             ("model", "signatures"), f"is for a SavedModel, and model.{field} names {FILE_FORMATS[field].title}"

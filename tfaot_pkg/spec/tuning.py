@@ -50,8 +50,9 @@ def read_tuning(path: Path, model: str) -> Tuning | None:
 
 def parse_tuning(content: bytes, file: str, model: str) -> Tuning:
     """As `read_tuning`, from the file's content; `file` is its name in faults."""
+    # Read twice: the parser of JSON rejects what is YAML only; that of YAML knows lines, and finds repeated keys.
     data = _json(content, file)
-    document = read_document(content, file)  # JSON is YAML: this reader knows lines, and finds repeated keys
+    document = read_document(content, file)
     if not document.faults:
         document.data = data
         check(document, model)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfaot_pkg.forms.document import Document, Path
-from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault, tensorflow_fault
-from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault, target_fault, tensorflow_fault
 from tfaot_pkg.wording import described, shown
 
 FORMAT = 1
@@ -73,8 +72,8 @@ def _check_units(document: Document, path: Path, around: Mapping[str, Any], what
     """Values by target and batch size."""
     for target, row in _mapping(document, path, around).items():
         here = (*path, target)
-        if target not in TARGETS:
-            document.report(here, f"unknown target {shown(target)}: there are {', '.join(TARGETS)}")
+        if fault := target_fault(target):
+            document.report(here, fault)
         if not isinstance(row, dict):
             document.report(here, f"must be a mapping from batch sizes to {what}, got {described(row)}")
             continue

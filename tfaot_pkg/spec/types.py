@@ -69,11 +69,11 @@ class ModelInfo:
 
     `saved_model`, or the field of FILE_FORMATS that is not empty, is relative to the root of the source,
     with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
-    file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
-    are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
-    `seed` is the input of which the model's random numbers are functions; "" for none. `counts` has outputs with as
-    many rows as values say, by their names in the model, and the names of their numbers of rows.
-    `card` is Markdown.
+    file of a tf2xla Config, `checkpoint` the common prefix of a checkpoint's files; "" for none. `constants` are the
+    values of inputs or placeholders that the package does not have as inputs; `feeds` are constants or variables that
+    it has as inputs. `seed` is the input that determines the model's random numbers; "" for none. `counts` are the
+    outputs whose number of rows depends on values, by their names in the model, each with the name of the output that
+    holds the number. `card` is Markdown.
 
     `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
     `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
@@ -137,7 +137,7 @@ class ModelInfo:
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """`files`, and what is beside it; a checkpoint by what the names of its files begin with."""
+        """`files`, and those beside it; a checkpoint by the common prefix of its files."""
         return (self.files, *self.files_beside.values())
 
     @property
@@ -428,6 +428,7 @@ def _validation_document(validation: Validation, folder: Path) -> dict[str, obje
 
 def _portable_path(path: Path, folder: Path) -> str:
     relative = Path(os.path.relpath(path, folder))
+    # A path above the folder would name folders of this machine, and packages must not differ by them.
     return path.name if ".." in relative.parts else relative.as_posix()
 
 

@@ -1,4 +1,4 @@
-"""Values of a spec's fields: what each may hold, in Python and in the JSON Schema. `form.py` puts them together."""
+"""Types of a spec's fields: the values that each accepts, in Python and in the JSON Schema. `form.py` uses them."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _or_renamed(value: object, handler: ValidatorFunctionWrapHandler) -> object:
 
 
 def _distinct_names(names: list[Any]) -> list[Any]:
-    """No name may stand twice, neither before nor after the change of names."""
+    """No name may occur twice, neither among the old names nor among the new ones."""
     pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
     for known in zip(*pairs, strict=True):
         if (again := next((name for name in known if known.count(name) > 1), None)) is not None:
@@ -189,7 +189,7 @@ _ITEM_SCHEMA = {"anyOf": [_NAME_SCHEMA, {**_RENAMED_SCHEMA, "maxProperties": 1}]
 TensorNames = Annotated[
     list[Annotated[FilledLine, WrapValidator(_or_renamed), PlainSerializer(_as_it_is)]],
     list_of("tensor names"),
-    BeforeValidator(_one_by_one),  # before the line above: the last one is the first
+    BeforeValidator(_one_by_one),  # runs before list_of: of BeforeValidators, pydantic calls the last one first
     AfterValidator(few),
     AfterValidator(_distinct_names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _ITEM_SCHEMA}, _RENAMED_SCHEMA]}),
@@ -199,7 +199,7 @@ Truth = Annotated[bool, BeforeValidator(evaluated), as_scalar("boolean")]
 SignatureName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
 
 
-_MOST_CONSTANTS = 4096
+_MOST_CONSTANTS = 4096  # numbers of one input: larger arrays belong into the model's own file
 _WANTED_CONSTANT = "must be true, false, a number, or a list of these"
 
 

@@ -60,7 +60,7 @@ class Lines:
 
 
 class LiveTable:
-    """Counts, a bar, the running builds and the last outcomes. Rich draws it each time, because it shows seconds."""
+    """Counts, a bar, the running builds and the last outcomes. Rich draws it again and again, as it shows seconds."""
 
     def __init__(self) -> None:
         self._head = self._where = self._stored = ""

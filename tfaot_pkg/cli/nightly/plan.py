@@ -58,7 +58,7 @@ def plan(
     from tfaot_pkg.toolchain.definition import toolchain as known
 
     for version in toolchain or ():
-        known(version)
+        known(version)  # raises for a version that is no toolchain, which else would select no task
     loaded = load_definition(definition)
     made = plan_night(
         loaded,

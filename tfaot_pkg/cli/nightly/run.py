@@ -101,6 +101,7 @@ def run(
     publisher = _publisher(loaded, session, session.keys())
     publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
     hide_secrets(os.environ)
+    # The whole plan too: a night that was interrupted may have had other tasks than the options of this command select.
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since)
     with _coordinator(loaded, root, session, publisher, where) as coordinator:
@@ -218,7 +219,6 @@ def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
 
 
 def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
-
     return {
         "night": done.night.name,
         "folder": str(done.night.folder),
