@@ -48,7 +48,7 @@ def test_the_newest_versions_are_chosen_and_every_other_has_its_line(
     assert versions(answer) == ["digits 1.1", "wine 3"]
     assert reasons(answer) == [
         "2.0 is not <2,>=1",
-        "1.3rc1 is a pre-release, which is taken only where it is asked for",
+        "1.3rc1 is a pre-release, which only a requirement that names one allows",
         "1.2 was yanked (wrong weights)",
         "1.0 is older than 1.1",
         "0.9 is not <2,>=1",
@@ -141,7 +141,7 @@ def test_an_older_version_is_taken_where_the_newest_clashes_and_the_line_says_wi
     publish("z", "2")
     answer = resolved(registry, "a", "b")
     assert versions(answer) == ["z 1", "a 1", "b 1"]
-    (line,) = [line for line in reasons(answer) if line.startswith("2 needs what cannot be had together: ")]
+    (line,) = [line for line in reasons(answer) if line.startswith("2 needs packages that conflict: ")]
     assert "tfaot-model-z>=2 (for tfaot-model-a@2)" in line and "tfaot-model-z<2 (for tfaot-model-b@1)" in line
 
 

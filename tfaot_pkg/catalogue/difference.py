@@ -60,15 +60,15 @@ def _answers(before: Document, after: Document) -> Change:
     """Of the validation's example, if both versions were asked for the same inputs."""
     old, new = mapped(before.get("example")), mapped(after.get("example"))
     if not old or not new:
-        return Change(what="Answers", before="", after="", note="one of both versions stores none")
+        return Change(what="Answers", before="", after="", note="one of the two versions stores none")
     if old.get("inputs") != new.get("inputs"):
-        return Change(what="Answers", before="", after="", note="not compared: the stored inputs are others")
+        return Change(what="Answers", before="", after="", note="not compared: the stored inputs differ")
     theirs, ours = mapped(old.get("outputs")), mapped(new.get("outputs"))
     largest, where = 0.0, ""
     for name in sorted(theirs.keys() & ours.keys()):
         apart = _apart(theirs[name], ours[name])
         if apart is None:
-            return Change(what="Answers", before="", after="", note=f"the output {name[:40]} has another form")
+            return Change(what="Answers", before="", after="", note=f"the output {name[:40]} has another shape")
         if apart > largest:
             largest, where = apart, name
     other = sorted(map(str, theirs.keys() ^ ours.keys()))

@@ -61,7 +61,7 @@ def downloads_of(logs: Sequence[Path]) -> Downloads:
                 seen.add((day, found["client"], blob))
         if not understood:
             hint = "--log takes the common or combined format of nginx and Apache, or what tfaot-pkg serve prints"
-            raise RegistryError(f"{log}: no line is a request", hint=hint)
+            raise RegistryError(f"{log}: contains no request in a known format", hint=hint)
     if newest == date.min:
         return Downloads()
     counts = Counter(blob for day, _, blob in seen if newest - day < timedelta(days=DAYS))

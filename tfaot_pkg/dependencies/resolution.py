@@ -165,7 +165,7 @@ class _Conflicts(BaseReporter["_Wanted", RegistryEntry, str]):
         wishes = " and ".join(sorted({str(cause.requirement) for cause in causes}))
         for cause in causes:
             if cause.parent is not None:
-                self.reasons[cause.parent.package, cause.parent.order] = f"needs what cannot be had together: {wishes}"
+                self.reasons[cause.parent.package, cause.parent.order] = f"needs packages that conflict: {wishes}"
 
 
 @dataclass(slots=True)
@@ -259,8 +259,8 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         if chosen is not None and self._is_locked(chosen):
             return f"{chosen.version} is locked, and serves"
         if entry.order.is_prerelease and entry not in self._suitable(entry.package, wanted):
-            return "is a pre-release, which is taken only where it is asked for"
-        return f"does not go together with {' and '.join(sorted(map(str, wanted)))}"
+            return "is a pre-release, which only a requirement that names one allows"
+        return f"conflicts with {' and '.join(sorted(map(str, wanted)))}"
 
     def impossible(self, causes: Sequence[_Wanted]) -> RegistryError:
         """The error: for each package in conflict who wants what of it, and what is wrong with each version."""

@@ -242,7 +242,7 @@ def _look_up(host: str, port: int, wait: float) -> list[_Address]:
     try:
         found = answer.get(timeout=wait)
     except queue.Empty:
-        raise TimeoutError(f"nobody told in time where {host} is") from None
+        raise TimeoutError(f"the lookup of {host} timed out") from None
     if isinstance(found, Exception):
         raise found
     return found
@@ -255,7 +255,7 @@ def _connect(addresses: list[_Address], until: float, options: Any) -> socket.so
         # An equal share of the time left: one dead address (IPv6 without a route, say) must not use all of it.
         share = (until - time.monotonic()) / (len(addresses) - number)
         if share <= 0:
-            raise TimeoutError("no connection in time")
+            raise TimeoutError("the connection timed out")
         sock = socket.socket(family, kind, protocol)
         try:
             for option in options or ():

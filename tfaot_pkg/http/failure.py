@@ -85,7 +85,7 @@ def _tls_failure(error: ssl.SSLError, shown: str, peer: str, site: Site) -> Netw
     what = (error.reason or "no reason is given").replace("_", " ").lower()
     return NetworkError(
         f"{shown}: no secure connection (TLS) with {peer} can be made: {what}",
-        hint="check the address and its port; something on the way may answer instead, or the server has http:// only",
+        hint="check the address and its port; a proxy may answer instead, or the server has only http://",
     )
 
 
@@ -100,8 +100,8 @@ def slow(url: str, watch: Watch) -> Passing:
 def broken(url: str, error: Exception) -> Broken:
     """The error if an answer ended too early."""
     return Broken(
-        f"{without_secrets(url)}: the transfer broke off: {reason(error, url)}",
-        hint="try again later: a download goes on where it stopped",
+        f"{without_secrets(url)}: the transfer was interrupted: {reason(error, url)}",
+        hint="try again later: a download resumes where it stopped",
     )
 
 

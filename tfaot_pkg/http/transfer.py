@@ -209,7 +209,7 @@ class Transfer:
                 f"{without_secrets(answer.url)}: the server sends damaged gzip ({error})", hint=self._site.tell
             ) from None
         if not unpacker.eof:
-            raise broken(answer.url, EOFError("the packed content has no end"))
+            raise broken(answer.url, EOFError("the compressed content is incomplete"))
 
     def _download(self, url: str, file: PartialFile, size: int | None) -> tuple[str, bool]:
         # identity: the digest is that of the file, and some servers compress, or decompress, a .tar.gz while sending.
@@ -257,7 +257,7 @@ class Transfer:
     def _page(self, answer: Answer) -> NetworkError:
         return NetworkError(
             f"{without_secrets(answer.url)}: the server answers with a web page, not with the {self._site.noun}'s file",
-            hint="check the address; a login page of the network or of the server may be in between",
+            hint="check the address; it may be a login page of the network or of the server",
         )
 
 

@@ -193,7 +193,7 @@ def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
     except Exception as error:  # its processes may fail to start with any exception
         raise NetworkError(
             f"no Dask cluster could be started on this machine: {type(error).__name__}: {error}",
-            hint="the same command takes up the night; --no-dask does so without a cluster",
+            hint="the same command continues the night; --no-dask does so without a cluster",
         ) from error
 
 

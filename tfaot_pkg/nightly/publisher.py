@@ -181,7 +181,7 @@ class Publisher:
     def _give_up(self, remote: ConanRemote, error: NetworkError) -> None:
         """Do not try the remote again: each try would wait for its time-out."""
         self.unreached[remote.name] = error.message
-        self.note(f"{error.message}; the next night that reaches it sends what it misses")
+        self.note(f"{error.message}; the next night that reaches it uploads what is missing")
 
     def _home(self, log: str) -> ConanHome:
         return ConanHome(root=self.folders.conan_home, log=self.folders.logs / f"conan-{log}.log")

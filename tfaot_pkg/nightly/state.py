@@ -326,7 +326,7 @@ def _numbered_builds(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         night, task, sequence = line.get("night"), line.get("task"), line.get(_SEQUENCE, 0)
         named = isinstance(night, str) and _NIGHT.fullmatch(night) and isinstance(task, str)
         if not named or not isinstance(sequence, int):
-            raise _damaged_line(path, number, "it is of no night and task")
+            raise _damaged_line(path, number, "it belongs to no night and no task")
         yield number, line
 
 

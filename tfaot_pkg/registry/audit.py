@@ -128,7 +128,7 @@ def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> 
     if former.to_bytes() != current.under(former.package).to_bytes():
         found.notes.append(
             f"{registry.location}: the index files of {current.package} and of {former.package}, its former spelling, "
-            "differ: publishing a version of it puts that right"
+            "differ: publishing a version of it corrects this"
         )
 
 
@@ -211,7 +211,7 @@ def _check_search(
                 found.faults.append(text)
             else:
                 # Unsigned, the shard is written after the index file: a publisher killed in between is no fault.
-                found.notes.append(f"{text}: publishing any of its packages again puts it right")
+                found.notes.append(f"{text}: publishing any of its packages again corrects it")
 
 
 def _sorted(lines: list[bytes]) -> bytes:

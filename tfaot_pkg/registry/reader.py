@@ -120,7 +120,7 @@ def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
         return f"is not {wanted.specifier}"
     if entry.yanked is not None:
         return f"was yanked ({entry.yanked})"
-    return "is a pre-release, which is taken only where it is asked for"
+    return "is a pre-release, which only a requirement that names one allows"
 
 
 def unknown_package(reader: RegistryReader, package: str) -> RegistryError:

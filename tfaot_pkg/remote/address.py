@@ -90,7 +90,7 @@ class Address:
         if parts.scheme != "http" or not parts.hostname:
             return "that is neither https nor http"
         if urlsplit(origin).scheme == "https":
-            return "https never continues as http"
+            return "a redirect from https to http is not followed"
         return "" if self.allow_http or is_loopback(parts.hostname) else "plain http was not allowed for it"
 
 
@@ -202,6 +202,6 @@ class NamedServers(ABC, Generic[_Server]):
     def _unknown(self, name: str) -> TfaotError:
         known = ", ".join(server.name for server in self.all())
         return self.fault(
-            f"there is no {self.noun} of the name {name}",
-            hint=f"known: {known}" if known else f"tfaot-pkg {self.command} makes it known",
+            f"there is no {self.noun} named {name}",
+            hint=f"known: {known}" if known else f"add it: tfaot-pkg {self.command}",
         )

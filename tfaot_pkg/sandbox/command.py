@@ -79,7 +79,7 @@ class DiskWatch:
                 return f"wrote more than {self._most / _GIGABYTE:g} GiB (TFAOT_WORKER_DISK)"
         # Folders without permissions, or nested too deeply, would hide what is below them.
         except OSError as error:
-            return f"wrote what cannot be looked at: {error.strerror}"
+            return f"wrote files that cannot be listed: {error.strerror}"
         return ""
 
 

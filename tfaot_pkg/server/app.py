@@ -28,8 +28,8 @@ _PAGE_POLICY = (
 )
 _MESSAGES = {
     404: "there is no such file in this registry",
-    405: "this registry is read-only: GET and HEAD are all that it knows",
-    503: "the registry's disk fails: try again later",
+    405: "this registry is read-only: only GET and HEAD are allowed",
+    503: "the registry's disk failed: try again later",
 }
 
 

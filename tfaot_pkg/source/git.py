@@ -206,7 +206,7 @@ class _Repository:
             )
         return NetworkError(
             f"{self.shown}: git cannot reach the repository: {self._text(error)}",
-            hint="check address, connection and access: 'git ls-remote' with it must work without asking anything",
+            hint="check address, connection and access: 'git ls-remote' with it must work without a prompt",
         )
 
     def _text(self, error: CommandFailed) -> str:

@@ -395,7 +395,7 @@ def _take_zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tree: _N
         raise tree.refuse(name, "it is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # The others decompress without a bound on memory in the standard library.
-        raise tree.refuse(name, "compressed by an unusual method", "pack it again with: zip -r")
+        raise tree.refuse(name, "compressed by a method that is not read", "pack it again with: zip -r")
     if kind == stat.S_IFLNK:
         with archive.open(member) as stream:
             # 4096 is PATH_MAX; a zip stores a link's target as its content.

@@ -138,7 +138,7 @@ def remove(version: str, *, folders: Folders) -> list[Path]:
     if not present:
         raise ToolchainError(
             f"there is no environment of TensorFlow {version} in {folders.toolchains}",
-            hint="`tfaot-pkg toolchain list` names those that there are",
+            hint="`tfaot-pkg toolchain list` lists them",
         )
     with storage_errors(f"remove the toolchain {version}"):
         for folder in present:

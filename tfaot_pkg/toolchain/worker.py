@@ -201,7 +201,7 @@ class Worker:
             # A hostile model must not fill the memory of the tool.
             if len(self._buffer) > _LONGEST_ANSWER:
                 self.kill()
-                raise ToolchainError(f"{self._engine}'s process gave an answer without an end", log=self._log)
+                raise ToolchainError(f"{self._engine}'s process gave an answer that is too long", log=self._log)
         line, self._buffer = self._buffer.split(b"\n", 1)
         with self._readable():
             reply: requests.Reply = built(requests.Reply, json.loads(line), "reply")

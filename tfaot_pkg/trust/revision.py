@@ -210,8 +210,8 @@ class Revision:
         found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted.keyids]
         if len(found) < trusted.threshold:
             raise TrustError(
-                f"{counted(trusted.threshold, 'release key')} must sign {name}, and {len(found)} of those at hand may: "
-                "what the root says of release keys is not yet said of that",
+                f"{name} needs the signatures of {counted(trusted.threshold, 'release key')} that it trusts, and "
+                f"{len(found)} of these were given: a change of keys has not reached it yet",
                 hint="`tfaot-pkg registry refresh` with the release keys completes an interrupted change of keys",
             )
         return found

@@ -144,7 +144,7 @@ class Succession:
             raise TrustError(
                 f"this change was made for root version {self.base.signed.version}, "
                 f"but the registry has version {root.signed.version}",
-                hint="make the change again: another one came first",
+                hint="repeat the change: another one was made first",
             )
         return replace(self, base=root)
 
@@ -162,7 +162,7 @@ class Succession:
         for role in ROLES:
             old, new = self.base.signed.roles[tuf_role(role)], self.final.roles[tuf_role(role)]
             lines += [f"{role}: trust {keyid}" for keyid in new.keyids if keyid not in old.keyids]
-            lines += [f"{role}: trust {keyid} no more" for keyid in old.keyids if keyid not in new.keyids]
+            lines += [f"{role}: no longer trust {keyid}" for keyid in old.keyids if keyid not in new.keyids]
             if old.threshold != new.threshold:
                 lines.append(f"{role}: {counted(new.threshold, 'signature')} instead of {old.threshold}")
         # The file may come from someone else: its signer must see every change, not only those of keys.

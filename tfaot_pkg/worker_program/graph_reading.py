@@ -37,7 +37,7 @@ def read_graph(path: str) -> GraphFile:
     for node in graph_def.node:
         if not node.name or node.name in names:
             raise ModelFault(
-                f"{path} is damaged: it has several nodes of the name {node.name!r}"
+                f"{path} is damaged: it has several nodes named {node.name!r}"
                 if node.name
                 else f"{path} is damaged: it has a node without a name",
                 "write the graph again",

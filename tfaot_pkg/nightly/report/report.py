@@ -32,7 +32,7 @@ UNFINISHED = 27
 EXIT_CODES = {
     0: "nothing failed",
     FAILED: "models failed, and what depends on them; all others are published",
-    WITHHELD: "so much failed that nothing was published (policy.max_failures)",
+    WITHHELD: "nothing was published, because too many builds failed (policy.max_failures)",
     INFRASTRUCTURE: "machines failed, not models: some models' state is unknown",
     UNFINISHED: "the night is not over: tasks have no outcome yet",
 }
