@@ -81,9 +81,17 @@ def main() -> None:
     import tfaot_pkg.pipeline
     import tfaot_pkg.registry.folder  # noqa: F401 (what most commands load later)
     from tfaot_pkg.__main__ import main as command
+    from tfaot_pkg.code import modules_of
+    from tfaot_pkg.package.render import _environment, template_names
+    from tfaot_pkg.package_key import STAGES
 
     for name in _LOADED:
         importlib.import_module(name)
+    # What each build would find out again: which modules a stage has, and the code of templates.
+    for module in STAGES.values():
+        modules_of(module)
+    for name in template_names(""):
+        _environment().get_template(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would copy locks that a thread holds"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the supervisors
     gc.freeze()
