@@ -419,3 +419,11 @@ def test_numbers_are_no_booleans_and_booleans_are_numbers() -> None:
 
 def test_load_is_part_of_the_package(prefix: Path) -> None:
     assert tfaot_pkg.load(str(prefix / "lib" / "libtfaot-model-affine.so")).name == "affine"
+
+
+def test_the_former_name_of_the_module_is_kept() -> None:
+    from tfaot_pkg import loader, runtime
+
+    assert {name: getattr(runtime, name) for name in runtime.__all__} == {
+        name: getattr(loader, name) for name in ("Array", "Model", "RunError", "load")
+    }
