@@ -26,7 +26,7 @@ _SMALL = 12
 """Numbers of the second operand that are not packed: 3 x 3 matrices took 72 ns so, and take 10 otherwise."""
 _COLUMN = 127
 """Numbers of a single column that is not packed: a vector of a kernel's sums would hold one. The sums of longer columns
-are made in chains (`isChained` of the kernel library)."""
+are made in chains (`isChained` of the kernel library), unless more than two panels lie side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,9 @@ def _write(
     if inner.is_constant and width.is_constant and _is_small(inner.constant, width.constant):
         _write_small(emitter, (rows, columns, out), products, lines, (inner, width, down or ONE, right or ONE))
         return
+    if not is_packed and right == ONE and all(size == ONE for size, _ in lines) and _is_unchained(inner, width):
+        _write_single(emitter, (rows, columns, out), products, (inner, width, down or ONE))
+        return
     # Of a width that is known at run time only: a bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
@@ -146,6 +149,30 @@ def _write(
         emitter.reached["products()"] = None
     for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed]), out.pointer):
         emitter.touch(pointer)
+
+
+def _is_unchained(inner: Size, width: Size) -> bool:
+    return (inner.is_constant and inner.constant <= _COLUMN) or (width.is_constant and width.constant > 2 * PANEL)
+
+
+def _write_single(
+    emitter: Emitter,
+    arrays: tuple[_Laid, _Laid, _Laid],
+    products: list[tuple[Size, list[Size]]],
+    extent: tuple[Size, Size, Size],
+) -> None:
+    """Products of one row: packing the matrix would take longer than they do."""
+    for each in arrays:
+        emitter.touch(each.pointer)
+    row, matrix, made = (
+        address(each.pointer, *((f"b{axis}", strides[number]) for axis, (_, strides) in enumerate(products)))
+        for number, each in enumerate(arrays)
+    )
+    inner, width, down = map(cpp, extent)
+    with emitter.braces(""), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
+        emitter.line(f"timesMatrix({inner}, {width}, {row}, {matrix}, {down}, {made});")
+    for each in arrays:
+        emitter.touch(each.pointer)
 
 
 def _write_small(

@@ -31,7 +31,7 @@ from tfaot_pkg.compiler.writer import (
 
 _DEEPEST = 64
 """Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
-_IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
+IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
 """Distances of elements that the kernel library loads by whole vectors."""
 _SHORT = 8
 """Elements of a row whose order is changed one by one: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
@@ -327,9 +327,7 @@ class Emitter(Writer):
         """
         steps = {access.index.factors[-1] for access in accesses if access.index.factors}
         return (
-            bool(steps - {ZERO, ONE})
-            and steps <= set(_IN_VECTORS)
-            and not self._reads_what_it_writes(accesses, outputs)
+            bool(steps - {ZERO, ONE}) and steps <= set(IN_VECTORS) and not self._reads_what_it_writes(accesses, outputs)
         )
 
     def _reads_what_it_writes(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
@@ -480,7 +478,7 @@ def _only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[
     """Whether a loop only brings short rows into another order, for which vectors would be put together."""
     if not body.extents:
         return False
-    read = any(access.index.factors[-1] not in _IN_VECTORS for access in accesses if access.index.factors)
+    read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access, _ in outputs if access.index.factors)
     short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
     return short and not body.lines and not body.counted and (read or written)

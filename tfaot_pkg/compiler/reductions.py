@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
-from tfaot_pkg.compiler.emitter import Emitter, State
-from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED, COMBINED_TRUTHS, VECTOR_TYPES, number_text
+from tfaot_pkg.compiler.emitter import IN_VECTORS, Emitter, State
+from tfaot_pkg.compiler.expressions import (
+    C_TYPES,
+    COMBINED,
+    COMBINED_TRUTHS,
+    ELEMENTWISE,
+    VECTOR_TYPES,
+    expression,
+    number_text,
+)
 from tfaot_pkg.compiler.plain import targets as wanted
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size, reducer
 from tfaot_pkg.compiler.writer import Access, Body, moved_access, store_text
 
 _FEW, _BESIDE = 4, 4
@@ -56,7 +65,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
 
 def reduce_together(emitter: Emitter, operation: Operation) -> None:
     """Several arrays at once, as for the place of the largest element."""
-    emitter.results[operation.id] = _reduce_alone(emitter, operation)
+    emitter.results[operation.id] = _reduce_lanes(emitter, operation) or _reduce_alone(emitter, operation)
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
@@ -106,6 +115,77 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     return [State(target, shape, (target,)) for target, shape in zip(targets, operation.shapes, strict=True)]
 
 
+def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
+    """The same with a result in each lane, in the same order; None if elements do not lie as vectors are loaded."""
+    emitter.flush()  # not within the loops of the reduction
+    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
+    if not shape.rank or not all(map(_has_vectors, operation.regions[0].operations)):
+        return None
+    sizes = emitter.known[operation.operands[0]].shape.sizes
+    kept = [axis for axis in range(len(sizes)) if axis not in dimensions]
+    order = [*kept[:-1], *dimensions, kept[-1]]
+    body = Body(tuple(sizes[axis] for axis in order))
+    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
+    values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
+    is_near = all(access.index.factors[-1] in IN_VECTORS for access in body.accesses)
+    if not body.by_vectors or not is_near or not _are_beside(body.extents[-1]):
+        return None
+    starts = [emitter.scalar(start) for start in operation.operands[half:]]
+    targets, outer = wanted(emitter, operation), len(kept) - 1
+    out = Index(ZERO, (*shape.strides[:-1], *(ZERO for _ in dimensions), shape.strides[-1]))
+    results = [
+        Access(f"r{next(emitter.new)}", target, each.dtype, out)
+        for target, each in zip(targets, operation.shapes, strict=True)
+    ]
+    with emitter.nest((*body.extents[:outer], ONE)):
+        for result in results:
+            emitter.address(result, is_written=True)
+        with emitter.braces(f"each({cpp(body.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
+            for result, start in zip(results, starts, strict=True):
+                emitter.line(f"{VECTOR_TYPES[result.dtype]} {result.variable}_total = at.fill({start});")
+            for axis in range(outer, len(order) - 1):
+                emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
+            for access in body.accesses:
+                emitter.address(access, is_written=False)
+            for line in emitter.inside(body.accesses, body.counted, len(order), body):
+                emitter.line(line)
+            totals = [f"{result.variable}_total" for result in results]
+            _combine(emitter, operation.regions[0], totals, values)
+            for _ in range(outer, len(order) - 1):
+                emitter.line("}")
+            for result, total in zip(results, totals, strict=True):
+                emitter.line(store_text(result, total))
+    for target in targets:
+        emitter.touch(target)
+    return [State(target, each, (target,)) for target, each in zip(targets, operation.shapes, strict=True)]
+
+
+def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Sequence[str]) -> None:
+    """Make `totals` what `region` gives for them and for `values`, all of them vectors."""
+    known = dict(zip((parameter.id for parameter in region.parameters), [*totals, *values], strict=True))
+
+    def vector(value: int) -> str:
+        # What is not computed here is a constant, of the region or from around it.
+        return known.get(value) or f"at.fill({emitter.scalar(value)})"
+
+    for each in region.operations:
+        if each.opcode in ELEMENTWISE:
+            types = [emitter.known[operand].shape.dtype for operand in each.operands]
+            made = expression(each, [vector(operand) for operand in each.operands], types, by_vectors=True)
+            known[each.id] = f"s{next(emitter.new)}"
+            emitter.line(f"const {VECTOR_TYPES[each.shape.dtype]} {known[each.id]} = {made};")
+    for total, result in zip(totals, region.results, strict=True):
+        emitter.line(f"const auto {total}_next = {vector(result)};")
+    for total in totals:
+        emitter.line(f"{total} = {total}_next;")
+
+
+def _has_vectors(operation: Operation) -> bool:
+    if isinstance(operation.type, tuple) or operation.shape.dtype not in VECTOR_TYPES:
+        return False
+    return operation.opcode in ("constant", "parameter") or operation.opcode in ELEMENTWISE
+
+
 def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
     """Reduce along the innermost axis, by vectors."""
     target, out, kept = to.pointer, to.index, to.axes
@@ -150,7 +230,12 @@ def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:
     """Whether rows are so short, and so many results lie side by side, that each lane has a row of its own."""
     if not outer or not size.is_constant or size.constant > _FEW:
         return False
-    beside = outer[-1].per_row if outer[-1].grows else outer[-1]
+    return _are_beside(outer[-1])
+
+
+def _are_beside(size: Size) -> bool:
+    """Whether vectors are worth it for so many results."""
+    beside = size.per_row if size.grows else size
     return beside.is_constant and beside.constant >= _BESIDE
 
 

@@ -7,6 +7,7 @@
 
 #include "activations.h"
 #include "dispatch.h"
+#include "elementwise.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -71,6 +72,21 @@ TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* 
   };
   while (rows >= 4) together(std::integral_constant<std::size_t, 4>{});  // each waits for its own sum
   while (rows > 0) together(std::integral_constant<std::size_t, 1>{});
+}
+
+/// A row of `inner` floats times a matrix, whose rows lie `down` apart, with the sums of `dense`.
+TFAOT_INLINE void timesMatrix(std::size_t inner, std::size_t width, const float* row, const float* matrix, std::size_t down,
+                              float* out) {
+  eachTogether(width, [&](auto... places) {
+    Vector sums[] = {places.fill(0.0f)...};
+    for (std::size_t k = 0; k < inner; ++k) {
+      const Vector x = broadcast(row[k]);
+      Vector* sum = sums;
+      ((*sum = multiplyAdd(x, places.load(matrix + k * down), *sum), ++sum), ...);
+    }
+    const Vector* sum = sums;
+    (places.store(out, *sum++), ...);
+  });
 }
 
 /// Rows of a small layer's input and output.
