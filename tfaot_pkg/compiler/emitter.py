@@ -178,7 +178,7 @@ class Emitter(Writer):
 
     def _is_deferred(self, operation: Operation) -> bool:
         """Whether it is computed where it is used."""
-        if operation.opcode == "constant":
+        if operation.opcode == "constant" or self.is_joined_index(operation):
             return True
         if isinstance(operation.type, tuple) or operation.opcode not in (*ELEMENTWISE, *MOVING):
             return False
@@ -205,6 +205,18 @@ class Emitter(Writer):
         starts = {user.attributes["slices"] for user in users}
         parts = sum((user.shape.elements for user in users), start=ZERO)
         return len(starts) == len(users) and parts == operation.shape.elements
+
+    def is_joined_index(self, operation: Operation) -> bool:
+        """Whether it joins single numbers to vectors of indices, and only gathers read these."""
+        if operation.opcode != "concatenate" or operation.id in self.places:
+            return False
+        (axis,), users = operation.attributes["dimensions"], self._users.get(operation.id, [])
+        return (
+            all(self.known[part].shape.sizes[axis] == ONE for part in operation.operands)
+            and len(users) == self.uses[operation.id]
+            and all(user.opcode == "gather" and user.operands[0] != operation.id for user in users)
+            and all(user.attributes["vector"] == axis for user in users)
+        )
 
     def want(self, value: int, place: str) -> None:
         """Let what makes `value` write it there."""

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Index, as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.writer import Body
 
 
 def gather(emitter: Emitter, operation: Operation) -> str:
     """Slices of an array, one for each vector of indices."""
     attributes, (array, indices) = operation.attributes, (emitter.known[operand] for operand in operation.operands)
-    at, shape = emitter.stored(indices.id), operation.shape
+    shape, vector = operation.shape, operation.attributes["vector"]
+    outer = [axis for axis in range(shape.rank) if axis not in attributes["offset"]]
+    axes = (axis for axis in range(indices.shape.rank) if axis != vector)
+    counters = dict(zip(axes, outer, strict=True))
+    components, read = _components(
+        emitter, indices, vector, {axis: f"g{counter}" for axis, counter in counters.items()}
+    )
     # Before the loops begin: else it would be computed within them.
     source_is_stored = emitter.stored(array.id)
     target = emitter.target(operation)
-    outer = [axis for axis in range(shape.rank) if axis not in attributes["offset"]]
     sizes = tuple(as_size(size) for size in attributes["sizes"])
-    for pointer in (at, source_is_stored):
+    for pointer in (*read, source_is_stored):
         emitter.touch(pointer)
-    emitter.line("{")  # also where no loop is: each gather has an `index`
+    emitter.line("{")
     for axis in outer:
         emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
-    vector, strides_of_index = attributes["vector"], indices.shape.strides
-    counters = dict(zip((axis for axis in range(indices.shape.rank) if axis != vector), outer, strict=True))
-    terms = [f"g{counter} * {cpp(strides_of_index[axis])}" for axis, counter in counters.items()]
-    type_ = C_TYPES[indices.shape.dtype]
-    emitter.line(f"[[maybe_unused]] const {type_}* const index = {' + '.join([at, *terms])};")
-    step = strides_of_index[vector] if vector < indices.shape.rank else ONE
     # Operations that are made up here: a slice at the indices, because the emitter knows how to write slices.
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
         start, dtype = "0", "s32"
         if axis in attributes["indexed"]:
-            start, dtype = f"index[{cpp(step * Size(attributes['indexed'].index(axis)))}]", indices.shape.dtype
+            start, dtype = components[attributes["indexed"].index(axis)]
         elif axis in attributes["operand_batch"]:
             among = attributes["index_batch"][attributes["operand_batch"].index(axis)]
             start, dtype = f"g{counters[among]}", "u64"
@@ -55,9 +55,42 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     emitter.loop(kept, [(given, target, Index(ZERO, strides, runtime))])
     for _ in ("block", *outer):
         emitter.line("}")
-    for pointer in (at, source_is_stored, target):
+    for pointer in (*read, source_is_stored, target):
         emitter.touch(pointer)
     return target
+
+
+def _components(
+    emitter: Emitter, indices: Operation, vector: int, counters: Mapping[int, str]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """An expression and its type for each number of a vector of indices, and the addresses that they read.
+
+    Vectors that are put together of single numbers, as for a gather within rows, are not written to memory, and counted
+    numbers are not read from it.
+    """
+    is_joined = emitter.is_joined_index(indices)
+    parts = indices.operands if is_joined else (indices.id,)
+    step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
+    components, read = [], []
+    for part in parts:
+        shape = emitter.known[part].shape
+        body = Body(shape.sizes)
+        name = emitter.value(part, body.identity(), body) if is_joined else ""
+        if [counted for counted, _ in body.counted] == [name] and not body.accesses:
+            ((_, index),) = body.counted
+            components.append((_place("0", index, counters), "u64"))
+            continue
+        read.append(emitter.stored(part))
+        at = _place(read[-1], Index(ZERO, shape.strides), counters)
+        count = shape.sizes[vector].constant if vector < shape.rank else 1
+        components += [(f"({at})[{cpp(step * Size(number))}]", shape.dtype) for number in range(count)]
+    return components, read
+
+
+def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:
+    terms = [base, *([] if index.offset == ZERO else [cpp(index.offset)])]
+    terms += [f"{name} * {cpp(index.factors[axis])}" for axis, name in counters.items() if index.factors[axis] != ZERO]
+    return " + ".join(terms)
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
