@@ -318,7 +318,7 @@ def _differences(
 
 def _first(member: Member, there: Path, here: Path) -> str:
     if member.kind == "link":
-        return "leads elsewhere"
+        return f"the link's target differs ({there.readlink()} published, {here.readlink()} rebuilt)"
     theirs, ours = there.read_bytes(), here.read_bytes()
     sizes = f" ({counted(len(theirs), 'byte')} published, {len(ours):,} rebuilt)" if len(theirs) != len(ours) else ""
     try:

@@ -67,7 +67,7 @@ def test_a_stale_shard_is_a_note_where_nothing_is_signed_and_publishing_again_me
     whole = shard.read_bytes()
     shard.unlink()
     found = audit(registry, Silent())
-    assert found.ok and "does not say what the index files say" in found.notes[0]
+    assert found.ok and "does not agree with the index files" in found.notes[0]
     assert registry.publish(package.entry, package.blobs).status == "already published"
     assert shard.read_bytes() == whole
 

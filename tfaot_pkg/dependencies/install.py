@@ -125,7 +125,7 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
     if entry is None:
         there = ", ".join(one.version for one in entries) or "no version of it"
         raise RegistryError(
-            f"{package} is locked, and is not in {reader.location} any more",
+            f"{package} is locked, but is no longer in {reader.location}",
             hint=f"there is {there}: tfaot-pkg update {package.name} locks another, --registry names a mirror",
         )
     # The version is not enough: an unsigned registry or a mirror may have changed it (decision 015).

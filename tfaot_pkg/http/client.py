@@ -46,7 +46,7 @@ class Answer:
                 self.watch.deliver(len(chunk))
                 yield chunk
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            # An expired watch shows up as a time-out of the socket: the watch tells which of the two it was.
+            # The socket raises the same error if the server is silent and if the watch has expired: ask the watch.
             raise (slow(self.url, self.watch) if self.watch.expired else broken(self.url, error)) from None
 
     def _next(self) -> bytes:
@@ -129,10 +129,10 @@ def _joined(origin: str, location: str) -> str:
     if not location.strip():
         raise ValueError("it names no address")
     if len(location) > _LONGEST_ADDRESS:
-        raise ValueError(f"that is longer than {_LONGEST_ADDRESS} characters")
+        raise ValueError(f"it is longer than {_LONGEST_ADDRESS} characters")
     # Browsers drop such characters and read a backslash as '/': the address would mean another host to them.
     if _NEVER_IN_ADDRESSES.search(location):
-        raise ValueError("no address has such characters")
+        raise ValueError("it contains characters that no address may have")
     try:
         text = location.strip().encode("latin-1").decode()  # http.client takes the bytes of headers for Latin-1
         target = requests.utils.requote_uri(urljoin(origin, text))

@@ -250,7 +250,7 @@ def _look_up(host: str, port: int, wait: float) -> list[_Address]:
 
 def _connect(addresses: list[_Address], until: float, options: Any) -> socket.socket:
     """A connection to the first of `addresses` that answers. Raises OSError."""
-    error = OSError("it has no address")
+    error = OSError("the host has no address")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
         # An equal share of the time left: one dead address (IPv6 without a route, say) must not use all of it.
         share = (until - time.monotonic()) / (len(addresses) - number)

@@ -66,8 +66,8 @@ def failure(error: Exception, url: str, site: Site) -> NetworkError:
         return _tls_failure(secured, shown, peer, site)
     if any(isinstance(each, http.client.HTTPException) and not _is_closed(each) for each in _chain(error)):
         return Broken(
-            f"{shown}: {peer} does not answer as a web server does",
-            hint="check the address and its port; it may be that of another service, or https:// of http://",
+            f"{shown}: the answer of {peer} is not HTTP",
+            hint="check the address and its port: another service may use the port, or it may need http:// or https://",
         )
     return Unreachable(
         f"{shown}: the server cannot be reached: {reason(error, _proxy(url) or url)}",
@@ -82,7 +82,7 @@ def _tls_failure(error: ssl.SSLError, shown: str, peer: str, site: Site) -> Netw
             hint="set REQUESTS_CA_BUNDLE to a file with your own certificate authority, if you have one; for one that "
             f"has expired, check this machine's clock, then {site.tell}",
         )
-    what = (error.reason or "no reason is given").replace("_", " ").lower()
+    what = (error.reason or "no reason given").replace("_", " ").lower()
     return NetworkError(
         f"{shown}: no secure connection (TLS) with {peer} can be made: {what}",
         hint="check the address and its port; a proxy may answer instead, or the server has only http://",
@@ -121,7 +121,7 @@ def reason(error: BaseException, url: str = "") -> str:
             return f"{peer} closed the connection"
         if isinstance(each, OSError) and each.errno and each.strerror:
             return f"{peer}: {each.strerror.lower()}"
-    return one_line(str(chain[-1])) or "no reason is given"
+    return one_line(str(chain[-1])) or "no reason given"
 
 
 def _is_closed(error: BaseException) -> bool:

@@ -175,7 +175,7 @@ class Transfer:
         coding = answer.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in ("identity", "gzip", "x-gzip"):
             raise NetworkError(
-                f"{without_secrets(answer.url)}: the server sends {coding[:40]!r}, which was not asked for",
+                f"{without_secrets(answer.url)}: the server sends {coding[:40]!r}, which was not requested",
                 hint=self._site.tell,
             )
         # The length of a packed body says nothing about its content.

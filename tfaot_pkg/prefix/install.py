@@ -50,8 +50,8 @@ Fill = Callable[[Path], Tree]
 class Delivery:
     """A package to install, and how its files are brought.
 
-    `headers` is the include folder to take the shared headers from, in place of those that the package brings: what
-    comes from elsewhere may not replace code that other packages are compiled with.
+    `headers` is the include folder to take the shared headers from, in place of those that the package brings: a
+    downloaded package must not replace code that other packages are compiled with.
     """
 
     package: Package
@@ -93,7 +93,7 @@ def install_built(built: PackageTree, key: str, prefix: Path) -> Installed:
 def already_installed(packages: Iterable[Package], prefix: Path) -> dict[str, Installed]:
     """The outcomes, by name, for those of `packages` whose files, with the shared headers, are all as they should be.
 
-    Nothing but leftovers of killed runs is touched. Raises PrefixError for a damaged manifest, StorageError.
+    Only leftovers of killed runs are removed. Raises PrefixError for a damaged manifest, StorageError.
     """
     root = prefix.absolute()
     with storage_errors(f"install into {root}"):

@@ -116,7 +116,7 @@ def unpack(
 def _refused(what: str, reason: str) -> TrustError:
     return TrustError(
         f"the archive of {what} is rejected: {reason}",
-        hint="nothing of it was installed; tell the registry's maintainer, such an archive is not made by this tool",
+        hint="nothing of it was installed; tell the registry's maintainer: tfaot-pkg never makes such an archive",
     )
 
 

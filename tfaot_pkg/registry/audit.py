@@ -38,7 +38,7 @@ from tfaot_pkg.trust.state import SignedState
 
 @dataclass(slots=True, kw_only=True)
 class Audit:
-    """What was checked and what was found. A note is worth knowing, but nothing that a reader can be misled by."""
+    """What was checked and what was found. A note is no fault: it cannot mislead a reader."""
 
     registry: str
     signed: bool
@@ -59,7 +59,7 @@ class Audit:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """What is wrong inside becomes a fault. The machine's own failures (disk, network) are raised as they are."""
+        """Errors of the registry in the block become faults. Failures of the machine (disk, network) are raised."""
         try:
             yield
         except (StorageError, NetworkError):
@@ -114,7 +114,7 @@ def _count(found: Audit, index: IndexFile, blobs: dict[BlobRef, RegistryEntry], 
 
 
 def _check_package(archive: BinaryIO, entry: RegistryEntry) -> None:
-    """Raise TrustError if an archive is not what an installation would take for `entry`."""
+    """Raise TrustError if an installation of `entry` would reject its archive."""
     # Not durable: the copy is removed again at once.
     with storage_errors(f"unpack {entry}"), temporary_folder(prefix="tfaot-verify-") as folder:
         tree = unpack_sound(archive, folder, entry, durable=False)
@@ -187,7 +187,7 @@ def _bin_indexes(state: SignedState, name: str, found: Audit) -> Iterator[IndexF
     for path in state.role(name).signed.targets:
         package = path.rpartition("/")[2]
         if not is_package_name(package) or index_path(package) != path or state.role_for(path) != name:
-            found.faults.append(f"{state.files.location}: {name} names {path}, where no package can be")
+            found.faults.append(f"{state.files.location}: {name} lists {path}, which is no path of an index file")
             continue
         with found.collecting():
             yield IndexFile.parse(state.read(path), f"{state.files.location}/{path}", package)
@@ -206,7 +206,7 @@ def _check_search(
         with found.collecting():
             if (read(path) or b"") == _sorted(shards.get(path, [])):
                 continue
-            text = f"{registry.location}/{path} does not say what the index files say"
+            text = f"{registry.location}/{path} does not agree with the index files"
             if state:
                 found.faults.append(text)
             else:

@@ -174,7 +174,7 @@ class FolderRegistry(StaticRegistry):
         return self._set_yanked(package, version, reason or "no reason given")
 
     def unyank(self, package: str, version: str) -> RegistryEntry:
-        """Take a yank back. Raises RegistryError, TrustError."""
+        """Undo a yank. Raises RegistryError, TrustError."""
         return self._set_yanked(package, version, None)
 
     def _set_yanked(self, package: str, version: str, reason: str | None) -> RegistryEntry:
@@ -184,7 +184,7 @@ class FolderRegistry(StaticRegistry):
         return line.entry
 
     def deprecate(self, package: str, deprecation: Deprecation | None) -> None:
-        """Say that `package` should not be used any more (None: take that back). Raises RegistryError, TrustError."""
+        """Mark `package` as deprecated; None undoes that. Raises RegistryError, TrustError."""
         if deprecation is not None and deprecation.use:
             use = package_meant_by(deprecation.use)
             if use == package_meant_by(package):

@@ -56,7 +56,7 @@ class IndexFile:
         return replace(self, lines=(*self.lines, line))
 
     def with_yanked(self, version: str, reason: str | None) -> IndexFile:
-        """`reason` None takes a yank back. Raises RegistryError if there is no such version."""
+        """`reason` None undoes a yank. Raises RegistryError if there is no such version."""
         line = self.line_of(version)
         if line is None:
             there = ", ".join(entry.version for entry in self.entries) or "none"

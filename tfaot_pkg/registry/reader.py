@@ -99,7 +99,7 @@ def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryE
         reasons = "\n".join(f"  {entry.version}: {_rejection(entry, wanted)}" for entry in entries)
         raise RegistryError(
             f"no version of {wanted.package} in {reader.location} is {wanted.specifier or 'usable'}:\n{reasons}",
-            hint="ask for another version; NAME@VERSION takes a yanked one all the same",
+            hint="ask for another version; NAME@VERSION accepts a yanked one too",
         )
     return chosen
 

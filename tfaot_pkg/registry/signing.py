@@ -46,7 +46,7 @@ class Plan:
         """Raises RegistryError."""
         if not 1 <= self.threshold <= self.root_keys <= 20:
             raise RegistryError(
-                f"{self.threshold} of {self.root_keys} root keys are not possible",
+                f"a threshold of {self.threshold} with {counted(self.root_keys, 'root key')} is not possible",
                 hint="1 <= --threshold <= --root-keys <= 20",
             )
         if self.bits not in BITS:
@@ -136,7 +136,7 @@ def _ring(folder: Path, plan: Plan, passphrase: Callable[[], str | None], secret
         ring = KeyRing.open(folder, secrets)
         if len(ring.of_role(ROOT)) == plan.root_keys and all(ring.of_role(role) for role in ROLES):
             return ring
-        raise TrustError(f"the keys in {folder} are not what is asked for", hint="name a new folder with --keys")
+        raise TrustError(f"the keys in {folder} do not match the requested ones", hint="name a new folder with --keys")
     given = dict(plan.uris)
     secret = passphrase()
     records = [import_key(role, uri) for role, uri in given.items()]

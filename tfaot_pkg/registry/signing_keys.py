@@ -148,7 +148,7 @@ def _key_to_add(keys: Keys, role: str, new: NewKey) -> tuple[Key, KeyRing | None
 def revoke_key(
     registry: FolderRegistry, role: str, keyid: str, *, threshold: int | None = None, pending: Path | None = None
 ) -> KeysChanged:
-    """Trust the key of `role` whose id begins with `keyid` no more. Needs the root keys.
+    """Stop trusting the key of `role` whose id begins with `keyid`. Needs the root keys.
 
     First everything that it may have signed is signed by the others, then root drops it. As `add_key`; raises
     RegistryError for a key that is unknown, or that the threshold needs.

@@ -139,7 +139,7 @@ class NamedServers(ABC, Generic[_Server]):
 
     @classmethod
     def of(cls: type[_Names], folders: Folders) -> _Names:
-        # In `data`, because no cache may hold what only the user knows: names, roots to trust, users.
+        # In `data`, not in the cache: names, pinned roots and users cannot be fetched again.
         return cls(file=folders.data / cls.file_name)
 
     @abstractmethod

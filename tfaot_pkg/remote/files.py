@@ -113,8 +113,8 @@ class HttpFiles:
         with self.cache.open_content(digest) as file:
             if file is None:
                 raise TrustError(
-                    f"{self.cache.root}: the download of {path} was changed as soon as it was written",
-                    hint="look for who writes there, or for a failing disk",
+                    f"{self.cache.root}: the download of {path} changed right after it was written",
+                    hint="another program may write there, or the disk may be failing",
                 )
             yield file
 

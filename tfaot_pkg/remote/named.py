@@ -1,7 +1,7 @@
 """Named registries, and what `--registry NAME | DIR | URL` means.
 
-`folders.data/registries.json` holds name, address and pinned root of each. It is data, not cache: the pinned root is
-what all trust in such a registry begins with.
+`folders.data/registries.json` holds name, address and pinned root of each. It is data, not cache: the chain of trust
+of such a registry starts with its pinned root.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfaot_pkg.trust.keys import ROOT
 from tfaot_pkg.trust.roles import limit_of, metadata_path
 
 _HINT = "restore it from a backup, or delete it and add them again"
-# As python-tuf's client: a server must not keep us reading roots without end.
+# The limit of python-tuf's client: a server could otherwise send new roots forever.
 _MAX_ROOTS = 256
 
 
@@ -127,7 +127,7 @@ class Trusting:
             raise RegistryError(
                 "no trust root given" if not (self.root or self.fingerprint) else "more than one trust root given",
                 hint="give --root FILE (the registry's metadata/1.root.json, from its maintainer) or --fingerprint "
-                "SHA256 (its SHA-256); --unsigned takes a registry without signatures, which trusts the server alone",
+                "SHA256 (its SHA-256); --unsigned accepts one without signatures: then only the server is trusted",
             )
         if self.fingerprint and not is_sha256(self.fingerprint.lower()):
             raise RegistryError(
@@ -154,7 +154,7 @@ def add_remote(
     # Unsigned, the server alone is trusted for ever: never choose that by mistake.
     if trusting.unsigned and opened.config.is_signed:
         raise TrustError(
-            f"{opened.location} is signed: there is no reason to take it unsigned",
+            f"{opened.location} is signed, so --unsigned is not accepted",
             hint="get its root, or that root's fingerprint, from its maintainer, and give --root or --fingerprint",
         )
     opened.index.search_shards()  # reads and verifies the newest state
@@ -191,11 +191,11 @@ def _root_with(files: Files, fingerprint: str) -> bytes:
     if not seen and not read_config(files).is_signed:
         raise TrustError(
             f"{files.location} is not signed, so it has no root",
-            hint="check the address; --unsigned takes a registry without signatures",
+            hint="check the address; --unsigned accepts a registry without signatures",
         )
     raise TrustError(
         f"{files.location} has no root with the fingerprint {fingerprint}; it has: {', '.join(seen) or 'none'}",
-        hint="compare it with the fingerprint that the maintainer gave you, not over this server",
+        hint="ask the maintainer for the fingerprint, not over this server, and compare",
     )
 
 
@@ -264,7 +264,7 @@ def folder_meant(text: str | None, folders: Folders) -> Path:
     remote = remote_meant(text, folders)
     if remote is not None:
         raise RegistryError(
-            f"{text} is on a server ({remote.address.url}), and can only be read from here",
+            f"{text} is on a server ({remote.address.url}), which can only be read",
             hint="run the command where the registry's folder is, with --registry DIR",
         )
     return Path(text)

@@ -123,8 +123,8 @@ def open_remote(
     # A pinned root asks for signatures, whatever `config.json` says (decision 013).
     elif not config.is_signed:
         raise TrustError(
-            f"{files.location} is not signed any more, and its root is pinned here",
-            hint="nothing of it was used; ask the registry's maintainer. If that is meant, `registry remove` it here "
+            f"{files.location} is no longer signed, but its root is pinned here",
+            hint="nothing of it was used; ask the registry's maintainer. If it is intended, `registry remove` it here "
             "and add it again with --unsigned",
         )
     else:

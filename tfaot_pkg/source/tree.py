@@ -102,7 +102,7 @@ def source_tree(
 
 
 def _parts(path: Path, field: Format) -> list[Path]:
-    """What stands beside the model's file and belongs to it."""
+    """The other files of the model, which lie beside `path`."""
     parts = FILE_FORMATS[field].parts if field in FILE_FORMATS and path.is_file() else ()
     named = [path.with_name(path.name + part) for part in parts]
     return [part for part in named if os.path.lexists(part)]
@@ -128,7 +128,7 @@ def _named(root: Path, place: str, *, what: str) -> list[Path]:
 
 
 def _files_of(place: Path) -> list[Path]:
-    """`place`, if there is such a file or folder, and files of a checkpoint that is called so."""
+    """`place`, if there is such a file or folder, and the files of a checkpoint with this name."""
     name = glob.escape(place.name)
     found = [*place.parent.glob(f"{name}.index"), *place.parent.glob(f"{name}.data-*")]
     return sorted([place, *found] if place.exists() else found)
@@ -292,7 +292,7 @@ def _cloned(content: BinaryIO, copy: BinaryIO) -> bool:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting: a named pipe in its place would keep us for ever."""
+    """Open a file without waiting: a named pipe in its place would block forever."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

@@ -58,7 +58,7 @@ FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
 
 
 def frontend_identity(wanted: Format) -> str:
-    """The identity of what reads the format beside the toolchain, "" if nothing does."""
+    """The identity of the format's front-end, "" if the toolchain reads the format itself."""
     return FRONTENDS[wanted].identity if wanted in FRONTENDS else ""
 
 

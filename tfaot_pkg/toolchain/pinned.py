@@ -308,7 +308,7 @@ class Pins:
                 self._make(folder, interpreter, lock=lock, log=log, progress=progress, wheelhouse=wheelhouse)
                 found = self._read(folder)
         if found is None:
-            raise ToolchainError(f"the environment {folder} is not there although it was made", log=log)
+            raise ToolchainError(f"the environment {folder} is missing, although it was just made", log=log)
         return found
 
     def _read(self, folder: Path) -> PythonEnvironment | None:

@@ -223,7 +223,7 @@ class Worker:
         if killed_by(code) == signal.SIGKILL:
             return ToolchainError(
                 f"{self._engine}'s process was killed (SIGKILL): by the system for lack of memory, or by a person",
-                hint="repeat the command; where it happens again, free some memory",
+                hint="repeat the command; if it happens again, free some memory",
                 log=self._log,
                 cause="killed",
             )

@@ -1,1 +1,1 @@
-"""Trust: who may say what is in a registry, and how readers check it. TUF by python-tuf; no cryptography of our own."""
+"""Trust: who may sign a registry, and how readers verify it. TUF by python-tuf; no cryptography of our own."""

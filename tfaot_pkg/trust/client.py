@@ -1,6 +1,6 @@
 """Reading a signed registry: `tuf.ngclient` over the `Files` port. Rejects what TUF rejects, and says why.
 
-Verified metadata is kept in a folder of the reader's, never in the registry or in a cache that people delete: an older
+Verified metadata is kept in a folder of the reader, never in the registry or in a cache that people delete: an older
 state is rejected as a rollback because a newer one was seen. One process at a time uses such a folder; others wait.
 """
 
@@ -104,7 +104,7 @@ class SignedIndex:
             try:
                 return self._fetch(info)
             except MissingFile:
-                # A long-lived reader: what it knows of was replaced, and collected after its grace period.
+                # A long-running reader: `registry collect` may have removed the file that its state names.
                 self.forget()
         with self._guarded():
             info = self._current().get_targetinfo(path)
@@ -131,7 +131,7 @@ class SignedIndex:
             return int(version)
 
     def bootstrap(self) -> bytes:
-        """The root that trust begins with."""
+        """The root with which the chain of trust starts."""
         with self._guarded():
             return self._bootstrap()
 
@@ -142,7 +142,7 @@ class SignedIndex:
         return state
 
     def floor(self) -> Floor:
-        """The newest versions that were ever verified here, for those who sign."""
+        """The newest versions that were ever verified here: signers never build on older ones."""
         with storage_errors(f"read {self._anchor.folder}"):
             try:
                 seen = self._verified(TIMESTAMP)
@@ -195,7 +195,7 @@ class SignedIndex:
         elif remembered.read_bytes() != first:
             raise TrustError(
                 f"the root of {self._files.location} is not the one that was seen there first",
-                hint="if the registry was made anew, and its maintainer confirms that, forget the old one: delete "
+                hint="if its maintainer confirms that the registry was created again, forget the old root: delete "
                 f"{self._anchor.folder}",
             )
         return first

@@ -1,4 +1,4 @@
-"""Keys that sign a registry: made as files with a passphrase, or named by any URI that securesystemslib knows.
+"""Keys that sign a registry: files encrypted with a passphrase, or any key URI that securesystemslib supports.
 
 A key folder holds `keys.json` (which key is for which role, where its private half is) and the private keys as
 encrypted PKCS8. It is kept outside of the registry; the root keys are best moved to other places afterwards.
@@ -29,10 +29,10 @@ FOLDER = "TFAOT_REGISTRY_KEYS"
 
 ROOT, RELEASE, SNAPSHOT, TIMESTAMP = "root", "release", "snapshot", "timestamp"
 ROLES = (ROOT, RELEASE, SNAPSHOT, TIMESTAMP)
-"""Who signs: `release` is for all that says what is published (TUF's targets and all that it delegates to)."""
+"""The roles that have keys. `release` signs the lists of what is published: TUF's targets and its delegations."""
 
 Secrets = Callable[[str], str]
-"""Gives the passphrase, PIN or the like that a key needs; the argument says for what."""
+"""Returns the passphrase or PIN of a key; the argument names the key in the prompt."""
 
 _SCHEME = "file"
 
@@ -57,7 +57,7 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """The keys that are known in one folder, and who gives what they are locked with."""
+    """The keys that one folder records, and `secrets`, which returns their passphrases."""
 
     folder: Path
     records: tuple[KeyRecord, ...]
@@ -112,7 +112,7 @@ class _File:
 
 
 def load_signer(record: KeyRecord, folder: Path, secrets: Secrets) -> Signer | None:
-    """What signs with this key; None if its file is elsewhere. Raises TrustError."""
+    """The signer for this key; None if its file is not here. Raises TrustError."""
     from securesystemslib.signer import CryptoSigner, Signer
 
     scheme, _, rest = record.uri.partition(":")
@@ -122,7 +122,7 @@ def load_signer(record: KeyRecord, folder: Path, secrets: Secrets) -> Signer | N
         except Exception as error:  # any library's own errors: a device, a service
             raise TrustError(
                 f"the {record.role} key {record.keyid[:12]} cannot be used ({record.uri}): {error}",
-                hint="is the device or service there, and is its Python package installed?",
+                hint="check that the device or service is available, and that its Python package is installed",
             ) from error
     path = folder / rest
     with storage_errors(f"read the key {path}"):
@@ -190,7 +190,7 @@ def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyR
 def import_key(role: str, uri: str) -> KeyRecord:
     """A key that lives elsewhere: `URI` as securesystemslib's signers take it, e.g. `hsm:`, `gcpkms:...`, `awskms:...`.
 
-    The public half is asked for from there. Raises TrustError.
+    The public half is read from there. Raises TrustError.
     """
     from securesystemslib.signer import SIGNER_FOR_URI_SCHEME
 
@@ -206,7 +206,8 @@ def import_key(role: str, uri: str) -> KeyRecord:
         new_uri, key = signer.import_(rest) if rest else signer.import_()
     except Exception as error:  # any library's own errors
         raise TrustError(
-            f"the key {uri} cannot be used: {error}", hint="is the device or service there, and its Python package?"
+            f"the key {uri} cannot be used: {error}",
+            hint="check that the device or service is available, and that its Python package is installed",
         ) from error
     return KeyRecord(role=role, keyid=key.keyid, uri=new_uri, public=key.to_dict())
 
@@ -232,7 +233,7 @@ def public_key(path: Path) -> SSlibKey:
 
 
 def secrets_from(passphrase_file: Path | None = None, *, new: bool = False) -> Secrets:
-    """The passphrase: first line of a file, the environment's, or what is typed; TrustError if there is none.
+    """The passphrase from the first line of a file, the environment or the terminal; TrustError if there is none.
 
     A `new` one is asked for twice, and must not be empty.
     """
@@ -274,5 +275,5 @@ def _typed_passphrase(what: str, new: bool) -> str:
 
     typed = getpass.getpass(f"Passphrase for {what}: ")
     if new and typed != getpass.getpass("Again: "):
-        raise TrustError("these are two different passphrases", hint="try again")
+        raise TrustError("the two passphrases differ", hint="try again")
     return typed

@@ -1,6 +1,6 @@
 """A new signed state from the one before: which files to write, in which order. Values in, values out, no I/O.
 
-O(1): a changed target costs itself, its bin (or `search`), the snapshot and the timestamp.
+The cost is O(1): a changed target rewrites itself, its bin (or `search`), the snapshot and the timestamp.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def add_signatures(metadata: Metadata[Any], signers: Iterable[Signer]) -> None:
         except Exception as error:  # devices and services have errors of their own
             raise TrustError(
                 f"the key {signer.public_key.keyid[:12]} cannot sign: {error.__cause__ or error}",
-                hint="is the device or service there?",
+                hint="check that the device or service is available",
             ) from error
 
 

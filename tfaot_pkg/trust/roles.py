@@ -77,7 +77,7 @@ class Lifetimes:
         return expires - now < timedelta(days=self.days[role]) / 3
 
     def as_fields(self) -> dict[str, object]:
-        """What root says of it (a field that other TUF clients keep and ignore)."""
+        """As a field of root, which other TUF clients keep and ignore."""
         return {_LIFETIMES: dict(self.days)}
 
     @classmethod
@@ -111,7 +111,7 @@ def tuf_role(role: str) -> str:
 
 
 def top_delegations(root: Root) -> Delegations:
-    """What `targets` says: the release keys of `root`, as many as there, sign index files and search shards."""
+    """The delegations of `targets`: the release keys and threshold of `root`, for index files and search shards."""
     from tuf.api.metadata import DelegatedRole, Delegations
 
     release = root.roles[TARGETS]
@@ -124,7 +124,7 @@ def top_delegations(root: Root) -> Delegations:
 
 
 def bin_delegations(root: Root, bits: int) -> Delegations:
-    """What `packages` says: the release keys of `root`, as many as there, sign each of 2**bits bins."""
+    """The delegations of `packages`: the release keys and threshold of `root`, for each of 2**bits bins."""
     from tuf.api.metadata import Delegations, SuccinctRoles
 
     release = root.roles[TARGETS]
@@ -160,7 +160,7 @@ def distrust(location: str, error: Exception, now: datetime) -> TrustError:
     if isinstance(error, exceptions.UnsignedMetadataError):
         return TrustError(
             f"{location} is not signed by the keys that are trusted for it: {reason}",
-            hint=f"{_ASK}. If its root was made anew, get the new root's fingerprint from its maintainer and pin that",
+            hint=f"{_ASK}. If the registry has a new root, get its fingerprint from the maintainer and pin that",
         )
     if isinstance(error, exceptions.LengthOrHashMismatchError):
         return TrustError(f"{location}: a file is not what was signed: {reason}", hint=_ASK)
@@ -177,14 +177,14 @@ def expired(location: str, what: str, now: datetime) -> TrustError:
     return TrustError(
         f"{location} is out of date: {what}; this machine's clock says {iso(now)}",
         hint="if that clock is right, the registry's maintainer has to run `tfaot-pkg registry refresh` "
-        "(or someone shows you an old state); if it is wrong, set it",
+        "(or you were given an old state); if it is wrong, correct it",
     )
 
 
 def wrong_clock(location: str, signed: datetime, now: datetime) -> TrustError:
     return TrustError(
         f"this machine's clock says {iso(now)}, but {location} was signed at {iso(signed)}",
-        hint="set this machine's clock: with a wrong clock, nobody can tell an old state from the current one",
+        hint="correct this machine's clock: with a wrong clock, an old state looks like the current one",
     )
 
 

@@ -1,4 +1,4 @@
-"""Who may sign changes: the versions of root that follow the present one, and whose signatures they still need.
+"""Rotation of keys: the next versions of root, and the signatures that they still need.
 
 Values in, values out. A succession can be written to a file, carried to those who hold root keys, signed there one
 after the other, and brought back: no two root keys ever need to be on one machine.
@@ -36,7 +36,7 @@ LIMIT = 4 * LIMITS[ROOT]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """What is to change for `role`; without any, root is signed again with a new expiry."""
+    """New keys or a new threshold for `role`; without either, root only gets a later expiry."""
 
     role: str
     add: Key | None = None
@@ -96,7 +96,7 @@ class Succession:
         return any(self._takes(role, self.steps[0].signed) for role in ROLES if role != ROOT)
 
     def takes(self, role: str) -> bool:
-        """Whether, all in all, trust is taken away for `role`."""
+        """Whether the change as a whole takes trust away for `role`."""
         return self._takes(role, self.final)
 
     def changes(self, role: str) -> bool:

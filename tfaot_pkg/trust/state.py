@@ -28,7 +28,7 @@ from tfaot_pkg.trust.roles import (
 if TYPE_CHECKING:
     from tuf.api.metadata import Metadata, Root, Signed, Snapshot, SuccinctRoles, TargetFile, Targets, Timestamp
 
-# As python-tuf's client (max_root_rotations): a server must not keep us reading roots without end.
+# The limit of python-tuf's client (max_root_rotations): a server could otherwise send new roots forever.
 _MAX_ROOTS = 256
 
 
@@ -145,7 +145,7 @@ def load_state(files: Files, bootstrap: bytes, floor: Floor) -> SignedState:
     if timestamp.signed.version < floor.timestamp or meta.version < floor.snapshot:
         raise TrustError(
             f"{files.location} was rolled back: timestamp {timestamp.signed.version}, snapshot {meta.version}; "
-            f"{floor.timestamp} and {floor.snapshot} were there before",
+            f"versions {floor.timestamp} and {floor.snapshot} were seen before",
             hint="restore the newest copy of the registry, or tell its maintainer",
         )
     path = metadata_path(SNAPSHOT, meta.version)
@@ -186,7 +186,7 @@ def _get(files: Files, path: str, limit: int) -> bytes:
         return files.get(path, limit)
     except MissingFile as error:
         raise TrustError(
-            f"{files.location} lacks {path}, which it is signed to have",
+            f"{files.location} lacks the signed file {path}",
             hint="restore it from a mirror of the registry",
         ) from error
 
@@ -222,4 +222,4 @@ class _checking:  # noqa: N801 (reads as a statement)
             raise TrustError(f"{self._where} is not what was signed: {error}", hint=_RESTORE) from error
 
 
-_RESTORE = "restore it from a copy of the registry that `tfaot-pkg registry verify` finds right"
+_RESTORE = "restore it from a copy of the registry that passes `tfaot-pkg registry verify`"

@@ -246,7 +246,8 @@ def find_night(state: State, name: str = "") -> NightFolder:
     nights = state.nights()
     if not nights:
         raise StorageError(
-            f"there is no night in {state.root}", hint="tfaot-pkg nightly run makes one; or give --state"
+            f"no night was run in {state.root}",
+            hint="start one with tfaot-pkg nightly run, or name its folder: --state",
         )
     if not name:
         return nights[-1]
