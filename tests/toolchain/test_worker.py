@@ -94,7 +94,7 @@ def _rescued(worker: Worker) -> Iterator[None]:
 
 
 def test_a_fault_of_the_model_is_told(answering: Callable[[str], Worker]) -> None:
-    fault = json.dumps({"fault": {"message": "no signature", "hint": "choose one"}})
+    fault = json.dumps({"fault": {"message": "no signature", "hint": "choose one", "newer": False}})
     worker = answering(f"sys.stdin.readline(); answers.write({fault!r}.encode() + b'\\n'); os.read(0, 1)")
     with reported(ModelError):
         worker.call(INSPECT, Inspected)

@@ -84,7 +84,7 @@ def _tls_failure(error: ssl.SSLError, shown: str, peer: str, site: Site) -> Netw
         )
     what = (error.reason or "no reason given").replace("_", " ").lower()
     return NetworkError(
-        f"{shown}: no secure connection (TLS) with {peer} can be made: {what}",
+        f"{shown}: the TLS handshake with {peer} failed: {what}",
         hint="check the address and its port; a proxy may answer instead, or the server has only http://",
     )
 
