@@ -117,9 +117,25 @@ def test_an_array_of_which_the_last_step_is_read_is_not_filled(step: int, counts
         np.testing.assert_array_equal(ours, wanted)
 
 
-def _recurrent(step: int, counts_by: int) -> Program:
-    """Of 5 steps, of which `step` is cut from the array of all; each turn counts `counts_by`."""
-    integer, rows, array = Shape("s32", ()), Shape("f32", (N, Size(4))), Shape("f32", (Size(5), N, Size(4)))
+def test_an_array_of_one_step_is_the_state_itself() -> None:
+    """As Keras keeps the last state of a recurrent layer."""
+    made = of_last_steps(simplify(_recurrent(0, 1, steps=1)))
+    verify(made)
+    (loop,) = [each for each in made.entry.operations if each.opcode == "while"]
+    assert len(loop.shapes) == 2
+    assert "dynamic-update-slice" not in [each.opcode for each in made.entry.everything()]
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    state = x
+    for _ in range(5):
+        state = np.tanh(state + x)
+    cut, last = interpret.run(made, 6, [x])
+    np.testing.assert_allclose(last, state, rtol=1e-6)
+    np.testing.assert_array_equal(cut, last[:, None, 1:3])
+
+
+def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
+    """Of 5 turns, of which `step` is cut from the array of all; each turn counts `counts_by`."""
+    integer, rows, array = Shape("s32", ()), Shape("f32", (N, Size(4))), Shape("f32", (Size(steps), N, Size(4)))
     ids = count()
 
     def add(to: list[Operation], opcode: str, type_: Type, *operands: int, **more: Any) -> int:
@@ -149,7 +165,7 @@ def _recurrent(step: int, counts_by: int) -> Program:
     )
     loop = add(entry, "while", (integer, rows, array), zero, x, empty, regions=regions)
     all_ = add(entry, "get-tuple-element", array, loop, index=2)
-    turned = add(entry, "transpose", Shape("f32", (N, Size(5), Size(4))), all_, dimensions=(1, 0, 2))
+    turned = add(entry, "transpose", Shape("f32", (N, Size(steps), Size(4))), all_, dimensions=(1, 0, 2))
     slices = ((0, N, 1), (step, step + 1, 1), (1, 3, 1))
     cut = add(entry, "slice", Shape("f32", (N, Size(1), Size(2))), turned, slices=slices)
     last = add(entry, "get-tuple-element", rows, loop, index=1)

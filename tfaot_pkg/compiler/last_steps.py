@@ -1,6 +1,7 @@
 """Arrays that a loop fills step by step, of which only the last step is read: the loop does not fill them.
 
-Exporters of recurrent layers write all states into an array, transpose it, and take the last one.
+Exporters of recurrent layers write all states into an array, transpose it, and take the last one. Keras keeps the last
+state beside the state itself, as an array of one step: a copy in each turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ def of_last_steps(program: Program) -> Program:
     look = Look(region, {}, ids)
     made: list[Operation] = []
     for operation in region.operations:
-        made += _of_last(look, operation) if operation.opcode == "slice" else (operation,)
+        if operation.opcode == "get-tuple-element":
+            made += _of_same(look, operation)
+        else:
+            made += _of_last(look, operation) if operation.opcode == "slice" else (operation,)
     if len(made) == len(region.operations):
         return program
     return simplify(replace(program, entry=_without_unread(replace(region, operations=used(made, region.results)))))
@@ -46,6 +50,27 @@ def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
     if last != steps or first + ONE != steps or not steps.is_constant or turns_of(loop, look.known) != steps.constant:
         return (cut,)
     return _state_as(look, cut, loop, state, axes)
+
+
+def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
+    """`element`, or another state of its loop with the same values after each turn, if no turn reads the first."""
+    loop, index = look.known[element.operands[0]], element.attributes["index"]
+    if loop.opcode != "while" or not turns_of(loop, look.known):  # without a turn, both are what they began as
+        return (element,)
+    body = loop.regions[0]
+    known = {**look.known, **body.by_id()}
+    values = [_through_reshapes(result, known) for result in body.results]
+    if values.count(values[index]) == 1:
+        return (element,)
+    inside = [each for each in body.everything() if each.opcode != "parameter"]
+    read = {value for each in inside for value in each.operands} | set(body.results)
+    read |= {value for each in inside for region in each.regions for value in region.results}
+    kept = {each.attributes["number"] for each in body.parameters if each.id in read}
+    same = [place for place, value in enumerate(values) if value == values[index] and place in kept]
+    if index in kept or not same:
+        return (element,)
+    state = replace(element, id=look.fresh(), type=loop.shapes[same[0]], attributes={"index": same[0]})
+    return (state, replace(element, opcode="reshape", operands=(state.id,), attributes={}))
 
 
 def _axes(path: list[Operation], array: Operation) -> list[int | None]:

@@ -331,6 +331,12 @@ def _same_type(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> 
     return operand.id if operation.type == operand.type else operation
 
 
+def _update(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """What is written over all of an array: where it begins is moved into the array, to 0."""
+    update = rewrite.made[operation.operands[1]]
+    return update.id if update.type == operand.type else operation
+
+
 def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     if operation.type == operand.type:
         return operand.id  # it could not be reversed: strides are positive
@@ -456,6 +462,8 @@ _RULES: Mapping[str, Any] = {
     "copy": lambda _rewrite, _operation, operand: operand.id,
     "divide": _with_neutral(1.0, both_sides=False),
     "dot": _dot,
+    "dynamic-slice": _same_type,
+    "dynamic-update-slice": _update,
     "multiply": _with_neutral(1.0, both_sides=True),
     "power": _power,
     "reduce": _reduce,
