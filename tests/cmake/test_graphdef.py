@@ -10,6 +10,7 @@ import pytest
 
 from tests.cmake.conftest import REPOSITORY, TOOLS
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
+from tests.coverage import verified
 from tfaot_pkg import resources
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
@@ -32,6 +33,7 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
 """
 
 
+@pytest.mark.coverage
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
@@ -44,7 +46,8 @@ def test_the_program_gives_tensorflows_answers_to_a_frozen_graph(shared_home_fol
         f"-DTFAOT_PKG_COMMAND={TOOLS}/{Path(sys.executable).name};-m;tfaot_pkg",
         f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}",
     ]
-    build = cmake_build(tmp_path / "build", *options, env=env, source=source)
+    with verified("graphs: frozen GraphDef", version="2.17.1", engine="program"):
+        build = cmake_build(tmp_path / "build", *options, env=env, source=source)
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     python = ensure("2.17.1", folders=folders, progress=Silent()).python
     expected = run([python, "-I", "-B", "-c", _SESSION, source / "tagger.pbtxt", *_FEATURES], timeout=120).stdout

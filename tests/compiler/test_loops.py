@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -170,3 +171,27 @@ def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
     cut = add(entry, "slice", Shape("f32", (N, Size(1), Size(2))), turned, slices=slices)
     last = add(entry, "get-tuple-element", rows, loop, index=1)
     return Program(entry=Region(operations=tuple(entry), results=(cut, last)))
+
+
+def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> None:
+    """As within the loop of tf.image.non_max_suppression_padded, whose body has the constant."""
+    writer = Writer()
+    x, largest = writer.input(8), writer.constant(True, "pred")
+    places = writer.add("iota", (N, 8), dtype="s32", dimensions=(1,))
+    greater, less = (
+        writer.reducer("compare", result="pred", direction=direction, order="TOTALORDER") for direction in ("GT", "LT")
+    )
+    *parameters, first = greater.operations
+    indices = [replace(each, id=each.id + 5, type=Shape("s32", ()), attributes={"number": i + 2})
+               for i, each in enumerate(parameters)]  # fmt: skip
+    second = replace(less.operations[2], id=first.id + 1, operands=first.operands)
+    chosen = replace(first, id=first.id + 2, opcode="select", operands=(largest, first.id, second.id), attributes={})
+    region = Region(operations=(*parameters, *indices, first, second, chosen), results=(chosen.id,))
+    sort = Operation(
+        id=9000, opcode="sort", type=(Shape("f32", (N, Size(8))), Shape("s32", (N, Size(8)))), operands=(x, places),
+        attributes={"dimensions": (1,)}, regions=(region,),
+    )  # fmt: skip
+    writer.operations.append(sort)
+    program = writer.program(writer.add("get-tuple-element", (N, 8), sort.id, index=0))
+    opcodes = {each.opcode: each for each in recognize(program).entry.operations}
+    assert "sort" not in opcodes and opcodes["top_k"].attributes == {"k": Size(8), "largest": True}

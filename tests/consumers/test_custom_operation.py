@@ -12,9 +12,11 @@ import pytest
 
 from tests.consumers.conftest import TOOLS, cmake_build
 from tests.consumers.test_from_onnx_and_pytorch import onnx_runtime
+from tests.coverage import verified
 from tests.kept import REPOSITORY
 from tests.wording import worded
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _EXAMPLE = REPOSITORY / "examples" / "custom-operation"
@@ -43,11 +45,13 @@ def _build(home: Path, spec: Path, prefix: Path) -> str:
     ).stdout
 
 
+@pytest.mark.coverage
 def test_the_example_computes_its_own_operation_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     """In the package, and in the library that its source form becomes."""
     prefix = tmp_path / "prefix"
-    printed = _build(shared_home_folder, _EXAMPLE / "spec.yaml", prefix)
-    assert "verified against ONNX Runtime 1." in printed
+    with verified("models: an operation of the author", version=DEFAULT_VERSION, engine="program"):
+        printed = _build(shared_home_folder, _EXAMPLE / "spec.yaml", prefix)
+        assert "verified against ONNX Runtime 1." in printed
     assert "operations of the model's author: ConeWeights" in printed
     share = prefix / "share" / "tfaot-model-cone"
     assert json.loads((share / "info.json").read_text())["custom_operations"] == ["ConeWeights"]

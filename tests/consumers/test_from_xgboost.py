@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.consumers.conftest import TOOLS, cmake_build
+from tests.coverage import verified
 from tests.kept import REPOSITORY
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
@@ -18,7 +19,13 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.coverage,
+    pytest.mark.nightly,
+    pytest.mark.slow,
+    pytest.mark.needs_tensorflow,
+    pytest.mark.timeout(900),
+]
 _EXAMPLE = REPOSITORY / "examples" / "from-xgboost"
 _ORACLE = """
 import json, sys
@@ -30,7 +37,8 @@ print(json.dumps(xgboost.Booster(model_file=sys.argv[1]).inplace_predict(x).toli
 
 def test_the_example_gives_xgboosts_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     prefix, variables = tmp_path / "prefix", {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
-    built = run([TOOLS / "tfaot-pkg", "build", _EXAMPLE / "spec.yaml", "-o", prefix], env=variables, timeout=600)
+    with verified("trees: XGBoost", version=DEFAULT_VERSION, engine="program"):
+        built = run([TOOLS / "tfaot-pkg", "build", _EXAMPLE / "spec.yaml", "-o", prefix], env=variables, timeout=600)
     assert "verified against XGBoost 3." in built.stdout
     program = cmake_build(tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}", source=_EXAMPLE) / "classify"
     ours = [float(line) for line in run([program]).stdout.splitlines()]

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.bad_input.conftest import CommandLine
+from tests.coverage import verified
 from tests.toolchains import VERSIONS
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
 from tfaot_pkg.frozen.model import chosen
 from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
@@ -115,6 +118,35 @@ def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Pat
     assert sorted(found) == sorted(expected)
     for output, values in expected.items():
         np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.coverage
+@pytest.mark.nightly
+@pytest.mark.parametrize("checkpoint", ["v1.ckpt", "v2.ckpt-7"])
+def test_a_package_of_a_graph_with_config_and_checkpoint_gives_tensorflows_answers(
+    checkpoint: str, pool: WorkerPool, files: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    tfaot, config = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch"), files / "result.config.pbtxt"
+    config.write_text('feed { id { node_name: "x" } } fetch { id { node_name: "result" } name: "result" }')
+    version = pool.environment.toolchain.version
+    model = {
+        "name": "graph",
+        "version": "1.0.0",
+        "graph": "unfrozen.pb",
+        "config": config.name,
+        "checkpoint": checkpoint,
+    }
+    compilation = {"batch_sizes": [1], "targets": ["x86-64-v3"], "tensorflow": version}
+    document = {"model": model, "source": {"path": str(files)}, "compilation": compilation}
+    (spec := tmp_path / "spec.yaml").write_text(yaml.safe_dump(document))
+    with verified(
+        f"graphs: GraphDef, config and {checkpoint[:2].upper()} checkpoint", version=version, engine="program"
+    ):
+        tfaot.works("build", spec, "-o", tmp_path / "prefix")
+        found = load(tmp_path / "prefix")(**arrays(files / "variables.npz"))
+        expected = arrays(files / "variables.answers.npz")["result"]
+        np.testing.assert_allclose(found["result"], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.sweep("2.17.1")

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
+from tests.coverage import verified
 from tests.kept import saved_models
 from tests.wording import reported
 from tfaot_pkg.errors import RunError, SpecError
 from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.spec.parse import parse_spec
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 HERE = Path(__file__).resolve().parent
 SIGNATURES = {
@@ -72,6 +74,7 @@ def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
     return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
 
 
+@pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
@@ -83,7 +86,8 @@ def test_each_signature_is_a_class_over_the_same_weights(made: Path, tfaot: Comm
         compilation=COMPILATION,
         package={"source": True},
     )
-    tfaot.works("build", spec, "-o", tmp_path / "prefix")
+    with verified("models: several signatures", version=DEFAULT_VERSION, engine="program"):
+        tfaot.works("build", spec, "-o", tmp_path / "prefix")
     model, answers = load(tmp_path / "prefix"), np.load(made / "coder.npz")
     encoded = model.signatures["encode"](x=answers["encode/x"])
     decode = pickle.loads(pickle.dumps(model.signatures["decode"]))

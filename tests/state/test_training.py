@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.coverage import verified
 from tests.state.conftest import Built
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [
+    pytest.mark.coverage,
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(600),
@@ -20,26 +23,28 @@ _STEPS = 50
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("kind", ["dense", "conv"])
 def test_losses_and_weights_follow_tensorflow(kind: str, optimizer: str, mode: str, built: Built) -> None:
-    trained = built(f"{kind}_{optimizer}_{mode}", {"update": ["*"], "read": ["*moving_*"]})
-    state = trained.model.state()
-    losses = np.array(
-        [state.step(x=x, y=y)["loss"] for x, y in zip(*(trained.inputs[name] for name in "xy"), strict=True)]
-    )
-    assert losses.shape == (_STEPS,) and losses[-5:].mean() < losses[:5].mean()
-    np.testing.assert_allclose(losses, trained.outputs["loss"], rtol=2e-4, atol=1e-5)
-    compared = {name: values for name, values in state.tensors.items() if name in trained.state}
-    # All that steps change has its name in Python.
-    assert {each.name for each in trained.model.signature.state if each.output} <= set(compared)
-    for name, values in compared.items():
-        np.testing.assert_allclose(values, trained.state[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    with verified(f"training: {kind}, {optimizer}, {mode}", version=DEFAULT_VERSION, engine="program"):
+        trained = built(f"{kind}_{optimizer}_{mode}", {"update": ["*"], "read": ["*moving_*"]})
+        state = trained.model.state()
+        losses = np.array(
+            [state.step(x=x, y=y)["loss"] for x, y in zip(*(trained.inputs[name] for name in "xy"), strict=True)]
+        )
+        assert losses.shape == (_STEPS,) and losses[-5:].mean() < losses[:5].mean()
+        np.testing.assert_allclose(losses, trained.outputs["loss"], rtol=2e-4, atol=1e-5)
+        compared = {name: values for name, values in state.tensors.items() if name in trained.state}
+        # All that steps change has its name in Python.
+        assert {each.name for each in trained.model.signature.state if each.output} <= set(compared)
+        for name, values in compared.items():
+            np.testing.assert_allclose(values, trained.state[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv"])
 def test_gradients_are_a_function(kind: str, built: Built) -> None:
     """A signature of a GradientTape; the weights are constants, and nothing changes."""
-    network = built(f"{kind}_sgd_inference", {}, serving_key="gradients")
-    given = {name: values[0] for name, values in network.inputs.items()}
-    answers = network.model(**given)
-    assert sorted(answers) == sorted(network.gradients) and len(answers) > 5
-    for name, expected in network.gradients.items():
-        np.testing.assert_allclose(answers[name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
+    with verified(f"training: gradients, {kind}", version=DEFAULT_VERSION, engine="program"):
+        network = built(f"{kind}_sgd_inference", {}, serving_key="gradients")
+        given = {name: values[0] for name, values in network.inputs.items()}
+        answers = network.model(**given)
+        assert sorted(answers) == sorted(network.gradients) and len(answers) > 5
+        for name, expected in network.gradients.items():
+            np.testing.assert_allclose(answers[name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
