@@ -1,5 +1,5 @@
-// The C ABI of a model (tfaot/c_api.h): dispatch on the CPU, one computation in memory that is given, and who gives it:
-// the caller, an instance, or the library itself.
+// The C ABI of a model (tfaot/c_api.h): dispatch on the CPU, and one computation in memory that the caller, an instance or
+// the library itself provides.
 //
 // The same code for every model and toolchain; what differs is in model.cc (data) and units_TARGET.cc (code).
 // Nothing here throws: what would throw in the XLA runtime becomes a status (runtime.h).
@@ -43,7 +43,7 @@ std::size_t bytes_of_row(const tfaot_tensor& tensor, const std::int32_t* axes, S
   return static_cast<std::size_t>(elements * tensor.element_size);
 }
 
-// Room for all tensors of so many rows, one after the other.
+// Bytes of all tensors of `batch_size` rows, one after the other.
 std::size_t bytes_of_tensors(std::int64_t batch_size) {
   const tfaot_info& info = model_data.info;
   std::size_t size = 0;
@@ -115,7 +115,8 @@ class Workspace {
     return true;
   }
 
-  // Not so: a result that is a constant or an argument, or that an earlier output has bound already.
+  // Whether a result can be written to the caller's memory. Not if its buffer is a constant or an argument, or if an
+  // earlier output has bound it already.
   static bool is_bindable(const Unit& unit, std::size_t output) {
     const std::int32_t buffer = unit.result_buffers[output];
     if (unit.buffers[buffer].kind == BufferKind::kConstant) return false;
@@ -128,7 +129,7 @@ class Workspace {
     return true;
   }
 
-  // Where copies of outputs begin.
+  // Returns the place where copies of outputs begin.
   unsigned char* bind_inputs(const void* const* inputs, unsigned char* copies) {
     for (std::size_t i = 0; i < model_data.info.num_inputs; ++i) {
       const std::size_t size = bytes_at(model_data.info.inputs[i], unit_.batch_size);
@@ -268,7 +269,7 @@ class ProgramCall {
   unsigned char* scratch_;
 };
 
-// How a call ends: TFAOT_OK, or why not.
+// The result of a call: TFAOT_OK, or a status with its reason.
 struct Ending {
   tfaot_status status;
   const char* reason;
@@ -277,7 +278,7 @@ struct Ending {
 constexpr Ending kDone = {TFAOT_OK, ""};
 constexpr Ending kOutOfMemory = {TFAOT_OUT_OF_MEMORY, "out of memory"};
 
-// Whether no tensor of so many rows is larger than the address space.
+// Whether the size of every tensor of `batch_size` rows fits into the address space.
 bool can_be_addressed(std::int64_t batch_size) {
   const tfaot_info& info = model_data.info;
   for (std::size_t i = 0; i < info.num_inputs + info.num_outputs; ++i) {
@@ -320,7 +321,7 @@ bool any_missing(const void* const* inputs, void* const* outputs) {
   return any_null(inputs, info.num_inputs) || any_null(outputs, info.num_outputs);
 }
 
-// One batch, in memory that is given: what computes, how much memory it takes, and how it ends.
+// The computation of one batch: the code that computes it, the memory that it needs, and its result.
 class Computation {
  public:
   Computation(const Target& target, std::int64_t batch_size, Sizes sizes = nullptr)
@@ -330,11 +331,11 @@ class Computation {
     if (index_ < target.num_units) unit_ = &target.units[index_];
   }
 
-  // Of an instance's memories, which one is its own: there is one for the program, else one for each unit.
+  // An instance has one memory for the program, or one for each unit; `index` is the one of this computation.
   static std::size_t number_of_memories(const Target& target) { return target.is_program() ? 1 : target.num_units; }
   std::size_t index() const { return index_; }
 
-  // TFAOT_OK, or why there is no such batch.
+  // TFAOT_OK, or why this batch size or these sizes cannot be computed.
   Ending size() const {
     if (!target_.is_program()) {
       return unit_ != nullptr ? kDone : Ending{TFAOT_NO_SUCH_BATCH_SIZE, "this batch size was not compiled"};
@@ -350,14 +351,14 @@ class Computation {
     return {TFAOT_NO_SUCH_BATCH_SIZE, "these are more rows than there is memory"};
   }
 
-  // The same, and whether there are all buffers.
+  // As `size`, and whether all buffers are given.
   Ending buffers(const void* const* inputs, void* const* outputs) const {
     const Ending ending = size();
     if (ending.status != TFAOT_OK) return ending;
     return any_missing(inputs, outputs) ? Ending{TFAOT_INVALID_ARGUMENT, "a null pointer among inputs or outputs"} : kDone;
   }
 
-  // What follows is for batches that there are.
+  // The functions below need a batch for which `size` returns TFAOT_OK.
 
   std::size_t bytes() const { return unit_ != nullptr ? Workspace::size(*unit_) : ProgramCall::size(target_); }
 
@@ -445,7 +446,7 @@ class Computation {
   std::size_t index_ = 0;
 };
 
-// Memory of ours. Whoever has it releases it: no destructor may run when a library is unloaded.
+// Memory that the library allocates. Its owner calls release: no destructor may run when a library is unloaded.
 class Memory {
  public:
   constexpr Memory() = default;
@@ -478,8 +479,8 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-// Has something to itself until the end of a scope, unless another thread has it: an exchange and a store, together 4 ns
-// on one core of a Xeon if nobody contends.
+// Exclusive use of something until the end of a scope, unless another thread has it: an exchange and a store, which take
+// 4 ns together on one core of a Xeon without contention.
 class InUse {
  public:
   explicit InUse(bool& busy) : busy_(__atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE) ? nullptr : &busy) {}
@@ -494,8 +495,8 @@ class InUse {
   bool* busy_;
 };
 
-// Scratch memory for calls that bring none. Each thread has a place of its own, which it finds by its number, so that it
-// allocates once; a thread that gets the number of one that ended has that one's place.
+// Scratch memory for calls without their own. Each thread has a place, which it finds by its number, so that it allocates
+// only once. If a thread ends, a new thread with the same number takes over its place.
 class Places {
  public:
   // Calls work(memory) with the memory of a place of this thread.
@@ -533,8 +534,8 @@ class Places {
     Memory memory;
   };
 
-  // A free place becomes the thread's. If `any`, all belong to others: then each will do that is not in use. That of the
-  // thread itself is in use if a signal handler calls during a call.
+  // A free place becomes the thread's. With `any`, all places belong to other threads, so any one that is not in use is
+  // taken. A thread's own place is in use if a signal handler calls the model during a call.
   static bool may_take(Place& place, std::uintptr_t thread, bool any) {
     std::uintptr_t holder = __atomic_load_n(&place.thread, __ATOMIC_RELAXED);
     if (holder == thread || any) return true;
@@ -551,7 +552,7 @@ void write_message(char* message, std::size_t size, const char* format, const ch
   if (message != nullptr && size != 0) std::snprintf(message, size, format, a, b);
 }
 
-// What is said of every failure of a call.
+// The message of every failure of a call.
 void write_failure(char* message, std::size_t size, std::int64_t batch_size, const char* reason) {
   if (message == nullptr || size == 0) return;
   std::snprintf(message, size, "model %s, batch size %lld: %s", model_data.info.name, static_cast<long long>(batch_size),
@@ -603,7 +604,7 @@ namespace {
 const tfaot_code* code_of(const Target* target) { return reinterpret_cast<const tfaot_code*>(target); }
 const Target& target_of(const tfaot_code* code) { return *reinterpret_cast<const Target*>(code); }
 
-// The units of a target allocate tables at the first time.
+// The units of a target allocate their tables when they are first asked for, which may fail.
 struct Preparation {
   const Target* (*units)();
   const Target* target;
@@ -638,7 +639,7 @@ tfaot_status select(const char* target, const tfaot_code** code, char* message, 
 
 const char* code_target(const tfaot_code* code) { return target_of(code).name; }
 
-// Never 0 for a batch that there is.
+// Never 0 for a valid batch: 0 tells callers of scratch_bytes that there is no such batch.
 static std::size_t bytes_of_scratch(const Computation& computation) {
   const std::size_t size = computation.bytes() + computation.bytes_of_copies();
   return size == 0 ? kAlignment : size;
@@ -650,7 +651,7 @@ std::size_t scratch_bytes(const tfaot_code* code, std::int64_t batch_size) {
   return computation.size().status == TFAOT_OK ? bytes_of_scratch(computation) : 0;
 }
 
-// In memory for scratch_bytes.
+// Computes in `scratch`, which has scratch_bytes bytes.
 static Ending compute_in(const Computation& computation, const void* const* inputs, void* const* outputs, unsigned char* scratch) {
   computation.lay_out(scratch);
   unsigned char* const copies = computation.in_place(inputs, outputs) ? nullptr : scratch + computation.bytes();
@@ -728,7 +729,7 @@ void destroy(tfaot_instance* instance) {
   delete instance;
 }
 
-// What `compute` does, in memory that the instance keeps prepared.
+// As `compute`, in memory that the instance keeps prepared.
 static Ending run_in(tfaot_instance* instance, std::int64_t batch_size, Sizes sizes, const void* const* inputs,
               void* const* outputs) {
   const Computation computation(*instance->target, batch_size, sizes);

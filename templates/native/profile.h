@@ -31,7 +31,7 @@ struct ProfiledStep {
 // The file that TFAOT_PROFILE names.
 class ProfileFile {
  public:
-  // Negative if there is none.
+  // Negative if there is none. Opened once: later changes of the variable have no effect.
   static int descriptor() {
     int known = opened_.load(std::memory_order_acquire);
     if (known != kUnknown) return known;

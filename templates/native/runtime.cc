@@ -1,4 +1,4 @@
-// What compiled code and the C++ standard library's headers expect of a C++ runtime, with the C library alone.
+// The parts of a C++ runtime that compiled code and the standard library's headers need, using only the C library.
 
 #include "runtime.h"
 
@@ -11,8 +11,8 @@
 #include <sched.h>
 
 #if defined(__clang__) && defined(__aarch64__)
-// Clang has no form of its own here, and libraries may not need the C library's longjmp: what AAPCS64 lets a function
-// keep is stored and loaded. The names are local to this object file.
+// Clang has no __builtin_setjmp for AArch64, and libraries may not need the C library's longjmp: these functions store and
+// load the registers that AAPCS64 lets a function keep. The names are local to this object file.
 __asm__(
     ".text\n"
     ".p2align 2\n"
@@ -59,7 +59,7 @@ int tfaot_native_mark(void* place) __attribute__((returns_twice, visibility("hid
 #define TFAOT_MARK(place) tfaot_native_mark(place)
 #define TFAOT_RETURN(place) tfaot_native_return(place)
 #else
-// Compilers' own form saves three registers, and the caller the others: a call costs a nanosecond.
+// The compiler's built-in form saves three registers, and its caller the others: a call costs a nanosecond.
 #define TFAOT_PLACE void* [5]
 #define TFAOT_MARK(place) __builtin_setjmp(place)
 #define TFAOT_RETURN(place) __builtin_longjmp(place, 1)
@@ -68,14 +68,14 @@ int tfaot_native_mark(void* place) __attribute__((returns_twice, visibility("hid
 namespace tfaot_native {
 namespace {
 
-// Stands before memory that was allocated; in a list while the guarded call lasts that allocated it.
+// The header of allocated memory. It is in a list until the guarded call that allocated it ends.
 struct alignas(std::max_align_t) Block {
   Block* next;
   Block** link;  // what points here; null outside of lists
 };
 
-// A variable of a function that is being initialized (Itanium C++ ABI, 3.3.3): the first byte says that it is done, the
-// second that a thread is at it.
+// The guard of a static variable of a function (Itanium C++ ABI, 3.3.3): the first byte says that it is initialized, the
+// second that a thread is initializing it.
 struct Guard {
   unsigned char done;
   unsigned char busy;
@@ -112,9 +112,10 @@ struct alignas(64) Slot {
 
 Slot slots[kPlaces];
 
-// A slot may be the thread's already: of a call around this one, which a signal interrupted, or of one that never left,
-// because a signal handler jumped out of it, or because a fork copied the slot, and this thread got the memory of one
-// that the fork did not copy. Thus current_call, which looks in the same order, finds the innermost call.
+// A slot may have this thread's number already: from an outer call, which a signal interrupted; from a call that never
+// left, because a signal handler jumped out of it; or from a fork, which copied the slot of a thread but not the thread,
+// whose number this one got. The slot then keeps the outer call, so that current_call, which searches in the same order,
+// finds the innermost one.
 void enter(Call& call) {
   const std::uintptr_t thread = this_thread();
   for (std::size_t i = first_place(thread), tries = 1;; i = (i + 1) % kPlaces, ++tries) {
@@ -205,7 +206,7 @@ void keep(Call& call) {
   while (call.blocks != nullptr) unlink(call.blocks);
 }
 
-// What an initializer allocated is the variable's, which outlives the call however that ends.
+// Memory that an initializer allocated belongs to the variable, which outlives the call however that ends.
 void finish(Call& call, const Guard* guard) {
   if (call.guards == 0 || call.initializing[call.guards - 1].guard != guard) return;
   keep(call);
@@ -270,7 +271,7 @@ using tfaot_native::Guard;
 using tfaot_native::Outcome;
 using tfaot_native::release;
 
-// Memory. Code of matrix products allocates by the C library's names, which are these in it (tfaot_allocate for malloc).
+// Memory. Eigen's matrix products call malloc and free, which native/build.py renames to tfaot_allocate and tfaot_release.
 
 void* operator new(std::size_t size) { return allocate_or_end(size); }
 void* operator new[](std::size_t size) { return allocate_or_end(size); }
@@ -287,7 +288,7 @@ namespace std {
 
 const nothrow_t nothrow{};
 
-// What the standard library's headers call if they would throw.
+// The functions that the standard library's headers call to throw.
 __attribute__((noreturn)) void __throw_bad_alloc() { end_call(Outcome::kOutOfMemory); }
 __attribute__((noreturn)) void __throw_bad_array_new_length() { end_call(Outcome::kOutOfMemory); }
 __attribute__((noreturn)) void __throw_length_error(const char*) { end_call(Outcome::kOutOfMemory); }
@@ -297,7 +298,7 @@ __attribute__((noreturn)) void __throw_out_of_range_fmt(const char*, ...) { end_
 __attribute__((noreturn)) void __throw_invalid_argument(const char*) { end_call(Outcome::kFailed); }
 __attribute__((noreturn)) void __throw_bad_function_call() { end_call(Outcome::kFailed); }
 
-// Of strings, what headers leave to the library. Generated code names its kernels by them.
+// Members of strings that the headers leave to the library. Generated code uses strings for the names of its kernels.
 template string::pointer string::_M_create(string::size_type&, string::size_type);
 template void string::_M_dispose();
 template void string::_M_mutate(string::size_type, string::size_type, const char*, string::size_type);
@@ -345,7 +346,7 @@ int __cxa_thread_atexit(void (*destructor)(void*), void* object, void*) {
 
 }  // extern "C"
 
-// The standard library's headers declare these for all the world to see; they are this library's own.
+// The standard library's headers give these default visibility; here they must stay inside of the library.
 #define TFAOT_HIDE(name) __asm__(".hidden " name)
 TFAOT_HIDE("_Znwm");
 TFAOT_HIDE("_Znam");

@@ -68,7 +68,7 @@ tfaot_status fail(char* message, std::size_t size, const char* reason) {
   return TFAOT_INVALID_ARGUMENT;
 }
 
-// Why `bytes` are no state of this model; null if they are one.
+// Why `bytes` cannot be the state of this model; null if they can.
 const char* fault_of(const void* bytes, std::size_t size, char* text, std::size_t text_size) {
   const std::size_t wanted = state_bytes();
   if (wanted == 0) return "it has no state";

@@ -1,4 +1,4 @@
-// What computes a model, as the library sees it: compiled units (batch size x target), or a program for all sizes.
+// The code that computes a model, as the library sees it: compiled units (batch size x target), or a program for all sizes.
 //
 // tfcompile's generated header describes a computation by tables of buffers. The files made from `unit.cc.j2` read such
 // tables through a stand-in of TensorFlow's base class (classic/ or thunks/) and hand them over in this form.

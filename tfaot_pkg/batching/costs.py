@@ -1,7 +1,7 @@
-"""What one run of each compiled batch size costs on each target: from the tuning file, else by a formula.
+"""The costs of one run of each compiled batch size on each target: from the tuning file, else by a formula.
 
-Pure and deterministic: the costs are part of libraries. They decide how a batch of another size is put together, so
-only their ratios within a target matter.
+Pure and deterministic: the costs are part of libraries. They decide how a batch of another size is composed, so only
+their ratios within a target matter.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def batch_costs(
 
 
 def estimated_cost(batch_size: int, target: Target, *, work: Work, signature: Signature) -> float:
-    """Nanoseconds of one run, from what the model computes and moves.
+    """Nanoseconds of one run, estimated from the model's operations and the bytes that it reads and writes.
 
     The roofline model (Williams, Waterman, Patterson, CACM 52, 2009) and a time per call: a run takes as long as its
     operations do at the peak rate, or as constants, inputs and outputs need to reach the core, whichever is longer.
@@ -63,7 +63,7 @@ def estimated_cost(batch_size: int, target: Target, *, work: Work, signature: Si
 
 
 def _rounded(nanoseconds: float) -> float:
-    """To six digits: CPUs may differ in the digits behind them, and costs are part of libraries."""
+    """Round to six digits: further digits may differ between CPUs, and costs are part of libraries."""
     return float(f"{nanoseconds:.6g}")
 
 

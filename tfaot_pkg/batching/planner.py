@@ -14,14 +14,15 @@ _LARGEST_SHOWN = 1024
 class Planner:
     """Composes batches of any number of rows of the sizes that `costs` names (positive, in any unit).
 
-    With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), of equal costs the larger size.
-    If so many rows are left that some best composition contains it, the size that is cheapest per row is run.
+    Dynamic programming: best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)); of equal costs the
+    larger size. Above a limit, some best composition contains the size that is cheapest per row, so that size is run.
     """
 
     def __init__(self, costs: Mapping[int, float]) -> None:
         self._costs = dict(costs)
         self._cheapest_row = min(costs, key=lambda size: (costs[size] / size, -size))
-        # Of s runs of other sizes, some add up to a multiple of s = that size, which replaces them at no greater cost.
+        # Let s be that size. Of any s runs of other sizes, some add up to a multiple of s (pigeonhole principle), and
+        # runs of s replace them at no greater cost. So some best composition has fewer than s runs of other sizes.
         self._limit = max(*costs, min(_LARGEST_TABLE, max(costs) * self._cheapest_row))
         self._best, self._choice = [0.0], [0]
 

@@ -36,7 +36,7 @@ def flags_document(spec: ModelSpec, toolchain: Toolchain) -> list[list[object]]:
 
 
 def tuned_code(spec: ModelSpec, toolchain: Toolchain) -> TunedCode:
-    """What the tuning file of `spec` says for that toolchain."""
+    """The entry of `spec`'s tuning file for that toolchain."""
     toolchains = spec.tuning.toolchains if spec.tuning is not None else {}
     return toolchains.get(toolchain.version, TunedCode())
 
@@ -49,8 +49,8 @@ def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progr
 
     Accepted flags are cached: the next build starts no process for them.
 
-    XLA reads its flags when it first compiles. A model that becomes a program never gets that far, and nobody would
-    notice a flag that the toolchain does not know.
+    XLA reads its flags when it first compiles. For a model that becomes a program XLA compiles nothing, and a flag that
+    the toolchain does not know would remain unnoticed.
     """
     for xla_flags in _sets(spec, pool):
         _require(xla_flags, spec.compilation.tf_xla_flags, pool, cache, progress)

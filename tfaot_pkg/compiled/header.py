@@ -1,4 +1,4 @@
-"""What tfcompile's generated headers say about a unit."""
+"""Check tfcompile's generated headers and objects, and read the facts about a unit from its header."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
                 f"promises {list(tensor.shape_at(batch_size))}: only the first axis may grow, and only with the batch",
                 hint="reshape the output so that its first axis is the batch, and its other axes are fixed",
             )
-        # An array whose size depends on values carries that size behind its elements.
+        # XLA stores the size of an array whose size depends on values after its elements.
         if sizes[index] != tensor.nbytes_at(batch_size):
             raise ModelError(
                 f"the shape of output {tensor.name!r} depends on the values of the inputs",

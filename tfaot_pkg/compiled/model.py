@@ -1,4 +1,4 @@
-"""`CompiledModel`: what tfcompile makes of a frozen model, for every batch size and target."""
+"""`CompiledModel`: a frozen model compiled by tfcompile for every batch size and target, or as one program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfaot_pkg.toolchain.worker import Worker, WorkerPool
 from tfaot_pkg.worker_program.messages.graph import Weight
 from tfaot_pkg.worker_program.messages.requests import Compile, Compiled, Unit
 
-_UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow) costs more than it saves
+_UNITS_PER_WORKER = 8  # for fewer units, starting another worker (an import of TensorFlow) takes longer than it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,15 @@ class Flagged:
 def compile_units(
     pool: WorkerPool, request: Compile, units: Sequence[Flagged], *, tf_xla_flags: Sequence[str], step: Step
 ) -> set[str]:
-    """Compile all units; the nodes of the weights that had to be embedded, because XLA must know them.
+    """Compile all units, and return the nodes of the weights that had to be embedded because XLA must know them.
 
-    `request` is what units of all flags have in common: it names no units, and no weights to embed.
+    `request` has the fields that units of all flags share: it names no units, and no weights to embed.
     """
     embedded: set[str] = set()
     while wanted := _run(pool, replace(request, embed=tuple(sorted(embedded))), units, tf_xla_flags, step):
         if wanted <= embedded:
             raise ToolchainError(f"TensorFlow asked again for the weights {', '.join(sorted(wanted))}")
-        if unknown := wanted.difference(weight.node for weight in request.weights):  # there would be no end of them
+        if unknown := wanted.difference(weight.node for weight in request.weights):  # else the loop might not end
             raise ToolchainError(f"TensorFlow asked for weights that the model does not have: {min(unknown)!r}")
         embedded |= wanted
     return embedded
@@ -333,7 +333,7 @@ def _described(size: int, target: Target) -> Unit:
 
 
 def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compiler) -> None:
-    """Remove from symbol names what differs from one compilation to the next: packages must be reproducible."""
+    """Remove the part of symbol names that changes with each compilation: packages must be reproducible."""
     if not toolchain.unstable_symbols:
         return
     pattern = re.compile(toolchain.unstable_symbols)

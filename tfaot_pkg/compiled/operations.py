@@ -1,4 +1,4 @@
-"""The code that calls operations of the model's author (docs/decisions/053), and what tests of them must know."""
+"""The code that calls operations of the model's author (docs/decisions/053), and the facts that validation needs."""
 
 from __future__ import annotations
 

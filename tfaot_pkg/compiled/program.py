@@ -1,4 +1,4 @@
-"""The model as a program of ours (compiler/): whether it can be one, and its code."""
+"""Decide whether the model becomes a program of this project's compiler (compiler/), and write its code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FUNCTION = "tfaot_program"
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
 _OWN = {TREES: "decision trees", OPERATION: "operations of its author's"}
-"""What calls of ours are for users."""
+"""Words for users for the custom calls of this project."""
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -51,13 +51,13 @@ class SegmentOfXla:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What computes the model: a program of ours, or XLA for a `reason`.
+    """What computes the model: a program, or XLA for a `reason`.
 
-    `work` is what one row costs in the program itself. `scratch` is in bytes, `block` the number of rows that it
-    computes at a time, and `symbols` are sizes that a call brings, with their ranges; XLA computes `segments`, row by
-    row, and so do the operations of the author's that are `called`. `difference` says why the bits of a program's
-    results may depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all
-    others in any case.
+    `work` is the computation of one row in the program itself. `scratch` is in bytes, `block` the number of rows that
+    the program computes at a time, and `symbols` are the sizes that a call sets, with their ranges. XLA computes the
+    `segments`, row by row, and the author's operations that are `called` also compute single rows. `difference` says
+    why the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets
+    `unfused` differ from those of all others in any case.
     """
 
     operations: int = 0
@@ -130,7 +130,7 @@ def _told(work: Counted) -> str:
 class ProgramCode:
     """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
 
-    `scratch` is the memory that it works in, in bytes. If it `has_sizes`, each call brings those of its symbols.
+    `scratch` are the bytes of memory that it needs. With `has_sizes`, each call sets the sizes of its symbols.
     """
 
     folder: Path
@@ -154,7 +154,7 @@ class ProgramCode:
 def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path) -> Engine:
     """Write the code of the program to `folder`, if the model becomes one.
 
-    Raises ModelError if the spec demands one and it cannot be had.
+    Raises ModelError if the spec demands a program and the model cannot become one.
     """
     engine, emitted = engine_of(spec, frozen, toolchain)
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
@@ -270,7 +270,7 @@ def program_of(frozen: FrozenModel) -> Program:
 
 
 def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str:
-    """Why XLA had better compile the whole model than `segments` of it; empty if it had not (docs/decisions/042)."""
+    """Why XLA should compile the whole model instead of `segments` of it; empty if not (docs/decisions/042)."""
     for found in (each.found for each in segments):
         if found.has_weights:
             return f"the compiler lacks {found.reason}, which multiplies by weights, and would for each row apart"
@@ -283,7 +283,7 @@ def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str
 
 
 def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
-    """Why the model is XLA's, as far as the spec and its rows say; empty if it may become a program."""
+    """Why XLA compiles the model, because of the spec or its rows; empty if it may become a program."""
     compilation = spec.compilation
     if compilation.engine == "xla":
         return "compilation.engine is xla"
@@ -328,7 +328,7 @@ def _write(emitted: Emitted, folder: Path) -> None:
 _OF_THE_C_LIBRARY = {
     "atan2": "atan2", "cbrt": "cbrt", "cosine": "cos", "erf": "erf", "power": "pow", "sine": "sin", "tan": "tan",
 }  # fmt: skip
-"""What the C library computes of doubles, in other ways on other CPUs and in other versions."""
+"""Functions of doubles that the C library computes, with other bits on other CPUs and in other versions."""
 
 
 def unfused(targets: Sequence[str]) -> tuple[str, ...]:

@@ -19,11 +19,11 @@ from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.storage import refusal_in, refused
 
 # " .text.__mulsc3  0x0000000000001180  0x3c1 /usr/lib/gcc/x86_64-linux-gnu/12/libgcc.a(_mulsc3.o)"; a long name of a
-# section stands in a line of its own. What was discarded has the address 0.
+# section has a line of its own. Discarded sections have the address 0.
 _PLACED = re.compile(r"^ (?:\S+)?\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S.*\.a)\(([^()]+)\)$", re.MULTILINE)
 
 ARCHIVES = "archives.json"
-"""The file of a build's folder that says what the linked files in it hold of archives."""
+"""The file of a build's folder that lists the members of archives in its linked files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -38,7 +38,7 @@ class ArchiveMember:
 
 
 def archive_members(link_map: str, *, own: frozenset[str] = frozenset()) -> tuple[ArchiveMember, ...]:
-    """The members of archives that gave the linked file anything. `own` are names of archives that do not count."""
+    """The members of archives that contributed to the linked file, without those of the archives named `own`."""
     found = {
         ArchiveMember(archive=PurePath(archive).name, member=member)
         for address, size, archive, member in _PLACED.findall(link_map)
@@ -190,9 +190,9 @@ class Compiler:
     def merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> None:
         """Link `objects` into one relocatable object in which only the symbols `keep` are global.
 
-        What these do not need is left out: programs that are linked with a static library need not collect garbage.
-        Groups are dissolved first: a linker merges COMDAT groups by name even if their symbols are local, and would
-        take one target's code for another's.
+        Sections that these do not need are removed, so that programs which link the static library need no
+        --gc-sections. COMDAT groups are dissolved first: a linker merges them by name even if their symbols are local,
+        and would use one target's code for another's.
         """
         options = ["-r", "-nostdlib", "-Wl,--force-group-allocation", "-Wl,--build-id=none"]
         if keep:
@@ -347,7 +347,7 @@ def _tool(command: Sequence[str], name: str, machine: str) -> str:
 
 
 def _libc(architecture: str) -> str:
-    """`glibc 2.36`: libraries carry the versions of its symbols. Empty for another machine's, which nobody can ask."""
+    """`glibc 2.36`: libraries carry the versions of its symbols. Empty for another machine's, which is unknown."""
     return (os.confstr("CS_GNU_LIBC_VERSION") or "") if architecture == platform.machine() else ""
 
 

@@ -1,9 +1,9 @@
 """The build of a `NativeLibrary`: glue generated and compiled, runtime parts added, everything linked.
 
-1. Compile the glue of each unit, and what units have in common; or the program, for each target.
+1. Compile the glue of each unit and the common sources; or the program, for each target.
 2. Link each unit of a target into an object with one global symbol, and the runtime parts of a target into one object.
-3. Merge units into one object per batch size, and these and what is common into one.
-4. Make the static and the shared library of that object.
+3. Merge units into one object per batch size, and these with the common objects into one object.
+4. Make the static and the shared library from that object.
 
 A program is linked as a runtime part: it belongs to all batch sizes, whose objects are empty.
 """
@@ -166,17 +166,17 @@ def _row_bytes(tensor: Feed | Fetch) -> int:
 
 
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:
-    """The function that gives one unit of the library whose entry function is `library`."""
+    """The function that returns one unit of the library whose entry function is `library`."""
     return f"{library}_b{unit.batch_size}_{unit.target.identifier}"
 
 
 def _part_symbol(library: str, target: Target, name: str) -> str:
-    """What `name` of a runtime part, or of the program, is called in that library: it has code of all targets."""
+    """The new name of `name`, of a runtime part or the program: a library has it once for each target."""
     return f"{library}_{target.identifier}_{name}"
 
 
 def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
-    """The results of `tasks`, run on all cores at once. If interrupted, it ends the programs that they run."""
+    """Run `tasks` on all cores and return their results. An interruption kills the programs that they run."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
         futures: list[Future[_T]] = []
         try:
@@ -196,7 +196,7 @@ def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TargetCode:
-    """The runtime parts that units of `target` need, and the object of all of them; None if they need none."""
+    """The runtime parts that units of `target` need, and one object with all of them; None if they need none."""
 
     target: Target
     parts: tuple[LinkedPart, ...]
@@ -229,7 +229,7 @@ class LibraryBuild:
         parts = [each.code for each in linked if each.code is not None]
         self._link_libraries(self._objects([*common, *parts]))
         self._list_parts(linked)
-        # What is left in the folder goes into the cache.
+        # The rest of the folder goes into the cache.
         shutil.rmtree(self.work)
 
     @property
@@ -367,7 +367,7 @@ class LibraryBuild:
         return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target), *loops])
 
     def _segment(self, segment: CompiledSegment) -> Path:
-        """What calls XLA's code of a part of the program."""
+        """The code that calls XLA's code of a part of the program."""
         source = self._rendered("segment.cc.j2", f"{_segment_name(segment)}.cc", _segment_context(segment))
         return self._compile(source, [*segment.target.flags, *WARNINGS, "-isystem", segment.folder])
 
@@ -382,13 +382,13 @@ class LibraryBuild:
         return made
 
     def _nothing(self) -> Path:
-        """What a batch size has of its own if a program computes all of them."""
+        """The empty object of a batch size, if a program computes all batch sizes."""
         source = self.work / f"{_NOTHING}.cc"
         source.write_text("// One program computes batches of all sizes.\n")
         return self._compile(source, [*self._baseline(), *WARNINGS])
 
     def _table(self) -> Path:
-        """The functions that give the code of each target."""
+        """The functions that return the code of each target."""
         context: dict[str, object] = {
             "targets": self._targets,
             "selectable": False,
@@ -415,8 +415,8 @@ class LibraryBuild:
     def _link_target(self, target: Target, runtime: Mapping[str, str]) -> _TargetCode:
         """Link each unit of a target into an object with one global symbol, and its runtime parts into one object.
 
-        What units need of the parts gets names that no other target and no other model has: code of all targets stands
-        in one library, and a program may link the libraries of several models.
+        Symbols of the parts that units need get names that no other target and no other model has: one library has the
+        code of all targets, and a program may link the libraries of several models.
         """
         units = self.compiled.of_target(target)
         objects = [[self.work / f"{_name(unit)}.o", *unit.objects] for unit in units]

@@ -79,7 +79,7 @@ def library_uid(spec: ModelSpec, compiled: Key) -> str:
 
 
 def require_sound_libraries(library: NativeLibrary, architecture: str, *, profile: bool = False) -> None:
-    """Raise ModelError if code that a model brought along needs what no library of a package may need.
+    """Raise ModelError if the model's own code needs a symbol that no library of a package may need.
 
     Raises CompilerError if the compiler made something else that a package may not contain.
     """
@@ -133,10 +133,10 @@ def kernel_flags(target: Target) -> list[str | Path]:
 
 
 def loop_flags(*, is_gcc: bool) -> list[str]:
-    """Flags for a program's loops over types of which the kernel library has no vectors: Clang has them by default.
+    """Flags for a program's loops over types for which the kernel library has no vector code.
 
-    GCC's own choice at -O2 is to make no vectors of loops that need a check at run time whether arrays overlap. Square
-    roots would go one by one, because they may set `errno`, which nothing reads.
+    At -O2 GCC does not vectorize loops that need a check at run time whether arrays overlap; Clang does. Square roots
+    would be computed one by one, because they may set `errno`, which nothing reads.
     """
     vectors = ["-ftree-vectorize", "-fvect-cost-model=dynamic"] if is_gcc else []
     return [*vectors, "-fno-math-errno"]
@@ -156,7 +156,7 @@ def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compile
 def link_shared(
     whole: Path, output: Path, *, symbol: str, soname: str, interface: str, compiler: Compiler, work: Path
 ) -> tuple[ArchiveMember, ...]:
-    """The shared library of the object `whole`, which is changed; what is in it of the compiler's own library.
+    """Link the shared library of the object `whole`, which is changed; returns its members of the compiler's library.
 
     `work` is for files. Raises CompilerError.
     """

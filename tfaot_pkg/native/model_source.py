@@ -18,7 +18,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """What the data of a library is made from. `symbol` is its entry function, `uid` the digest in that.
+    """The inputs of a library's data. `symbol` is its entry function, `uid` the digest in that name.
 
     The trained values of the state begin at `state_offset` in the library's weights.
     """
@@ -99,5 +99,5 @@ def with_state(weights: bytes, frozen: FrozenModel) -> bytes:
 
 
 def state_offset(weights: int, frozen: FrozenModel) -> int:
-    """Where the trained values begin behind so many bytes of weights; 0 if there are none."""
+    """The offset of the trained values after `weights` bytes of weights; 0 if there are no trained values."""
     return -(-weights // _ALIGNMENT) * _ALIGNMENT if frozen.signature.state else 0

@@ -1,7 +1,7 @@
 """Compile and check operations that the author of a model supplies: C++ that may be hostile (docs/decisions/053).
 
-It is preprocessed first, in a sandbox. What was included, and which words the author's own lines have, is checked then,
-and only the text that was checked is compiled. The object may need mathematical and memory functions, and keep nothing.
+The file is first preprocessed, in a sandbox. Then its includes and the words of the author's own lines are checked, and
+exactly the checked text is compiled. The object may call mathematical and memory functions only, and has no variables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tfaot_pkg.sandbox import Limits
 from tfaot_pkg.targets import Target
 
 FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-lto", "-Wall", "-Wextra")
-"""Of the code, so that no compiler changes its arithmetic."""
+"""Flags of the author's code, so that no compiler changes its arithmetic."""
 
 _SECONDS, _MEMORY, _DISK = 120.0, 4 << 30, 1 << 30
 _LINE = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"')
@@ -35,6 +35,7 @@ _FORBIDDEN = {
 }
 _SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
 _HASH = r"(#|%:)(\s|/\*.*?\*/)*"
+# Preprocessed text does not show these, so they are looked for in the source.
 _UNTOLD = (
     (re.compile(r"\?\?[=/]"), "trigraphs are not allowed in an operation"),
     (re.compile(r"\b(__has_)?embed\b"), "the word embed is not allowed in an operation: it makes code of files"),
@@ -82,7 +83,7 @@ def _told(message: str) -> str:
 
 
 def _require_plain(code: OperationCode) -> None:
-    """Raise ModelError for what would make the preprocessed text tell something else than the truth about itself."""
+    """Raise ModelError for constructs that would hide from the preprocessed text which file a line is from."""
     text = _SPLICE.sub("", code.source.read_text(errors="replace"))
     for found, why in _UNTOLD:
         if found.search(text):
@@ -110,7 +111,7 @@ def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) 
             )
         for word in _WORD.findall(line):
             if word in _FORBIDDEN:
-                raise ModelError(f"{where}: {word} is not allowed in an operation:  {_FORBIDDEN[word]}", hint=_HINT)
+                raise ModelError(f"{where}: {word} is not allowed in an operation: {_FORBIDDEN[word]}", hint=_HINT)
 
 
 def _lines(text: str) -> Iterator[tuple[str, int, str]]:

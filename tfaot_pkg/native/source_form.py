@@ -16,9 +16,9 @@ from tfaot_pkg.package.render import render
 from tfaot_pkg.targets import TARGETS
 
 _COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
-"""Of templates/native: what all libraries have."""
+"""Files of templates/native that all libraries have."""
 _OWN = ("runtime.cc", "weights.cc")
-"""Of templates/source."""
+"""Files of templates/source that replace those of templates/native."""
 
 
 def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
@@ -48,7 +48,7 @@ def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
             f"src/{path.name}": path.read_bytes() for each in program.operations for path in (each.wrapper, each.source)
         },
         **{f"kernels/{path.relative_to(resources.kernels()).as_posix()}": path.read_bytes() for path in _kernels()},
-        # It covers generated code and the kernel library. A program has no code of others.
+        # This licence covers generated code and the kernel library; a program contains no code of other projects.
         "licenses/tfaot-pkg-LICENSE.txt": resources.licence().read_bytes(),
         "weights.bin": with_state(program.constants.read_bytes(), model.frozen),
     }

@@ -108,6 +108,6 @@ class _Build:
         return self._of_any_system(output)
 
     def _of_any_system(self, code: Path) -> Path:
-        """`code`, changed to need only versions of the C library's functions that all systems have."""
+        """`code`, changed so that it needs only versions of the C library's functions that all systems have."""
         self.compiler.rename_symbols(code, self.compiler.first_versions)
         return code

@@ -118,9 +118,9 @@ class Parts:
         ]
         kernels = resources.kernels()
         includes += ["-I", kernels / "include", "-I", kernels / "src", f"-DTFAOT_KERNELS_TARGET={target.identifier}"]
-        # Of Eigen, only what may be linked into anything (MPL 2.0).
+        # Only the parts of Eigen under the MPL 2.0: its others are under the LGPL.
         eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
-        # GCC's own header of AVX-512 begins some values with themselves, and warns of that where Eigen inlines it.
+        # GCC's header of AVX-512 initializes some values with themselves; GCC warns of that when Eigen inlines it.
         quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
         flags = [
             *self.compiler.library_flags,

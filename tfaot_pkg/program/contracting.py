@@ -36,7 +36,7 @@ def _result(instruction: Instruction, value: Value) -> Known:
 
 
 def _of_all(step: Step, dimensions: Sequence[int]) -> Value:
-    """Of operands that are one shape, when elements along `dimensions` come together."""
+    """For operands of one shape, if elements along `dimensions` are combined."""
     value = together(step.operands, step.instruction)
     if value.mixed is not None:
         return value
@@ -46,7 +46,9 @@ def _of_all(step: Step, dimensions: Sequence[int]) -> Value:
 
 
 def _by_size(step: Step, value: Value, dimensions: Sequence[int]) -> Value:
-    """Even equal rows give something else if there are more of them along `dimensions` of the first operand."""
+    """`value`, placed if the number of elements along `dimensions` depends on the batch: a sum of more equal rows is
+    another number.
+    """
     sizes = step.shapes[0].sizes
     if all(sizes[d][0] == sizes[d][1] for d in dimensions):
         return value
@@ -124,7 +126,7 @@ def convolution(step: Step) -> Value:
     role = places["input"].index(data.axis.dimension)
     result = data.axis.at(places["output"][role])
     if kernel.axis is not None or role == 1:
-        # A filter for each row: rows are groups of features.
+        # A filter for each row: rows are groups of features, which a convolution does not combine.
         per_row = tuple(groups[0]) == program.batch_sizes and role == 1 and data.axis.outer == 1
         if kernel.axis is None or not per_row or kernel.axis.outer != 1:
             return mixed(instruction)
@@ -200,7 +202,7 @@ def custom_call(step: Step) -> Known:
     if instruction.attribute("target") == OPERATION:
         return _by_row(step)
     if instruction.attribute("target") == TREES and len(shapes[0].sizes) == 2:
-        # Each row goes its own way; what the trees are is the same for all.
+        # Each row takes its own path through the trees, which are the same for all rows.
         return _result(instruction, _of_all(step, [1]))
     if count is None or not shapes:
         return unknown(instruction, operands)
@@ -209,7 +211,7 @@ def custom_call(step: Step) -> Known:
 
 
 def _by_row(step: Step) -> Known:
-    """An operation of the model's author: the program calls it for each row, which gets that row of what has one."""
+    """An operation of the model's author: the program calls it for each row, with that row of operands with rows."""
     instruction, operands = step.instruction, step.operands
     value = together(operands, instruction)
     if value.mixed is None and not value.uniform and value.axis != Axis(dimension=0):
@@ -218,7 +220,7 @@ def _by_row(step: Step) -> Known:
 
 
 def unknown(instruction: Instruction, operands: Sequence[Known]) -> Known:
-    """An operation about which nothing is known: rows may meet in it."""
+    """An unknown operation: rows may depend on one another in it."""
     found = next((each for operand in operands for each in flat(operand) if each.mixed is not None), None)
     return _structured(instruction.shape, found or mixed(instruction, UNKNOWN_OPERATION))
 
@@ -230,7 +232,7 @@ def _structured(shape: Shape, value: Value) -> Known:
 
 
 def normalization(step: Step) -> Known:
-    """Inference takes elements one by one; the other two bring all together that are of one feature."""
+    """Inference is elementwise; training and gradients combine all elements of one feature."""
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     feature = instruction.attribute("feature")
     rank = len(shapes[0].sizes)

@@ -38,7 +38,7 @@ def elementwise(step: Step) -> Value:
         return value
     found = rule(value, instruction, operands)
     if instruction.shape.dtype.startswith("u") and (found.known.bounds()[0] < 0).any():
-        return value  # it wraps around
+        return value  # the unsigned result wraps around, so its value is not known
     return found
 
 
@@ -82,7 +82,7 @@ def _compare(value: Value, instruction: Instruction, operands: Sequence[Value]) 
 
 
 def _truth(value: Value) -> Integers:
-    """As 0 and 1."""
+    """A truth value as the integers 0 and 1."""
     known = value.known
     return integers.between(np.maximum(known.low, 0), np.minimum(known.high, 1)) if not known.placed else known
 
@@ -91,6 +91,7 @@ def _both(value: Value, instruction: Instruction, operands: Sequence[Value]) -> 
     if instruction.shape.dtype != "pred":
         return value
     one, two = operands
+    # A loop's condition stays `turn < batch` if the other part of the conjunction is always true.
     for first, second in ((one, two), (two, one)):
         if first.below_batch and (second.below_batch or _truth(second).is_exactly(low=1, high=1)):
             return replace(value, below_batch=True, integers=None, placed=one.placed or two.placed)

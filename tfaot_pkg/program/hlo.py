@@ -1,7 +1,7 @@
 """`Program`: a computation of HLO that was listed at two batch sizes (worker_program/hlo.py), as plain values.
 
-The two listings hold the same instructions in the same order. What differs between them grows with the batch: so every
-size is a pair, at the smaller and at the larger batch size.
+The two listings have the same instructions in the same order. Sizes that differ between them grow with the batch, so
+every size is a pair: at the smaller and at the larger batch size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Unlike(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of an array: `parts` is None. Of a tuple: the shapes of its elements."""
+    """The shape of an array, whose `parts` is None, or of a tuple, whose `parts` are the shapes of its elements."""
 
     dtype: str
     sizes: tuple[Size, ...]
@@ -56,7 +56,7 @@ class Instruction:
     attributes: tuple[Any, Any]
 
     def attribute(self, name: str) -> Any:
-        """One that does not depend on the batch size. Raises Unlike."""
+        """An attribute that must not depend on the batch size. Raises Unlike."""
         small, large = (getattr(each, name) for each in self.attributes)
         if small != large:
             raise Unlike(f"{name} of {self.opcode} depends on the batch size")
@@ -86,7 +86,7 @@ class Program:
     def factor(self, size: Size) -> int | None:
         """How many times the batch a size is; None if it does not grow with it."""
         small, large = self.batch_sizes
-        # In whole numbers: a quotient of floats might only look like one.
+        # Computed in integers: a rounded quotient of floats might look like an integer.
         if size[0] == size[1] or size[0] * large != size[1] * small or size[0] % small:
             return None
         return size[0] // small

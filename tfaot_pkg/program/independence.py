@@ -1,6 +1,6 @@
-"""Whether the rows of a batch meet in a computation: each instruction's value from those of its operands.
+"""Whether rows of a batch depend on one another: an abstract interpretation of HLO, instruction by instruction.
 
-What is proved here holds for all inputs. An operation that is not in the table counts as one in which rows meet.
+Its results hold for all inputs. In an operation that is not in the table, rows count as dependent on one another.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing
 
 _MOST_TURNS = 100
-"""Iterations to a loop's fixed point, at most; each one can only lose knowledge, so that few are needed."""
+"""The most iterations to a loop's fixed point; each can only lose knowledge, so that few are needed."""
 
 CONVERGING = frozenset(
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
@@ -53,7 +53,7 @@ Transfer = Callable[[Step], Known]
 
 
 def outputs_of(program: Program, inputs: Sequence[bool]) -> tuple[Value, ...]:
-    """What is known of each output; `inputs` says which inputs have a batch axis."""
+    """The value of each output; `inputs` says which inputs have a batch axis."""
     entry = program.computations[program.entry]
     count = sum(each.opcode == "parameter" for each in entry.instructions)
     arguments = [moving.parameter_of_rows() if batched else Value() for batched in inputs]
@@ -141,7 +141,7 @@ class _Analysis:
         self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
     ) -> Known:
         begin = flat(initial)
-        kept: frozenset[int] = frozenset()  # the arrays that the body hands on as they are
+        kept: frozenset[int] = frozenset()  # the arrays that the body returns unchanged
         state = without_terms(initial)
         for turn in range(_MOST_TURNS):
             before = self._named(state, instruction.shape)
@@ -152,7 +152,7 @@ class _Analysis:
                 kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
             joined = flat(without_terms(_widened(state, join(state, after, instruction))))
             found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))
-            # The first turn only finds what the body hands on; a fixed point needs a second look.
+            # The first turn only finds the unchanged arrays, so a fixed point is looked for from the second turn on.
             if turn > 0 and same(state, found):
                 break
             state = found
@@ -175,7 +175,7 @@ class _Analysis:
     ) -> Known | None:
         """The result of a loop with a turn for each row, in its order; None if it is another kind of loop."""
         if any(each.turn or (each.known.turn != 0).any() for each in flat(initial)):
-            return None  # turns of a loop in a loop are not told apart
+            return None  # only one loop over rows is modelled: turns of nested loops cannot be distinguished
         # Candidates: single integers that begin with 0 and are the same for all rows.
         counters = {
             i for i, value in enumerate(initial)
@@ -191,7 +191,7 @@ class _Analysis:
         for _ in range(_MOST_TURNS):
             after = self.run(body, [state])
             assert isinstance(after, tuple)
-            # A counter adds exactly one in each turn. Those that do not are arrays like others, and all is tried again.
+            # A counter grows by exactly one in each turn. Candidates that do not are ordinary arrays: start again.
             failing = {
                 i for i in counters
                 if not (isinstance(each := after[i], Value) and each.mixed is None and each.placed is None
@@ -209,7 +209,7 @@ class _Analysis:
             state = joined
         else:
             return None
-        # Again, with what was found: the condition may use a counter that was none.
+        # Checked again in the final state: the condition may use a candidate that is no counter.
         decided = self.run(condition, [state])
         if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
             return None
@@ -231,9 +231,9 @@ def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
 
 
 def _handed_on(before: Known, after: Known, instruction: Instruction) -> Known:
-    """What the next turn of a loop over the rows gets: `before` or `after`.
+    """The value that the next turn of a loop over the rows gets: `before` or `after`.
 
-    What is of one row must not go on to the next, and what stands in no row of its own depends on the number of turns.
+    A value of one row must not reach the next turn, and a value without rows depends on the number of turns.
     """
     if isinstance(before, tuple) and isinstance(after, tuple):
         return tuple(_handed_on(one, two, instruction) for one, two in zip(before, after, strict=True))
@@ -262,7 +262,7 @@ def _plain(value: Known) -> Known:
 
 
 def _widened(before: Known, after: Known) -> Known:
-    """`after`, with bounds that grew since `before` given up: they would grow for ever."""
+    """`after`, without bounds that grew since `before`: the iteration would not end."""
     if isinstance(before, tuple) and isinstance(after, tuple):
         return tuple(map(_widened, before, after))
     if not isinstance(before, Value) or not isinstance(after, Value) or after.integers is None:
@@ -359,7 +359,7 @@ _CONTROL: Mapping[str, Callable[[_Analysis, Instruction, Sequence[Known]], Known
 
 
 def rows_of(listing: HloListing, signature: Signature) -> Rows:
-    """Where rows meet in the model of `signature`; in every output if independence cannot be proved."""
+    """The outputs whose rows depend on one another: all of them if independence cannot be proved."""
     if not any(tensor.has_batch_axis for tensor in signature.inputs):
         return INDEPENDENT
     if listing.fault:
@@ -383,7 +383,7 @@ def _meeting(tensor: Tensor, value: Value) -> Meeting | None:
     if cause is None and (value.below_batch or value.known.placed):
         cause = Cause(instruction=None, reason=PLACED)
     own_rows = Axis(dimension=0) if tensor.has_batch_axis else None
-    # A caller takes the first axis for the rows: rows along another one would be mistaken.
+    # Callers take the first axis for the rows, so rows must not be along another axis.
     if (cause is None and value.axis not in (None, own_rows)) or value.turn:
         cause = Cause(instruction=None, reason=MEET)
     if cause is None:

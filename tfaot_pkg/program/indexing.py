@@ -1,6 +1,6 @@
 """Transfer functions of operations that take indices: gathers, scatters, dynamic slices.
 
-Rows stay apart if an index along the axis of rows is the number of the very row that the index belongs to.
+Rows stay independent if each index along the axis of rows is the number of the row that the index itself is in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfaot_pkg.program.values import Axis, Step, Value, mixed, settled, together
 
 
 def _component(value: Value, shape: Shape, vector: int, number: int) -> Integers | None:
-    """One component of all index vectors; None if nothing is known of it."""
+    """One component of all index vectors; None if its value is not known."""
     if value.integers is None:
         return None
     # In HLO, index vectors of one component may have no dimension of their own.
@@ -50,7 +50,7 @@ def gather(step: Step) -> Value:
     index_axis = _batch_axis(indices.axis, vector, numbers("offset"), len(instruction.shape.sizes))
     if indices.axis is not None and index_axis is None:
         return mixed(instruction)
-    # A table that is the same for all rows: results have their rows where the indices have them.
+    # The operand is a table that all rows share, so rows of the result are those of the indices.
     if operand.axis is None:
         result = together([operand, replace(settled(indices, instruction), axis=index_axis)], instruction)
         return _gathered_integers(result, operand)
@@ -153,7 +153,7 @@ def _plain(step: Step) -> list[int]:
 
 
 def _scattered_into_rows(step: Step) -> Value:
-    """The same updates for all rows: they must leave the axis of rows alone."""
+    """Scatter the same updates into all rows: they must cover the axis of rows completely."""
     operand, updates, plain = step.operands[0], step.operands[2], _plain(step)
     if operand.axis is None or operand.axis.dimension not in plain or updates.turn:
         return mixed(step.instruction)
@@ -218,9 +218,9 @@ def dynamic_slice(step: Step) -> Value:
             others = [settled(each, instruction) for i, each in enumerate(starts) if i != d]
             alone = _turns(value, starts[d], instruction)
             return with_integers(together([alone, *others], instruction), alone.integers, [alone, *others], instruction)
-    # Of equal elements, a slice is the same wherever it begins.
+    # If all elements are equal, a slice is the same wherever it begins.
     even = value.uniform and value.placed is None and value.integers is None
-    # HLO moves a slice into the array, so a start along a dimension that is taken whole has no effect.
+    # HLO clamps starts so that a slice lies inside of the array: along a dimension that is taken whole, any start is 0.
     harmless = [
         (sizes[0][d], sizes[1][d]) == (small, large) or (even and small != large)
         for d, (small, large) in enumerate(shapes[0].sizes)
@@ -259,7 +259,7 @@ def dynamic_update_slice(step: Step) -> Value:
         if value.turn or value.axis not in (None, axis):
             return mixed(instruction)
         others = [each for i, each in enumerate(plain_starts) if i != d]
-        # The row of the turn is written by the turn: over all turns, each row into its own place.
+        # Each turn writes its own row, so after all turns each row is in its own place.
         written = together(
             [replace(settled(each, instruction), turn=False) for each in (value, update, *others)], instruction
         )

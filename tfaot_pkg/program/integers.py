@@ -1,7 +1,7 @@
-"""`Integers`: what is known about the integers in an array, as far as indices into the batch need it.
+"""`Integers`: knowledge about the integers in an array, as far as indices into the batch need it.
 
-Of each element: it is `row * R + batch * B + turn * T + r` with R the number of its row in the batch, B the batch size,
-T the turn of a loop over the rows, and `low <= r <= high`, where r itself depends on no place in the batch.
+Each element is `row * R + batch * B + turn * T + r`, with R the number of its row in the batch, B the batch size, T the
+turn of a loop over the rows, and `low <= r <= high`, where r does not depend on the place in the batch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Integers:
             return self
         low, high = self.low.min(axis=axis), self.high.max(axis=axis)
         coefficients = self.parts[:3]
-        # Elements that depend on places in different ways have nothing in common that could be kept.
+        # One set of coefficients describes all elements, so elements with different ones have no common description.
         if any((part.min(axis=axis) != part.max(axis=axis)).any() for part in coefficients):
             return None
         return _of([*(part.min(axis=axis) for part in coefficients), low, high])
@@ -107,7 +107,7 @@ def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, turn: Any = 0)
 
 
 UNKNOWN = between(-np.inf, np.inf)
-"""Elements about which nothing is known, except that they depend on no place."""
+"""Elements of unknown value that do not depend on the place in the batch."""
 
 
 def add(one: Integers, two: Integers) -> Integers:
@@ -136,7 +136,7 @@ def multiply(one: Integers, two: Integers) -> Integers | None:
 
 
 def divide(one: Integers, two: Integers) -> Integers | None:
-    """The quotient of integers, if the divisor is known and positive and divides what depends on places."""
+    """The quotient of integers, if the divisor is known, positive, and divides the coefficients of places."""
     if not _divides(two, one):
         return None
     divisor = two.low
@@ -199,7 +199,7 @@ def join(one: Integers, two: Integers) -> Integers | None:
 
 
 def widened(before: Integers, after: Integers) -> Integers:
-    """`after`, with bounds that grew since `before` given up: they would grow for ever."""
+    """`after`, without bounds that grew since `before`: the iteration to a fixed point would not end."""
     before = before.expanded(after.shape) if before.shape == () else before
     low = np.where(after.low < before.low, -np.inf, after.low)
     high = np.where(after.high > before.high, np.inf, after.high)

@@ -1,4 +1,4 @@
-"""What decides whether a loop goes on: conditions that hold as long as any row of the batch wants another turn.
+"""Conditions of loops that hold as long as any row of the batch needs another turn.
 
 `any(p)` over rows, `not all(q)`, and comparisons of an integer with the largest or least of all rows, also within
 further limits: `i < min(10, max(n))` is `i < 10 and any(i < n)`. Only integers: the largest of floats is NaN if one is.
@@ -16,7 +16,7 @@ _OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Something that is to hold, or not to hold if `positive` is False."""
+    """A term that must be true, or false if `positive` is False."""
 
     term: Term
     positive: bool = True
@@ -48,7 +48,7 @@ def _is_without_place(value: Value) -> bool:
 
 
 def going_on(terms: Terms, condition: Term) -> GoingOn | None:
-    """The condition in this form; None if it does not have it, or if no row has a say."""
+    """The condition in this form; None if it does not have this form, or does not depend on rows."""
     found = _Reader(terms).read(condition, positive=True)
     return found if found is not None and found.rows else None
 
@@ -80,7 +80,7 @@ class _Reader:
         return self._compared(node, positive=positive) if node.opcode == "compare" else None
 
     def _reduced(self, node: Node) -> tuple[Term, list[Term]]:
-        """What a reduction, which may be one in several steps, takes together: an array, and what it starts from."""
+        """The array that a reduction, possibly in several steps, reduces, and the values that it starts from."""
         array, start = node.operands
         inner = self.terms[array]
         if inner.opcode != "reduce" or inner.attributes.reducer != node.attributes.reducer or not inner.value.mixed:

@@ -1,14 +1,13 @@
-"""Loops that go on until no row of the batch wants another turn: which of the carried arrays may count as independent.
+"""Loops that run until no row of the batch needs another turn: the carried arrays whose rows are independent.
 
-A row has its own number of turns. The others of the batch decide how many more there are, which does not matter to an
-array that they leave unchanged in rows that are done. Two things are shown, for every state that the loop may be in:
+Each row needs its own number of turns; other rows of the batch may cause more. These do not matter to an array that
+they leave unchanged in rows that are done. For every state that the loop may be in, two things are proved:
 
-- What a turn makes of the array is the array itself in rows that are done.
-- A row that is done is done after the turn, too.
+- In rows that are done, a turn leaves the array unchanged.
+- A row that is done is still done after the turn.
 
-So the array is, when the loop ends, what it was after the row's own turns, or at the limit of turns that holds for all
-batches: at the end all rows are done, or a limit is reached that does not depend on rows. Numbers that count turns, and
-arrays that change in rows that are done, depend on other rows.
+So when the loop ends, the array's row is what it was after the row's own turns, or after the limit of turns, which is
+the same for all batches. Numbers that count turns, and arrays that change in rows that are done, depend on other rows.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tfaot_pkg.program.terms import MOVING, Node, Term, Terms
 from tfaot_pkg.program.values import Value
 
 Statement = tuple[str, tuple[Term, ...]]
-"""What may hold for elements: "LT", "LE" and "EQ" of two terms, or "is", that one holds."""
+"""A statement about elements: "LT", "LE" or "EQ" of two terms, or "is" for a term that is true."""
 
 _ZEROS = ("0", "0.0")
-"""The constants that stay the same if they are added to themselves; -0.0 does too, but is not the same constant."""
+"""The constants c with c + c = c. So does -0.0, but it is another constant."""
 
 _OF_ANOTHER = frozenset("broadcast concatenate dynamic-slice reshape reverse slice transpose".split())
 """Opcodes of which each element of the result is one of an operand's."""
@@ -35,7 +34,7 @@ _OF_ANOTHER = frozenset("broadcast concatenate dynamic-slice reshape reverse sli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blank:
-    """An array that a loop fills with slices of `sizes`, one behind the other: from `starts` on it is `single`."""
+    """An array that a loop fills with slices of `sizes`, one after the other: from `starts` on it is still `single`."""
 
     starts: tuple[Term, ...]
     sizes: tuple[Size, ...]
@@ -43,7 +42,7 @@ class Blank:
 
 
 def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
-    """The statement that `term` makes about the elements of its rows, and whether it asserts or denies it."""
+    """The statement that `term` makes about the elements of its rows; False if `term` is its negation."""
     positive = True
     term = terms.unmoved(term)
     while terms[term].opcode == "not":
@@ -251,11 +250,11 @@ class Loop:
 
 
 def independent_of_turns(loop: Loop) -> frozenset[int]:
-    """The carried arrays whose rows do not depend on how long other rows keep the loop going."""
+    """The carried arrays whose rows do not depend on how many turns other rows need."""
     terms, varying = loop.terms, loop.varying
     condition = None if loop.condition.term is None else going_on(terms, loop.condition.term)
     in_rows = any(each.turn or each.known.turn.any() for each in loop.state)  # a loop over the rows is around this one
-    # Nothing is claimed of what is not understood: the arrays then count as depending on other rows.
+    # In loops of any other form, all arrays count as dependent on other rows.
     if condition is None or not varying or in_rows:
         return frozenset()
     changed = {term: after for term, i in varying.items() if (after := loop.after[i].term) is not None}

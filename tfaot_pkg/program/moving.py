@@ -39,7 +39,7 @@ def _elements(value: Value, shape: Shape) -> Integers | None:
 
 
 def _moved(value: Value, axis: Axis | None, found: Integers | None, instruction: Instruction) -> Value:
-    """`value` with its rows along `axis` now; `found` is what became of its integers."""
+    """`value` with its rows along `axis` and the integers `found`."""
     if value.mixed is not None:
         return value
     return with_integers(replace(value, axis=axis, below_batch=False, carried=None), found, [value], instruction)
@@ -199,7 +199,7 @@ def _growing(sizes: Sequence[Size]) -> list[tuple[Size, int]]:
 
 
 def _with_rows(program: Program, value: Value, shape: Shape, instruction: Instruction) -> Value:
-    """`value`, whose elements along the batch are equal, as one of which each row has its own."""
+    """`value`, whose elements along the batch are equal, with an axis of rows: each row then has its own element."""
     if value.placed is not None:
         return value
     growing = [d for d, size in enumerate(shape.sizes) if size[0] != size[1]]
@@ -210,7 +210,7 @@ def _with_rows(program: Program, value: Value, shape: Shape, instruction: Instru
 
 
 def _reshaped_axis(program: Program, axis: Axis, sizes: Sequence[Size], result: Sequence[Size]) -> Axis | None:
-    """Where rows are after a reshape: in memory the batch has the same elements before and behind it."""
+    """The axis of rows after a reshape, which keeps the number of elements before and after the batch in memory."""
     before = [math.prod(size[i] for size in sizes[: axis.dimension]) * axis.outer for i in (0, 1)]
     behind = [math.prod(size[i] for size in sizes[axis.dimension + 1 :]) * axis.inner for i in (0, 1)]
     for dimension, size in enumerate(result):
@@ -269,7 +269,7 @@ def slice_(step: Step) -> Value:
 
 
 def _sliced_axis(program: Program, axis: Axis, cut: Sequence[Sequence[int]], size: Size) -> Axis | None:
-    """The axis after a slice [start, limit, stride] at both batch sizes; None if it takes rows apart."""
+    """The axis after a slice [start, limit, stride] at both batch sizes; None if it does not keep all rows."""
     if all(list(cut[i]) == [0, size[i], 1] for i in (0, 1)):
         return axis
     small, large = program.batch_sizes
@@ -279,7 +279,7 @@ def _sliced_axis(program: Program, axis: Axis, cut: Sequence[Sequence[int]], siz
         first, last = ([values[i] // whole[i] for i in (0, 1)] for values in (starts, limits))
         if first[0] == first[1] and last[0] == last[1] and last[0] > first[0]:
             return replace(axis, outer=last[0] - first[0])
-    # Every inner-th element from one of the first row on.
+    # One element of each row: every inner-th element, starting in the first row.
     every = strides == (axis.inner, axis.inner) and starts[0] == starts[1] < axis.inner
     if every and all(limits[i] > size[i] - axis.inner + starts[i] for i in (0, 1)):
         return replace(axis, inner=1)

@@ -1,8 +1,8 @@
-"""`Terms`: arrays by how they are computed, so that two that are computed alike are known to be equal.
+"""`Terms`: value numbering. Arrays that are computed in the same way get the same number, and so are known to be equal.
 
-A term is a number. Terms are equal if the same opcode with the same attributes takes equal terms; whatever has a state,
-or attributes that are not listed, makes a new one each time. What moves no elements (a copy, a reshape to the same
-shape) is the term of its operand.
+A term is such a number. An opcode with the same attributes and equal operands gives the same term; operations with
+state, or with attributes that are not listed, give a new term each time. An operation that moves no elements (a copy, a
+reshape to the same shape) gives the term of its operand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STRUCTURAL = (elementwise.OPCODES - frozenset("domain map reduce-precision stoc
 """Opcodes that are functions of their operands and of attributes that the worker lists."""
 
 MOVING = frozenset("broadcast reshape reverse transpose".split())
-"""Opcodes of which each element of the result is one of the operand's, and each of the operand's is in the result."""
+"""Opcodes whose result has the operand's elements, all of them, in another order or repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class NodeAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What a term is made of; `value` is what is known about its rows. A symbol's `opcode` is ""."""
+    """The computation of a term; `value` describes its rows. A symbol's `opcode` is ""."""
 
     opcode: str
     attributes: NodeAttributes
@@ -116,7 +116,7 @@ class Terms:
         return self.made(node.opcode, node.detail, operands, node.shape, node.value, node.attributes)
 
     def substituted(self, terms: Iterable[Term], replaced: Mapping[Term, Term]) -> dict[Term, Term]:
-        """What `terms`, and all that they are made of, are after the symbols in `replaced` got their new terms."""
+        """`terms` and all terms below them, rebuilt after the symbols in `replaced` got their new terms."""
         found = dict(replaced)
         for each in self.below(terms, stop=min(replaced, default=0)):
             if each not in found:
@@ -125,7 +125,7 @@ class Terms:
         return found
 
     def below(self, terms: Iterable[Term], *, stop: Term) -> list[Term]:
-        """`terms` and what they are made of, operands first, without terms that are older than `stop`."""
+        """`terms` and their operands, recursively, operands first, without terms that are older than `stop`."""
         reached: set[Term] = set()
         waiting = [each for each in terms if each >= stop]
         while waiting:
@@ -133,7 +133,7 @@ class Terms:
             if each not in reached:
                 reached.add(each)
                 waiting += [operand for operand in self[each].operands if operand >= stop]
-        # Numbers are given in the order of making: operands come before what is made of them.
+        # Terms are numbered as they are made, so operands have lower numbers than their users.
         return sorted(reached)
 
     def unmoved(self, term: Term) -> Term:
@@ -154,7 +154,7 @@ class Terms:
         return root.opcode if plain and set(root.operands) == {each.id for each in parameters} else None
 
     def _detail(self, instruction: Instruction) -> str | None:
-        """All that the result depends on beside the operands; None if that is not known."""
+        """Everything except the operands that the result depends on; None if that is not known."""
         if instruction.opcode not in _STRUCTURAL or instruction.shape.parts is not None:
             return None
         if instruction.opcode == "compare" and instruction.attributes[0].order == "TOTALORDER":

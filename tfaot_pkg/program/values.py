@@ -1,8 +1,8 @@
-"""`Value`: what is known about an array and the rows of the batch, and how several values are combined.
+"""`Value`: how an array depends on the rows of the batch, and how several values are combined.
 
-A value that is the same for all rows, with a dimension that grows with the batch, must have equal elements along it.
-Otherwise the place in the batch would decide about an element although no row went into it, as in zeros with another
-first row. The result of an operation that makes them unequal counts as dependent on the place.
+A value that is the same for all rows, with a dimension that grows with the batch, must have equal elements along that
+dimension. Otherwise an element would depend on its place in the batch although it was computed from no row, as in zeros
+with another first row. The result of an operation that makes them unequal counts as dependent on the place.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ UNKNOWN_OPERATION = "rows may meet in an operation that is not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Value:
-    """Without `mixed` each row depends on the same row of the inputs alone, and on places only if `placed` or
-    `integers` say so.
+    """Without `mixed` each row depends on the same row of the inputs alone, and on its place in the batch only if
+    `placed` or `integers` say so.
 
-    `axis` None: the value is the same for all rows, and equal along dimensions that grow with the batch.
-    With `turn` it depends on one row: that of the turn of the loop over the rows that it is in. `below_batch` is a
-    truth value: "the turn is less than the batch size".
-    `carried` is the number of the array that a loop over the rows hands from turn to turn, if the value is that array,
+    With `axis` None the value is the same for all rows, and equal along dimensions that grow with the batch.
+    With `turn` it depends on one row: that of the present turn of the loop over the rows. `below_batch` marks the truth
+    value "the turn is less than the batch size".
+    `carried` is the number of an array that a loop over the rows passes from turn to turn, if the value is that array,
     in which at most the turn's own row was written.
-    `term` is how it was computed (terms.py); None if several ways come together. It is no part of what is known.
+    `term` is how the value was computed (terms.py); None if it was joined from several. It is not compared by `equals`.
     """
 
     axis: Axis | None = None
@@ -131,7 +131,7 @@ def together(values: Iterable[Value], instruction: Instruction) -> Value:
 
 
 def with_integers(value: Value, found: Integers | None, operands: Iterable[Value], instruction: Instruction) -> Value:
-    """`value`, computed from `operands`, with the integers `found`; None if nothing is known about these any more."""
+    """`value`, computed from `operands`, with the integers `found`; None if they are no longer known."""
     if value.mixed is not None:
         return value
     cause = next((each.placed for each in operands if each.placed is not None), None)
@@ -244,4 +244,4 @@ _ALONG: Mapping[str, Callable[[Step], Iterable[Size]]] = {
     "select-and-scatter": _windowed,
     "triangular-solve": _matrices,
 }
-"""The sizes along which an opcode does not treat all elements alike."""
+"""The sizes along which an opcode treats elements differently, so that equal elements may become unequal."""

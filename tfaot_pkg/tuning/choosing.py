@@ -1,4 +1,4 @@
-"""Which of XLA's flags each unit gets, measured in whole models: what counts as a gain, and what is noise."""
+"""Choose XLA's flags for each unit by measuring whole models, and tell a gain from noise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MEDIAN_ERROR = math.sqrt(math.pi / 2)  # of a median's standard error over a me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A time over another one, the median over rounds, and the standard error of that."""
+    """The ratio of two times: the median over rounds, and its standard error."""
 
     value: float
     error: float = 0.0

@@ -1,4 +1,4 @@
-"""Measuring a model on this machine, for the tuning file: XLA's flags first, then what batches cost with them."""
+"""Measure a model on this machine, for the tuning file: first XLA's flags, then the costs of batches with them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _choose(shop: Workshop, before: Tuning, measured: Sequence[str]) -> _Chosen:
     old = before.toolchains.get(shop.toolchain.version, TunedCode())
     units = [(size, target) for target in measured for size in shop.spec.compilation.batch_sizes]
     flags = choose_flags(shop, units)
-    # What is known of targets that are not measured now stays.
+    # Targets that are not measured now keep their entries.
     others = {name: row for name, row in old.xla_flags.items() if name not in measured}
     code = TunedCode(xla_flags={**others, **tuned(flags.flags).xla_flags})
     return _Chosen(code=code, flags=flags, changed=_changed(old, code))
@@ -136,7 +136,7 @@ def measure_costs(
 
 
 def disturbance(measurements: Sequence[latency.Latency]) -> float:
-    """By how much times vary from round to round: the middle one of the measurements' relative deviations."""
+    """How much times vary from round to round: the median of the measurements' relative deviations."""
     return median(each.spread for each in measurements)
 
 

@@ -87,7 +87,7 @@ class Workshop:
         return found
 
     def _spec(self, variant: Variant) -> ModelSpec:
-        """The spec with the units of `variant`, and those that make every target have every size."""
+        """The spec with the units of `variant`, completed so that every target has every size."""
         compilation = replace(
             self.spec.compilation,
             batch_sizes=tuple(sorted({size for size, _ in variant.flags})),

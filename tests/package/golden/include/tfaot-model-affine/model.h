@@ -44,7 +44,7 @@ class affine {
   static constexpr const char* version = "1.2.0";
   static constexpr const char* uid = "0123456789ab";
 
-  /// The sizes that were compiled, ascending. Any other size is made of them.
+  /// The sizes that were compiled, ascending. Batches of other sizes are composed of these.
   static constexpr ::std::array<::std::size_t, 2> batch_sizes{{2, 4}};
 
   /// Whether the model is compiled for every number of rows from 1 on.
@@ -58,7 +58,7 @@ class affine {
     ::tfaot::span<const float> bias_in;  ///< bias-in: float32[3]
     ::tfaot::span<const float> x;  ///< x: float32[N, 3]
 
-    /// The one of index `I`, in the order of the members.
+    /// The tensor with index `I`, in the order of the members.
     template <::std::size_t I>
     constexpr auto& get() noexcept {
       return ::std::get<I>(::std::tie(bias_in, x));
@@ -69,12 +69,12 @@ class affine {
     }
   };
 
-  /// Where the outputs go: dense, row-major, batch axis first.
+  /// The buffers for the outputs: dense, row-major, batch axis first.
   struct Outputs {
     ::tfaot::span<::std::int64_t> label;  ///< label: int64[N]
     ::tfaot::span<float> y;  ///< y: float32[N, 3]
 
-    /// The one of index `I`, in the order of the members.
+    /// The tensor with index `I`, in the order of the members.
     template <::std::size_t I>
     constexpr auto& get() noexcept {
       return ::std::get<I>(::std::tie(label, y));
@@ -129,13 +129,13 @@ class affine {
     instance_.run(batch_size, in, out);
   }
 
-  /// The target whose code runs here.
+  /// The target whose code this instance runs.
   const char* target() const { return instance_.target(); }
 
   /// Bytes that this instance holds now.
   ::std::size_t memory() const { return instance_.memory(); }
 
-  /// Without types: batch rules, costs.
+  /// The untyped interface: batch rules, costs.
   ::tfaot::Instance& instance() noexcept { return instance_; }
   const ::tfaot::Instance& instance() const noexcept { return instance_; }
 
