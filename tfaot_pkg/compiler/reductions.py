@@ -38,7 +38,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     functions = {"f32": COMBINED, "pred": COMBINED_TRUTHS}.get(operation.shape.dtype, {})
     combine, operand = functions.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
     if combine is None or emitter.known[operation.operands[1]].opcode != "constant":
-        return _reduce_alone(emitter, operation)[0].name
+        return _reduce_plainly(emitter, operation)[0].name
     dimensions = operation.attributes["dimensions"]
     start = f"filled({number_text(emitter.known[operation.operands[1]])})[0]"
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]
@@ -53,7 +53,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         body = Body(extents)
         value = emitter.value(operand.id, places, body)
     if operation.shape.dtype == "pred" and not body.by_vectors:
-        return _reduce_alone(emitter, operation)[0].name
+        return _reduce_plainly(emitter, operation)[0].name
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     # Both orders of additions are fixed by the kernel library, whatever the width of vectors (decision 039).
@@ -65,7 +65,12 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
 
 def reduce_together(emitter: Emitter, operation: Operation) -> None:
     """Several arrays at once, as for the place of the largest element."""
-    emitter.results[operation.id] = _reduce_lanes(emitter, operation) or _reduce_alone(emitter, operation)
+    emitter.results[operation.id] = _reduce_plainly(emitter, operation)
+
+
+def _reduce_plainly(emitter: Emitter, operation: Operation) -> list[State]:
+    """By what the region computes, in the order of the elements."""
+    return _reduce_lanes(emitter, operation) or _reduce_alone(emitter, operation)
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
