@@ -57,6 +57,33 @@ def test_several_inner_axes_and_transposed_rows_are_brought_into_order(compiled:
     np.testing.assert_allclose(given, np.einsum("nabm,nacb->nmc", *values), rtol=1e-5, atol=1e-5)
 
 
+def test_single_rows_and_columns_are_not_packed_and_add_up_in_the_same_order(compiled: Compile) -> None:
+    random, writer = np.random.default_rng(3), Writer()
+    row, matrix, column = (
+        random.normal(size=(9, *sizes)).astype(np.float32) for sizes in ((3, 1, 12), (3, 12, 37), (3, 12, 1))
+    )
+    # Of two rows, or six columns, the second operand is packed.
+    pairs = [(row, matrix), (row.repeat(2, 2), matrix), (row, column), (row.repeat(2, 2), column.repeat(6, 3))]
+    products = [
+        writer.add(
+            "dot",
+            (N, 3, first.shape[2], second.shape[3]),
+            writer.input(*first.shape[1:]),
+            writer.input(*second.shape[1:]),
+            contracting=((3,), (2,)),
+            batch=((0, 1), (0, 1)),
+        )
+        for first, second in pairs
+    ]
+    made = recognize(simplify(writer.program(*products)))
+    assert emit(made, "program").source.count("  pack(") == 2
+    code, values = compiled(made, 4), [each for pair in pairs for each in pair]
+    row_alone, row_of_two, column_alone, column_of_six = code(*values)
+    np.testing.assert_allclose(row_alone, row @ matrix, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(row_alone, row_of_two[:, :, :1])
+    np.testing.assert_array_equal(column_alone, column_of_six[:, :, :1, :1])
+
+
 # What numpy.einsum says of computed values and weights, their sizes, and how HLO multiplies them.
 _WEIGHTS = [
     ("nas,shd->nahd", (7, 18), (18, 2, 9), ((2,), (0,)), ((), ())),  # heads of attention
