@@ -28,7 +28,7 @@ MOST_OUTPUT = 64 << 20
 _TAIL_LINES = 30
 _TAIL_LENGTH = 20_000  # characters of these lines
 _PIECE = 1 << 16
-_SHELL_SIGNALS = 128
+_SHELL_SIGNALS = 128  # a shell exits with 128 + N if its program was killed by signal N
 _FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a program's memory: at first, and in the long run
 
 _running: set[subprocess.Popen[bytes]] = set()

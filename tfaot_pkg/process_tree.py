@@ -11,6 +11,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _ENDED = (b"Z", b"X")  # zombies, which wait for their parent only
+# Without RssFile: pages of mapped files are shared, and the kernel drops them when memory is short.
 _OWN_MEMORY = (b"RssAnon:", b"RssShmem:")
 _KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
 _KILLED_AFTER = 10.0  # seconds; a process may hang in the kernel for longer, on a dead network disk for example

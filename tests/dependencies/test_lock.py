@@ -360,7 +360,7 @@ def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry
     package = package_of(tmp_path, "digits", "2", tiny_files("digits", "2"))
     other.publish(package.entry, package.blobs)
     words = ("install", "--locked", "--prefix", "p", "--registry", other.root)
-    assert "is locked, and is not in" in tool(*words, code=16).stderr
+    assert "is locked, but is no longer in" in tool(*words, code=16).stderr
     tool("install", "--prefix", "p", code=2)
     assert "--lock needs --locked" in tool("install", "digits", "--lock", "x", "--prefix", "p", code=2).stderr
     tool("install", "digits", "--prefix", "p", "--toolchain", "<1", "--registry", other.root, code=16)

@@ -178,6 +178,6 @@ def test_what_is_gone_from_the_server_is_named(any_kind: Served, tool: Tool, tmp
     any_kind.server.faults["/index/.*|/blobs/.*"] = always(404)
     failed = tool("install", "--locked", "--prefix", "p", code=16)
     # A signed index file is known by its digest, and so still in the cache.
-    said = "lacks the blob" if any_kind.registry.is_signed else "tfaot-model-wine@1.0 is locked, and is not in"
+    said = "lacks the blob" if any_kind.registry.is_signed else "tfaot-model-wine@1.0 is locked, but is no longer in"
     assert said in failed.stderr
     assert not (tmp_path / "project/p").exists()

@@ -13,6 +13,7 @@ from tfaot_pkg.registry.reader import RegistryReader
 Document = Mapping[str, Any]
 DocumentReader = Callable[[RegistryEntry, str], Document | None]
 
+# A publisher chose the sizes of both: neither may make a page slow to render or to load.
 _LARGEST_DOCUMENT = 4 << 20
 _MEASUREMENTS = 100
 

@@ -26,7 +26,7 @@ from tfaot_pkg.package.listing import Kind, Member, Tree, foreign_path, parents,
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.storage import sync_folder
 
-_LEVEL = 6
+_LEVEL = 6  # gzip's own default
 _CHUNK = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 

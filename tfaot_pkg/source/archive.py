@@ -22,7 +22,7 @@ _ARCHIVES = "archives"
 _TREES = "archive-trees"
 _FILE = "archive"
 _PARTIAL = "partial"
-"""Interrupted downloads, which the next call resumes."""
+"""Interrupted downloads, outside of entries: the next call resumes them."""
 
 
 def fetch_archive(url: str, sha256: str, *, folders: Folders, progress: Progress) -> Path:

@@ -47,6 +47,7 @@ class Limits:
     ratio: int = 200
     ratio_floor: int = 256 * _MIB
     depth: int = 40
+    # The standard library reads both of these into memory, whatever size the archive announces.
     header_bytes: int = _MIB
     zip_directory_bytes: int = 8 * _MIB
 
