@@ -241,6 +241,49 @@ def test_floats_become_integers_towards_zero_and_stay_within_their_range(compile
     assert given.tolist() == [[1, -1, most, least, 0, most, least, 0]]
 
 
+_SHORT_FLOATS = ("f16", "bf16")
+
+
+def test_short_floats_are_floats_that_are_rounded_to_the_nearest_one(compiled: Compile) -> None:
+    writer = Writer()
+    x, bits = writer.input(19), writer.input(4, dtype="u16")
+    rounded = [writer.add(f"round-to-{name}", (N, 19), x) for name in _SHORT_FLOATS]
+    read = [writer.add(f"{name}-of-bits", (N, 4), bits) for name in _SHORT_FLOATS]
+    back = [
+        writer.add(f"bits-of-{name}", (N, 4), each, dtype="u16") for name, each in zip(_SHORT_FLOATS, read, strict=True)
+    ]
+    program = writer.program(*rounded, *read, *back)
+    code = compiled(program, 64)
+    # Above each half or beside the middle between two, ties, what is too large or small, and all kinds of exponents.
+    random, rows = np.random.default_rng(5), 2**14
+    halves = random.integers(0, 2**16, (rows, 19)).astype(np.uint16).view(np.float16).astype(np.float32)
+    beside = (halves.view(np.uint32) + random.choice(np.array([1, 2**32 - 1], np.uint32), halves.shape)).view(
+        np.float32
+    )
+    others = random.integers(0, 2**32, (rows, 19), np.uint32).view(np.float32)
+    ties = (random.integers(0, 2**16, (rows, 19), np.uint32) << 16 | 0x8000).view(np.float32)
+    ties_of_halves = (halves.view(np.uint32) | np.uint32(0x1000)).view(np.float32)
+    every = np.arange(2**16, dtype=np.uint16).reshape(rows, 4)
+    between = np.where(np.isfinite(halves), halves, 1) + np.float32(2**-25)
+    for values in (halves, beside, others, ties, ties_of_halves, between):
+        given = code(values, every)
+        with np.errstate(all="ignore"):
+            wanted = values.astype(np.float16).astype(np.float32)
+            exact = values.astype(np.float64)
+            unit = np.exp2(np.maximum(np.frexp(exact)[1] - 8, -133).astype(np.float64))
+            nearest = np.where(np.isfinite(exact), np.rint(exact / unit) * unit, exact).astype(np.float32)
+        np.testing.assert_array_equal(given[0], wanted)
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(given[0][numbers]), np.signbit(wanted[numbers]))
+        np.testing.assert_array_equal(given[1], nearest)
+        for one, other in zip(given, interpret.run(program, rows, [values, every]), strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(given[2], every.view(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(given[3], (every.astype(np.uint32) << 16).view(np.float32))
+    for made, numbers, nan in ((given[4], given[2], 0x7E00), (given[5], given[3], 0x7FC0)):
+        np.testing.assert_array_equal(made, np.where(np.isnan(numbers), nan, every))
+
+
 def test_elements_are_moved(compiled: Compile) -> None:
     writer = Writer()
     x, long, truths = writer.input(4, 6), writer.input(80), writer.input(21, dtype="pred")

@@ -132,11 +132,26 @@ def _bitwise(logical: Function, bits: Function) -> Function:
     return lambda first, *rest: (logical if first.dtype == np.bool_ else bits)(first, *rest)
 
 
+def _to_bfloat16(x: Array) -> Array:
+    """Floats rounded to the nearest ones whose lower 16 bits are 0, ties to even."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), x, rounded.view(np.float32))
+
+
+def _bits_of_bfloat16(x: Array) -> Array:
+    bits = (np.asarray(x, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.asarray(np.where(np.isnan(x), np.uint16(0x7FC0), bits))
+
+
 FUNCTIONS: Mapping[str, Function] = {
     "abs": np.abs,
     "add": np.add,
     "and": _bitwise(np.logical_and, np.bitwise_and),
     "atan2": np.arctan2,
+    "bf16-of-bits": lambda x: (x.astype(np.uint32) << np.uint32(16)).view(np.float32),
+    "bits-of-bf16": _bits_of_bfloat16,
+    "bits-of-f16": lambda x: np.where(np.isnan(x), np.uint16(0x7E00), x.astype(np.float16).view(np.uint16)),
     "cbrt": np.cbrt,
     "ceil": np.ceil,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
@@ -147,6 +162,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "erf": _erf,
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
+    "f16-of-bits": lambda x: np.ascontiguousarray(x).view(np.float16).reshape(x.shape).astype(np.float32),
     "floor": np.floor,
     "is-finite": np.isfinite,
     "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
@@ -165,6 +181,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "remainder": _remainder,
     "round-nearest-afz": _round_away,
     "round-nearest-even": np.rint,
+    "round-to-bf16": _to_bfloat16,
+    "round-to-f16": lambda x: x.astype(np.float16).astype(np.float32),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": np.where,
     "shift-left": _shifting(left=True),

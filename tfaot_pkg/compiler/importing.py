@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import count
@@ -32,6 +32,16 @@ from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _MOST_OPERATIONS = 200_000
 """Of a program: computations are copied to where they are called, which may double them at each level."""
+_SHORT = ("f16", "bf16")
+"""Computed as float32, rounded after each operation; NumPy and the kernel library know no arithmetic of these."""
+_EXACT = frozenset(
+    "abs broadcast call clamp concatenate conditional constant convert copy dynamic-slice dynamic-update-slice gather "
+    "get-tuple-element maximum minimum negate pad parameter reshape reverse select sign slice sort transpose tuple "
+    "while".split()
+)
+"""Opcodes that give numbers of a short type if they get such, or (a conversion) round by themselves."""
+_COMBINING = frozenset("reduce reduce-window scatter select-and-scatter".split())
+"""Opcodes whose regions add up in float32: the sum is rounded once."""
 _DEEPEST = 24
 """Regions within regions. Each level takes some of Python's stack in each pass."""
 
@@ -67,6 +77,7 @@ class _Import:
                 self._pairs[id(instruction)] = [instruction, *(each[place] for each in others)]
         self._new_ids = count()
         self._depth = 0
+        self._is_rounding = True
 
     def region(self, number: int, *, is_entry: bool = False) -> Region:
         # Regions are read by recursion, in this pass and all that follow.
@@ -81,6 +92,7 @@ class _Import:
         computation = self._listing.computations[number]
         operations: list[Operation] = []
         values: dict[int, tuple[int, ...]] = {}  # by the ids of the listing: several for a tuple
+        dtypes = {each.id: each.shape.dtype for each in computation.instructions}
         numbers = count()  # of parameters, flat
         add = partial(self._add, operations)
         for instruction in _parameters_first(computation):
@@ -95,6 +107,10 @@ class _Import:
                     made = tuple(
                         add(instruction, "parameter", shape, attributes={"number": next(numbers)}) for shape in shapes
                     )
+                case "parameter" if is_entry and instruction.shape.dtype in _SHORT:
+                    raise Unsupported(f"an input of {instruction.shape.dtype}")
+                case "convert" | "bitcast-convert" if _is_short(instruction, dtypes):
+                    made = (self._converted(instruction, shapes[0], given[0][0], dtypes[instruction.operands[0]], add),)
                 case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
                     attributes = {"forest": forest_in(operations, given[1][0], shapes[0])}
                     made = (add(instruction, "trees", shapes[0], given[0], attributes=attributes),)
@@ -133,18 +149,47 @@ class _Import:
     ) -> tuple[int, ...]:
         """The arrays that an instruction without a form of its own gives."""
         gives_tuple = isinstance(instruction.shape.parts, tuple)
+        is_rounding, self._is_rounding = self._is_rounding, self._is_rounding and instruction.opcode not in _COMBINING
+        regions = tuple(self.region(called) for called in instruction.called)
+        self._is_rounding = is_rounding
         whole = add(
             instruction, instruction.opcode, shapes if gives_tuple else shapes[0], operands,
-            attributes=self._attributes(instruction),
-            regions=tuple(self.region(called) for called in instruction.called),
+            attributes=self._attributes(instruction), regions=regions,
         )  # fmt: skip
         if not gives_tuple:
-            return (whole,)
+            return (self._rounded(instruction, instruction.shape.dtype, whole, shapes[0], add),)
         # Programs have no tuples: users of an element take it by its number among all arrays.
-        return tuple(
+        parts = [
             add(instruction, "get-tuple-element", shape, [whole], attributes={"index": index})
             for index, shape in enumerate(shapes)
-        )
+        ]
+        dtypes = _dtypes(instruction.shape)
+        return tuple(self._rounded(instruction, *each, add) for each in zip(dtypes, parts, shapes, strict=True))
+
+    def _rounded(
+        self, instruction: hlo.Instruction, dtype: str, value: int, shape: Shape, add: Callable[..., int]
+    ) -> int:
+        """What an instruction gives, as the type `dtype` can have it."""
+        if dtype not in _SHORT or instruction.opcode in _EXACT or not self._is_rounding:
+            return value
+        if instruction.opcode == "custom-call":
+            raise Unsupported(f"custom-call of {dtype} (node {instruction.node!r})")
+        return add(instruction, f"round-to-{dtype}", shape, [value])
+
+    def _converted(
+        self, instruction: hlo.Instruction, shape: Shape, value: int, source: str, add: Callable[..., int]
+    ) -> int:
+        """A value of another type, or the bits of one: either type is a short one."""
+        dtype = instruction.shape.dtype
+        if instruction.opcode == "bitcast-convert" and source != dtype:
+            names = {("u16", dtype): f"{dtype}-of-bits", (source, "u16"): f"bits-of-{source}"}
+            if (source, dtype) not in names:
+                raise Unsupported(f"a bitcast of {source} to {dtype} (node {instruction.node!r})")
+            return add(instruction, names[source, dtype], shape, [value])
+        if source not in ("f32", *_SHORT) or dtype not in ("f32", *_SHORT):
+            value = add(instruction, "convert", shape, [value])
+        is_rounding = dtype in _SHORT and source != dtype and self._is_rounding
+        return add(instruction, f"round-to-{dtype}", shape, [value]) if is_rounding else value
 
     def _parts(self, computation: hlo.Computation, element: hlo.Instruction) -> Sequence[hlo.Shape]:
         """What stands before an element in its tuple."""
@@ -163,10 +208,11 @@ class _Import:
         if first.parts is not None:
             parts = zip(*(shape.parts or () for shape in shapes), strict=True)
             return tuple(inner for part in parts for inner in self._flat(part))
-        if first.dtype not in NUMPY_TYPES:
-            raise Unsupported(f"values of type {first.dtype}")
+        dtype = "f32" if first.dtype in _SHORT else first.dtype
+        if dtype not in NUMPY_TYPES:
+            raise Unsupported(f"values of type {dtype}")
         axes = zip(*(shape.sizes for shape in shapes), strict=True)
-        return (Shape(first.dtype, tuple(self._fit.size((pairs[0][0], *(at for _, at in pairs))) for pairs in axes)),)
+        return (Shape(dtype, tuple(self._fit.size((pairs[0][0], *(at for _, at in pairs))) for pairs in axes)),)
 
     def _attributes(self, instruction: hlo.Instruction) -> dict[str, Any]:
         given = self._given(instruction)
@@ -341,6 +387,16 @@ def _tile(arrays: Sequence[Array], axis: int, size: Size) -> Array | None:
     # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
     same = all(made.tobytes() == array.tobytes() for made, array in zip(tiles, arrays, strict=True))
     return tile if same else None
+
+
+def _is_short(instruction: hlo.Instruction, dtypes: Mapping[int, str]) -> bool:
+    """Whether an instruction of one operand takes or gives numbers of a short type."""
+    return instruction.shape.dtype in _SHORT or dtypes[instruction.operands[0]] in _SHORT
+
+
+def _dtypes(shape: hlo.Shape) -> tuple[str, ...]:
+    """Of the arrays of a tuple, also of tuples within."""
+    return (shape.dtype,) if shape.parts is None else tuple(each for part in shape.parts for each in _dtypes(part))
 
 
 def _count(shape: hlo.Shape) -> int:

@@ -35,7 +35,7 @@ _NO_TARGET = "none-none-none"
 """A target triple of no code generator: tfcompile writes the computation, and stops before it compiles it."""
 _NUMPY = {
     "PRED": "?", "S8": "i1", "S16": "i2", "S32": "i4", "S64": "i8", "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8",
-    "F32": "f4", "F64": "f8",
+    "F16": "f2", "BF16": "u2", "F32": "f4", "F64": "f8",
 }  # fmt: skip
 _FIELDS = {
     "PRED": "preds", "S32": "s32s", "S64": "s64s", "U32": "u32s", "U64": "u64s", "F32": "f32s", "F64": "f64s",
@@ -109,7 +109,10 @@ def _write_constants(graph_def, weights: list, path: str) -> None:
     nodes = by_name(graph_def)
     with open(path, "wb") as file:
         for weight in weights:
-            np.save(file, tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor), allow_pickle=False)
+            values = tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor)
+            # Programs compute these types in float32, and NumPy knows no bfloat16.
+            short = weight.dtype in ("float16", "bfloat16")
+            np.save(file, values.astype(np.float32) if short else values, allow_pickle=False)
 
 
 def _alike(trace, probes: list, samples: list) -> list:
@@ -348,6 +351,8 @@ def _literal(proto) -> listing.Literals:
         values = np.array(getattr(literal, _FIELDS[name]), _NUMPY[name])
     else:
         values = np.frombuffer(getattr(literal, f"{name.lower()}s"), _NUMPY[name])
+    if name == "BF16":  # NumPy does not know it: it is the upper half of a float32
+        values = (values.astype("u4") << 16).view("f4")
     return listing.Literals(digest=digest, values=tuple(values.tolist()))
 
 

@@ -1,6 +1,6 @@
 """Parts of a frozen graph that our compiler has no operations for: each becomes a graph of its own, for XLA.
 
-A part begins as the operations that compute with other types (complex numbers, float16, bfloat16), decompose matrices,
+A part begins as the operations that compute with other types (complex numbers), decompose matrices,
 or loop until all rows have converged. It grows until all that passes its border is of a type that programs know, has
 the batch as its first axis, and no path leaves it and comes back. What is computed of shapes and constants alone is
 copied into it. In the graph that remains, a custom call stands for it; the program runs the part for one row at a time.
@@ -18,7 +18,7 @@ from wiring import called, data_inputs, prune, tensor_name
 
 _CALL = "XlaCustomCallV2"
 _KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
-_FOREIGN = frozenset("bfloat16 complex64 complex128 float16".split())
+_FOREIGN = frozenset("complex64 complex128".split())
 _LACKING = frozenset(
     "Cholesky LogMatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr "
     "BatchCholesky BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve "

@@ -307,8 +307,45 @@ TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
   return chosen((a == 1.0f) | (b == 0.0f), broadcast(1.0f), value);
 }
 
+// Numbers of half precision and bfloat16 are floats: what computes them rounds to the nearest one, ties to even.
+
+TFAOT_INLINE Vector roundedToBrain(Vector x) {
+  const Unsigned bits = bitsAs<Unsigned>(x);
+  return chosen(x == x, bitsAs<Vector>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u), x);
+}
+TFAOT_INLINE Vector roundedToHalf(Vector x) {
+  const Vector size = magnitude(x);
+  const Unsigned bits = bitsAs<Unsigned>(size);
+  const Vector rounded = bitsAs<Vector>((bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u);
+  // Subnormal ones are multiples of 2^-24, as floats from 0.5 on are.
+  const Vector small = chosen(size < 0x1p-14f, (size + 0.5f) - 0.5f, rounded);
+  const Vector value = chosen(rounded >= 0x1p+16f, broadcast(__builtin_inff()), small);
+  return chosen(x == x, withSignOf(value, x), x);
+}
+TFAOT_INLINE float brainOfBits(std::uint16_t bits) { return bitsAs<float>(std::uint32_t{bits} << 16); }
+TFAOT_INLINE float halfOfBits(std::uint16_t bits) {
+  const std::uint32_t size = bits & 0x7fffu, sign = (bits & 0x8000u) << 16;
+  const std::uint32_t exponents = (size >= 0x7c00u ? 224u : 112u) << 23;  // the other bias of exponents, of infinity and NaN as well
+  const float value = size < 0x400u ? static_cast<float>(size) * 0x1p-24f : bitsAs<float>((size << 13) + exponents);
+  return bitsAs<float>(bitsAs<std::uint32_t>(value) | sign);
+}
+// Of numbers that have been rounded; NaN has the same bits everywhere.
+TFAOT_INLINE std::uint16_t bitsOfBrain(float x) {
+  return x == x ? static_cast<std::uint16_t>(bitsAs<std::uint32_t>(x) >> 16) : std::uint16_t{0x7fc0};
+}
+TFAOT_INLINE std::uint16_t bitsOfHalf(float x) {
+  const std::uint32_t bits = bitsAs<std::uint32_t>(x), sign = bits >> 31 << 15, size = bits & 0x7fffffffu;
+  const float value = bitsAs<float>(size);
+  if (!(x == x)) return 0x7e00;
+  if (value >= 0x1p+16f) return static_cast<std::uint16_t>(sign | 0x7c00u);
+  const std::uint32_t small = value < 0x1p-14f ? static_cast<std::uint32_t>(value * 0x1p+24f) : (size >> 13) - (112u << 10);
+  return static_cast<std::uint16_t>(sign | small);
+}
+
 #define TFAOT_OF_ONE(name) \
   TFAOT_INLINE float name(float x) { return name(broadcast(x))[0]; }
+TFAOT_OF_ONE(roundedToBrain)
+TFAOT_OF_ONE(roundedToHalf)
 TFAOT_OF_ONE(logarithmOf)
 TFAOT_OF_ONE(logarithmOfOnePlus)
 TFAOT_OF_ONE(cosineOf)
