@@ -23,6 +23,7 @@ import importlib
 import inspect
 import io
 import json
+import logging
 import os
 import re
 import sys
@@ -34,16 +35,13 @@ from pathlib import Path
 from typing import Any
 
 ABOUT, ANSWERS = "tfaot.about", "tfaot.answers"
-MEMBER = "tfaot/model.onnx"
-"""The ONNX form in a .pt2 file: its name there begins with the archive's own folder."""
+MEMBER = "tfaot/model.onnx"  # in a .pt2 file, below the archive's own folder
 
 _OLDEST = (2, 5)
-_ROWS, _BYTES = 64, 8 << 20
-"""Limits of the inputs that are stored with answers."""
+_ROWS, _BYTES = 64, 8 << 20  # limits of the inputs that are stored with answers
 _DRAWN_ROWS, _DRAWN_SIZE = 16, 12
 """Rows of random inputs, and the size of their other axes if the limits allow it."""
-_LARGEST = (1 << 31) - 1
-"""The most bytes that a protobuf message can have."""
+_LARGEST = (1 << 31) - 1  # bytes of a protobuf message
 
 Axes = tuple["int | str", ...]
 Limits = Mapping[str, tuple[int, "int | None"]]
@@ -85,7 +83,11 @@ def export(
     made = None
     # A program of torch.export was made in one mode, and cannot change it.
     with _evaluating(torch, None if program else model):
-        fetched = _named_outputs(torch, (model.module() if program else model)(*given), outputs)
+        try:
+            answered = (model.module() if program else model)(*given)
+        except Exception as error:
+            raise ExportError(f"the model does not take these inputs: {error}") from error
+        fetched = _named_outputs(torch, answered, outputs)
         if script:
             proto = _traced(torch, model, names, examples, axes, list(fetched))
         else:
@@ -119,9 +121,9 @@ def _evaluating(torch: Any, model: Any) -> Iterator[None]:
     was_training = getattr(model, "training", False)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if was_training:
+            model.eval()
         try:
-            if was_training:
-                model.eval()
             yield
         finally:
             if was_training:
@@ -156,10 +158,8 @@ def _limits(dynamic: Iterable[str]) -> dict[str, tuple[int, int | None]]:
 
 def _inputs(torch: Any, model: Any, given: Any) -> tuple[list[str], list[Any]]:
     """Names and tensors, in the order of the model's parameters."""
-    if isinstance(model, torch.export.ExportedProgram):
-        order = list(model.graph_signature.user_inputs)
-    else:
-        order = _parameters(model)
+    is_program = isinstance(model, torch.export.ExportedProgram)
+    order = list(model.graph_signature.user_inputs) if is_program else _parameters(model)
     if isinstance(given, Mapping):
         names, values = list(given), list(given.values())
         if order[: len(names)] != names:
@@ -286,14 +286,12 @@ def _at_least_two(examples: list[Any], axes: list[Axes]) -> list[Any]:
 
 
 def _converted(torch: Any, program: Any, names: list[str], outputs: list[str]) -> Any:
-    import logging
-
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of packages that are not installed
     try:
         made = torch.onnx.export(program, dynamo=True, verbose=False, input_names=names, output_names=outputs)
+        return made.model_proto
     except Exception as error:
         raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
-    return made.model_proto
 
 
 def _traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], outputs: list[str]) -> Any:
@@ -332,8 +330,7 @@ def _name_axes(proto: Any, names: list[str], axes: list[Axes], program: Any) -> 
                 dim.dim_param = re.sub(r"[A-Za-z_]\w*", lambda found: known.get(found[0], found[0]), dim.dim_param)
     limits: dict[str, tuple[int, int | None]] = {}
     for symbol, bounds in ({} if program is None else program.range_constraints).items():
-        with_end = str(bounds.upper).isdigit()
-        if str(symbol) in known and known[str(symbol)] != "batch" and with_end:
+        if known.get(str(symbol), "batch") != "batch" and str(bounds.upper).isdigit():
             limits[known[str(symbol)]] = (max(1, int(bounds.lower)), int(bounds.upper))
     return limits
 

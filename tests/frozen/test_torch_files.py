@@ -15,7 +15,7 @@ from tests.toolchains import VERSIONS
 from tfaot_pkg import export
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.frozen.source_model import Original, read_source
-from tfaot_pkg.process import run
+from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS
@@ -50,6 +50,15 @@ def test_modules_that_pytorch_exports_now_give_its_answers(
     assert [path.name for path in made] == [path.name for path in sorted(_FILES.glob("*.onnx"))]
     found = {path.stem: difference_from_pytorch(path, pool) for path in made}
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+    require_error_for_wrong_inputs(python, tmp_path)
+
+
+def require_error_for_wrong_inputs(python: Path, folder: Path) -> None:
+    """The exporter says in one line that a model does not take its inputs."""
+    (folder / "affine.py").write_text("import torch\ndef make():\n    return torch.nn.Linear(4, 3)\n")
+    with pytest.raises(CommandFailed) as failed:
+        run([python, HELPER, "affine:make", "--input", "input=batch,5"], cwd=folder, timeout=300)
+    assert failed.value.output.startswith("error: the model does not take these inputs: mat1 and mat2"), failed.value
 
 
 def python_with_pytorch(home: Path) -> Path:
