@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.consumers.conftest import TOOLS, cmake_build
 from tests.consumers.test_from_onnx_and_pytorch import onnx_runtime
 from tests.coverage import verified
 from tests.kept import REPOSITORY
+from tests.samples import tfaot
 from tests.wording import worded
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
@@ -39,18 +39,12 @@ print(json.dumps(found[0].tolist()))
 """
 
 
-def _build(home: Path, spec: Path, prefix: Path) -> str:
-    return run(
-        [TOOLS / "tfaot-pkg", "build", spec, "-o", prefix], env={**os.environ, "TFAOT_HOME": str(home)}, timeout=600
-    ).stdout
-
-
 @pytest.mark.coverage
 def test_the_example_computes_its_own_operation_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     """In the package, and in the library that its source form becomes."""
     prefix = tmp_path / "prefix"
     with verified("models: an operation of the author", version=DEFAULT_VERSION, engine="program"):
-        printed = _build(shared_home_folder, _EXAMPLE / "spec.yaml", prefix)
+        printed = tfaot(shared_home_folder, "build", _EXAMPLE / "spec.yaml", "-o", prefix)
         assert "verified against ONNX Runtime 1." in printed
     assert "operations of the model's author: ConeWeights" in printed
     share = prefix / "share" / "tfaot-model-cone"
@@ -110,12 +104,12 @@ def test_a_function_of_tensorflow_is_such_an_operation(
     (tmp_path / "smooth.py").write_text("def smooth(x, w, slope):\n    return x / (1 + slope * abs(x)) * w\n")
     spec = tmp_path / "spec.yaml"
     spec.write_text(_SPEC)
-    printed = _build(shared_home_folder, spec, tmp_path / "prefix")
+    printed = tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "prefix")
     assert "verified against tensorflow" in printed
     assert "kernels: 2 of 2 products" in printed
     spec.write_text("".join(line for line in _SPEC.splitlines(keepends=True) if "operations" not in line))
     with pytest.raises(CommandFailed) as caught:
-        _build(shared_home_folder, spec, tmp_path / "other")
+        tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "other")
     worded(caught.value.output[caught.value.output.index("error: ") :], varies=r"worker-\d+-\d+")
 
 
@@ -150,8 +144,10 @@ def test_what_is_wrong_with_an_operation_is_told(
     path = tmp_path / "example" / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
+    spec = tmp_path / "example" / "spec.yaml"
+    spec.write_text(spec.read_text().replace("[x86-64-v2, x86-64-v3]", "[x86-64-v2]"))  # it is wrong on each alike
     with pytest.raises(CommandFailed) as caught:
-        _build(shared_home_folder, tmp_path / "example" / "spec.yaml", tmp_path / "prefix")
+        tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "prefix")
     assert "Traceback" not in caught.value.output
     assert not (tmp_path / "prefix").exists()
     worded(caught.value.output[caught.value.output.index("error: ") :], varies=r"worker-\d+-\d+")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.consumers.conftest import TOOLS, cmake_build
+from tests.consumers.conftest import cmake_build
 from tests.kept import REPOSITORY
+from tests.samples import tfaot
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
@@ -32,12 +32,12 @@ print(json.dumps(session.run(["p"], {"tracks": tracks, "jet": jet})[0].tolist())
 
 @pytest.mark.nightly
 def test_the_example_gives_onnx_runtimes_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
-    prefix, variables = tmp_path / "prefix", {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
-    built = run([TOOLS / "tfaot-pkg", "build", _EXAMPLE / "spec.yaml", "-o", prefix], env=variables, timeout=600)
-    assert "verified against ONNX Runtime 1." in built.stdout
-    assert "made from ONNX, opset 14, producer pytorch 1.0" in built.stdout
+    prefix = tmp_path / "prefix"
+    built = tfaot(shared_home_folder, "build", _EXAMPLE / "spec.yaml", "-o", prefix)
+    assert "verified against ONNX Runtime 1." in built
+    assert "made from ONNX, opset 14, producer pytorch 1.0" in built
     # A recurrent layer must not fall out of the kernel library.
-    assert "kernels: 5 of 5 products" in built.stdout
+    assert "kernels: 5 of 5 products" in built
     info = json.loads((prefix / "share" / "tfaot-model-tagger" / "info.json").read_text())
     assert info["origin"] == "ONNX, opset 14, producer pytorch 1.0"
     program = cmake_build(tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}", source=_EXAMPLE) / "tag"
@@ -61,10 +61,10 @@ onnx.save(model, sys.argv[2])
 
 
 def test_the_example_of_pytorch_gives_pytorchs_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
-    prefix, variables = tmp_path / "prefix", {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
-    built = run([TOOLS / "tfaot-pkg", "build", _PYTORCH / "spec.yaml", "-o", prefix], env=variables, timeout=600)
-    assert "verified against PyTorch 2.13.0+cpu and ONNX Runtime 1." in built.stdout
-    assert "kernels: 6 of 6 products" in built.stdout
+    prefix = tmp_path / "prefix"
+    built = tfaot(shared_home_folder, "build", _PYTORCH / "spec.yaml", "-o", prefix)
+    assert "verified against PyTorch 2.13.0+cpu and ONNX Runtime 1." in built
+    assert "kernels: 6 of 6 products" in built
     report = json.loads((prefix / "share" / "tfaot-model-constituents" / "validation.json").read_text())
     (own,) = [each for each in report["classes"] if each["name"] == "PyTorch"]
     assert (own["rows"], own["not_run"], own["differences"]) == (16, "", [])
@@ -84,9 +84,8 @@ def test_a_package_that_differs_from_pytorchs_answers_is_not_built(shared_home_f
         "model: {name: wrong, version: 1.0.0, torch: wrong.onnx}\n"
         "compilation: {batch_sizes: [1], targets: [x86-64-v2]}\nvalidation: {classes: []}\n"
     )
-    variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
     with pytest.raises(CommandFailed) as failed:
-        run([TOOLS / "tfaot-pkg", "build", spec, "-o", tmp_path / "prefix"], env=variables, timeout=600)
+        tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "prefix")
     assert "15" in failed.value.reason
     assert "inputs of class PyTorch, x86-64-v2, output 'output', batch size 1: 1 element" in failed.value.output
 
