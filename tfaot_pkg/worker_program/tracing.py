@@ -19,12 +19,13 @@ _NOISE = ("ThreadpoolListener::", "TFE_DeleteTensorHandle")
 def trace(request: Trace, report) -> Nothing:
     """Write the spans of some calls of the signature on the inputs (.npz: one batch) to `request.out`."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
-    function = tf.function(lambda **feeds: signature(**feeds), jit_compile=request.jit or None)  # noqa: PLW0108 (no function)
+    # One argument: tf.function would change names that are no words of Python, such as state/hidden.
+    function = tf.function(lambda feeds: signature(**feeds), jit_compile=request.jit or None)
     with np.load(request.inputs, allow_pickle=False) as file:
         feeds = {name: tf.constant(values) for name, values in file.items()}
     try:
         for _ in range(_WARM):
-            function(**feeds)
+            function(feeds)
     except tf.errors.OpError as error:
         how = " with XLA" if request.jit else ""
         raise ModelFault(f"TensorFlow cannot run the model{how}: {one_line(error)}") from error
@@ -33,7 +34,7 @@ def trace(request: Trace, report) -> Nothing:
     for call in range(request.calls):
         with tf.profiler.experimental.Trace("call", step_num=call):
             # A call has ended only when its results can be read.
-            for tensor in function(**feeds).values():
+            for tensor in function(feeds).values():
                 tensor.numpy()
     tf.profiler.experimental.stop()
     events = [event for space in _spaces(request.scratch) for event in _events(space)]
