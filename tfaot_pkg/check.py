@@ -209,14 +209,7 @@ def scaffold_spec(
             raise SpecError(fault, hint="choose a name with --name and a version with --version")
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
-    if not model.exists():
-        raise SpecError(f"{model}: no such file or folder", hint="name the folder of a SavedModel, or a model's file")
-    if model.is_file() and recognized(model) is None:
-        kinds = ", ".join(each.title for each in FILE_FORMATS.values())
-        raise ModelError(
-            f"{model} is not a model that tfaot-pkg knows: a SavedModel's folder, {kinds}",
-            hint="export the model to one of these, e.g. ONNX; if it is a spec: tfaot-pkg check, build or publish",
-        )
+    _require_model(model)
     spec = spec_of(model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
     # Relative, so that spec and model can be moved or committed together.
     info = _model_info(
@@ -239,6 +232,18 @@ def scaffold_spec(
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
     return load_spec(output), found
+
+
+def _require_model(path: Path) -> None:
+    """Raises SpecError if there is nothing at `path`, ModelError for a file of a kind that is not known."""
+    if not path.exists():
+        raise SpecError(f"{path}: no such file or folder", hint="name the folder of a SavedModel, or a model's file")
+    if path.is_file() and recognized(path) is None:
+        kinds = ", ".join(each.title for each in FILE_FORMATS.values())
+        raise ModelError(
+            f"{path} is not a model that tfaot-pkg knows: a SavedModel's folder, {kinds}",
+            hint="export the model to one of these, e.g. ONNX; if it is a spec: tfaot-pkg check, build or publish",
+        )
 
 
 def _with_files(spec: ModelSpec, model: Path, beside: Mapping[str, Path]) -> ModelSpec:
