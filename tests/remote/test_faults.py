@@ -87,7 +87,7 @@ CASES = {
         path=CONFIG, wrong=always(200, b'{"format":99}'), code=16, said="format 99", hint="upgrade"
     ),
     "signatures taken away": Case(
-        path=CONFIG, wrong=always(200, b'{"format":1}'), code=18, said="not signed any more", hint="maintainer"
+        path=CONFIG, wrong=always(200, b'{"format":1}'), code=18, said="no longer signed", hint="maintainer"
     ),
     "a gigabyte for config.json": Case(path=CONFIG, wrong="zeros", code=18, said="longer than", hint="maintainer"),
     "a packed gigabyte": Case(path=CONFIG, wrong="packed_zeros", code=18, said="longer than", hint="maintainer"),

@@ -519,7 +519,7 @@ TFAOT_INLINE auto reduced(std::size_t size, Body body) {
   }
   // The tree by vectors: of its upper half the first lanes get what they would get one by one.
   for (int v = kPartialVectors / 2; v > 0; v /= 2) {
-    for (int i = 0; i < v; ++i) partial[i] = Combine{}(partial[i], partial[i + v]);
+    for (int low = 0; low < v; ++low) partial[low] = Combine{}(partial[low], partial[low + v]);
   }
   return reduceGroups<kLanes>(partial[0], Combine{})[0];
 }
