@@ -531,8 +531,13 @@ def encoded():
         for kind in ("RBF", "POLY", "SIGMOID", "LINEAR")
     ]  # fmt: skip
     scaled = add("Normalizer", "x", norm="MAX")
-    made = add("FeatureVectorizer", "x", label, flags, *machines, scaled, inputdimensions=[4, 1, 3, 1, 1, 1, 1, 4])
-    return graph.model(y=(made, FLOAT, ["N", 16]), opsets={"ai.onnx.ml": 3})
+    # Of a vector this operator gives one row, as scikit-learn's labels are chosen.
+    largest = graph.add("ArgMax", "x", axis=1, keepdims=0)
+    chosen = add("ArrayFeatureExtractor", graph.constant(np.float32([3.5, -1.0, 2.0, 0.5])), largest)
+    chosen = graph.add("Transpose", chosen, perm=[1, 0])
+    made = add("FeatureVectorizer", "x", label, flags, *machines, scaled, chosen,
+               inputdimensions=[4, 1, 3, 1, 1, 1, 1, 4, 1])  # fmt: skip
+    return graph.model(y=(made, FLOAT, ["N", 17]), opsets={"ai.onnx.ml": 3})
 
 
 @network

@@ -53,7 +53,8 @@ def _feature_vectorizer(node, *inputs):
 
 @operator("ArrayFeatureExtractor", domain=ML)
 def _array_feature_extractor(node, x, places):
-    return tf.gather(x, tf.reshape(places, [-1]), axis=-1)
+    """Of a vector one row, as ONNX Runtime has it."""
+    return tf.gather(x if x.shape.rank != 1 else x[tf.newaxis], tf.reshape(places, [-1]), axis=-1)
 
 
 @operator("LabelEncoder", domain=ML)
