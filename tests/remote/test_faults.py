@@ -65,7 +65,7 @@ def misbehave(server: FaultyServer, case: Case) -> None:
 CASES = {
     "a tampered blob": Case(path=BLOB, wrong="tampered", code=18, said="was changed", hint="again"),
     "a truncated blob": Case(path=BLOB, wrong="cut", code=18, said="was changed", hint="again"),
-    "a blob that breaks off": Case(path=BLOB, wrong="broken_off", code=17, said="broke off", hint="try again"),
+    "a blob that breaks off": Case(path=BLOB, wrong="broken_off", code=17, said="was interrupted", hint="try again"),
     "a missing blob": Case(path=BLOB, wrong=always(404), code=16, said="lacks the blob", hint="mirror"),
     "a web page for a blob": Case(path=BLOB, wrong=html, code=17, said="web page", hint="login page"),
     "a gigabyte for a blob": Case(path=BLOB, wrong="zeros", code=18, said="changed", hint="again"),
