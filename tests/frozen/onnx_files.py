@@ -541,6 +541,37 @@ def encoded():
 
 
 @network
+def classes_by_support_vectors():
+    """Machines of two to four classes, with and without probabilities."""
+    nodes, columns = [helper.make_node("Constant", [], ["column"], value_ints=[-1, 1])], []
+    cases = [
+        (2, "RBF", "NONE", True), (2, "LINEAR", "NONE", False), (2, "POLY", "LOGISTIC", False), (2, "RBF", "SOFTMAX", False),
+        (3, "SIGMOID", "NONE", True), (3, "RBF", "NONE", False), (4, "RBF", "SOFTMAX", True), (4, "RBF", "LOGISTIC", False),
+    ]  # fmt: skip
+    numbers = lambda *sizes: _RANDOM.normal(size=sizes).astype(np.float32).ravel().tolist()  # noqa: E731
+    for place, (classes, kernel, transform, probable) in enumerate(cases):
+        owned, pairs = [3, 2, 4, 3][:classes], classes * (classes - 1) // 2
+        factors = {"prob_a": [-1.5] * pairs, "prob_b": numbers(pairs)} if probable else {}
+        label, scores, made = f"label_{place}", f"scores_{place}", f"made_{place}"
+        nodes += [
+            helper.make_node(
+                "SVMClassifier", ["x"], [label, scores], domain="ai.onnx.ml", kernel_type=kernel,
+                kernel_params=[0.3, 0.1, 2.0], post_transform=transform, vectors_per_class=owned,
+                support_vectors=numbers(sum(owned), 4), coefficients=numbers(classes - 1, sum(owned)), rho=numbers(pairs),
+                classlabels_ints=[3 * each + 1 for each in range(classes)], **factors,
+            ),
+            helper.make_node("Reshape", [label, "column"], [f"row_{place}"]),
+            helper.make_node("Cast", [f"row_{place}"], [made], to=FLOAT),
+        ]  # fmt: skip
+        columns += [made, scores]
+    nodes.append(helper.make_node("Concat", columns, ["y"], axis=1))
+    inputs = [helper.make_tensor_value_info("x", FLOAT, ["N", 4])]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, ["N", 32])]
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]
+    return helper.make_model(helper.make_graph(nodes, "graph", inputs, outputs), opset_imports=opsets, ir_version=8)
+
+
+@network
 def classifier_of_catboost():
     """A file without ONNX's own domain, whose scores are maps."""
     weights = _RANDOM.normal(size=8).astype(np.float32).tolist()

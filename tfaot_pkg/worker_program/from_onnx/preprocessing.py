@@ -1,5 +1,7 @@
 """What ai.onnx.ml has before and behind classifiers."""
 
+from itertools import combinations
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.products import matmul
@@ -107,6 +109,81 @@ def _svm_regressor(node, x):
     return _finished(node, made)
 
 
+@operator("SVMClassifier", domain=ML)
+def _svm_classifier(node, x):
+    """One machine for each pair of classes. The label is the class of most votes, the first one of equals.
+
+    The scores are those of the machines, or probabilities if the file has Platt's factors (`prob_a`, `prob_b`).
+    """
+    labels, counts = _labels(node), node.get("vectors_per_class")
+    if not counts:
+        raise node.fault("it has no support vectors", "export a linear machine as LinearClassifier")
+    x, classes = tf.cast(x, tf.float32), len(counts)
+    vectors = np.array(node.get("support_vectors"), np.float32).reshape(sum(counts), -1)
+    factors = np.array(node.get("coefficients"), np.float32).reshape(classes - 1, -1)
+    pairs, owners, nothing = list(combinations(range(classes), 2)), np.repeat(np.arange(classes), counts), np.float32(0)
+    weights = [
+        np.where(owners == i, factors[j - 1], nothing) + np.where(owners == j, factors[i], nothing) for i, j in pairs
+    ]
+    scores = matmul(node, _kernel(node, x, vectors), tf.constant(np.stack(weights, 1)))
+    scores = scores + np.array(node.get("rho"), np.float32)
+    first, second = np.eye(classes, dtype=np.float32)[np.transpose(pairs)]
+    votes = tf.reduce_sum(tf.where(scores[..., None] > 0, first, second), 1)
+    label = tf.gather(tf.constant(labels, tf.int64), tf.argmax(votes, -1, tf.int32))
+    if node.get("prob_a"):
+        return label, _finished(node, _probabilities(node, scores, pairs, classes))
+    if classes > 2:
+        return label, _finished(node, scores)
+    kind = node.get("post_transform", "NONE")
+    if kind == "LOGISTIC":
+        return label, tf.sigmoid(tf.concat([-scores, scores], -1))
+    # ONNX Runtime takes no softmax of a single score.
+    return label, tf.concat([-scores if kind == "NONE" else 1 - scores, scores], -1)
+
+
+def _probabilities(node, scores, pairs, classes: int):
+    """[rows, classes]: probabilities of classes from those of pairs.
+
+    Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling" (2004), algorithm 2,
+    with the limits of libsvm and ONNX Runtime, which stop before the numbers are exact.
+    """
+    inner = scores * np.array(node.get("prob_a"), np.float32) + np.array(node.get("prob_b"), np.float32)
+    each = tf.clip_by_value(tf.sigmoid(-inner), 1e-7, 1 - 1e-7)
+    places = np.full((classes, classes), 2 * len(pairs))
+    for place, (i, j) in enumerate(pairs):
+        places[i, j], places[j, i] = place, len(pairs) + place
+    known = tf.concat([each, 1 - each, tf.zeros_like(each[:, :1])], -1)
+    r = tf.reshape(tf.gather(known, places.ravel(), axis=-1), [-1, classes, classes])
+    squares = tf.reduce_sum(tf.square(r), 1)[..., None] * np.eye(classes, dtype=np.float32)
+    q = squares - r * tf.transpose(r, [0, 2, 1])
+
+    def turn(step, p, qp, going):
+        """One class's probability is set so that its equation holds, then all are scaled to a sum of 1."""
+        now = step % classes
+        total = tf.reduce_sum(p * qp, -1, keepdims=True)
+        settled = tf.reduce_max(tf.abs(qp - total), -1, keepdims=True) < np.float32(0.005 / classes)
+        going = going & ((now > 0) | ~settled)
+        chosen, row = tf.one_hot(now, classes), tf.gather(q, now, axis=1)
+        change = (total - tf.reduce_sum(qp * chosen, -1, keepdims=True)) / tf.reduce_sum(
+            row * chosen, -1, keepdims=True
+        )
+        changed = [(p + change * chosen) / (1 + change), (qp + change * row) / (1 + change)]
+        return (step + 1, *(tf.where(going, new, old) for new, old in zip(changed, (p, qp), strict=True)), going)
+
+    # All rows take all turns, and those that have settled stay: a row must not wait for others.
+    turns = max(100, classes) * classes
+    qp = tf.reduce_sum(q, -1) / classes
+    start = (tf.constant(0), tf.zeros_like(qp) + 1 / classes, qp, tf.ones_like(qp[:, :1], tf.bool))
+    return tf.while_loop(lambda step, *_: step < turns, turn, start)[1]
+
+
+def _labels(node) -> list[int]:
+    labels = node.get("classlabels_ints")
+    if not labels:
+        raise node.fault("its labels are texts, which libraries do not have", "train with numbers as labels")
+    return labels
+
+
 def _kernel(node, x, vectors):
     """[rows, vectors]: the kernel of each row with each vector."""
     gamma, first, degree = (*(node.get("kernel_params") or []), 0.0, 0.0, 0.0)[:3]
@@ -133,9 +210,7 @@ def _linear_regressor(node, x):
 
 @operator("LinearClassifier", domain=ML)
 def _linear_classifier(node, x):
-    labels = node.get("classlabels_ints")
-    if not labels:
-        raise node.fault("its labels are texts, which libraries do not have", "train with numbers as labels")
+    labels = _labels(node)
     rows = len(node.get("coefficients")) // x.shape[-1]
     scores = _linear(node, x, rows)
     if rows == 1:
