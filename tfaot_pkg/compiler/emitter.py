@@ -11,7 +11,9 @@ from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     ELEMENTWISE,
+    MOVED_TYPES,
     MOVING,
+    OF_BITS,
     VECTOR_TYPES,
     c_type,
     expression,
@@ -356,7 +358,8 @@ class Emitter(Writer):
 
     def _computed(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         operation = self.known[value]
-        body.types.add(operation.shape.dtype)
+        if operation.shape.dtype not in MOVED_TYPES or not operation.shape.rank:
+            body.types.add(operation.shape.dtype)
         if value in self._waiting:
             self.flush()
         if value in self.scalars:
@@ -394,6 +397,8 @@ class Emitter(Writer):
             self.value(operand, index if self.known[operand].shape.rank else (), body) for operand in operation.operands
         ]
         name, sources = f"y{next(body.names)}", [self.known[operand].shape.dtype for operand in operation.operands]
+        if operation.opcode not in OF_BITS:
+            body.types.update({operation.shape.dtype, *sources})
         wide = sources[0] in VECTOR_TYPES and operation.shape.dtype in VECTOR_TYPES
         body.lines.append((name, operation.shape.dtype, expression(operation, operands, sources, by_vectors=wide)))
         return name
@@ -409,6 +414,7 @@ class Emitter(Writer):
                 return name
             wide = operation.shape.dtype == "f32"
             made = f"y{next(body.names)}"
+            body.types.add(operation.shape.dtype)
             body.lines.append((made, operation.shape.dtype, f"f32OfS32({name})" if wide else name))
             return made
         operand = self.known[operation.operands[0]]

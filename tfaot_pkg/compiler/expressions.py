@@ -33,6 +33,11 @@ COMBINED_TRUTHS = {
 
 VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
+MOVED_TYPES = {**VECTOR_TYPES, "u16": "Integers"}
+"""Those that vectors are loaded and stored as. Of `u16` only the bits of short floats are computed by vectors."""
+
+OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
+
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 
 _OF_TRUTH = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&"}

@@ -36,7 +36,7 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
     is_few = rows.is_constant and rows.constant <= _INTERLEAVED
     near = (ZERO, ONE) if is_few else _NEAR
     far = [access for access in accesses if access.index.factors[-1] not in near]
-    if written.dtype == "pred" or factors[-1] != ONE or not far:
+    if written.dtype in ("pred", "u16") or factors[-1] != ONE or not far:
         return None
     for column in reversed(range(len(axes.extents) - 1)):
         columns = axes.extents[column]

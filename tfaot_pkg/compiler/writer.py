@@ -13,7 +13,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
-from tfaot_pkg.compiler.expressions import C_TYPES, VECTOR_TYPES
+from tfaot_pkg.compiler.expressions import C_TYPES, MOVED_TYPES, VECTOR_TYPES
 from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation, Size, Symbol, Unsupported, type_text
 
 
@@ -33,7 +33,7 @@ class Body:
 
     extents: tuple[Size, ...]
     lines: list[tuple[str, str, str]] = field(default_factory=list)  # name, element type, expression
-    types: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)  # of what is computed, or moved as no vector is
     accesses: list[Access] = field(default_factory=list)
     counted: list[tuple[str, Index]] = field(default_factory=list)
     known: dict[object, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Body:
     def statements(self) -> Iterator[str]:
         for name, dtype, expression in self.lines:
             if self.by_vectors:
-                yield f"const {VECTOR_TYPES[dtype]} {name} = {expression};"
+                yield f"const {MOVED_TYPES[dtype]} {name} = {expression};"
             else:
                 yield f"const auto {name} = static_cast<{C_TYPES[dtype]}>({expression});"
 

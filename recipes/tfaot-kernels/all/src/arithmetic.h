@@ -322,6 +322,14 @@ TFAOT_INLINE Vector roundedToHalf(Vector x) {
   const Vector value = chosen(rounded >= 0x1p+16f, broadcast(__builtin_inff()), small);
   return chosen(x == x, withSignOf(value, x), x);
 }
+TFAOT_INLINE Vector brainOfBits(Integers bits) { return bitsAs<Vector>(bitsAs<Unsigned>(bits) << 16); }
+TFAOT_INLINE Vector halfOfBits(Integers bits) {
+  const Integers size = bits & 0x7fff;
+  const Unsigned exponents = bitsAs<Unsigned>(chosen(size >= 0x7c00, filled(224 << 23), filled(112 << 23)));
+  const Vector normal = bitsAs<Vector>((bitsAs<Unsigned>(size) << 13) + exponents);
+  const Vector value = chosen(size < 0x400, f32OfS32(size) * 0x1p-24f, normal);
+  return bitsAs<Vector>(bitsAs<Unsigned>(value) | (bitsAs<Unsigned>(bits & 0x8000) << 16));
+}
 TFAOT_INLINE float brainOfBits(std::uint16_t bits) { return bitsAs<float>(std::uint32_t{bits} << 16); }
 TFAOT_INLINE float halfOfBits(std::uint16_t bits) {
   const std::uint32_t size = bits & 0x7fffu, sign = (bits & 0x8000u) << 16;
@@ -330,6 +338,17 @@ TFAOT_INLINE float halfOfBits(std::uint16_t bits) {
   return bitsAs<float>(bitsAs<std::uint32_t>(value) | sign);
 }
 // Of numbers that have been rounded; NaN has the same bits everywhere.
+TFAOT_INLINE Integers bitsOfBrain(Vector x) {
+  return chosen(x == x, bitsAs<Integers>(bitsAs<Unsigned>(x) >> 16), filled(0x7fc0));
+}
+TFAOT_INLINE Integers bitsOfHalf(Vector x) {
+  const Vector value = magnitude(x);
+  const Integers sign = bitsAs<Integers>(bitsAs<Unsigned>(x) >> 31 << 15);
+  const Integers normal = bitsAs<Integers>((bitsAs<Unsigned>(value) >> 13) - (112u << 10));
+  const Integers small = __builtin_convertvector(chosen(value < 0x1p-14f, value, Vector{}) * 0x1p+24f, Integers);
+  const Integers size = chosen(value < 0x1p-14f, small, chosen(value >= 0x1p+16f, filled(0x7c00), normal));
+  return chosen(x == x, sign | size, filled(0x7e00));
+}
 TFAOT_INLINE std::uint16_t bitsOfBrain(float x) {
   return x == x ? static_cast<std::uint16_t>(bitsAs<std::uint32_t>(x) >> 16) : std::uint16_t{0x7fc0};
 }

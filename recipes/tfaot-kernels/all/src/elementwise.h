@@ -124,6 +124,30 @@ TFAOT_INLINE void storeBytes(void* bytes, Integers wide) {
 #endif
 }
 
+/// kLanes unsigned integers of 16 bits as integers, and back.
+TFAOT_INLINE Integers integersAt(const std::uint16_t* from) {
+#if defined(TFAOT_AVX512)
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu16_epi32(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#elif defined(TFAOT_AVX2)
+  return reinterpret_cast<Integers>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+  Integers wide;
+  for (int i = 0; i < kLanes; ++i) wide[i] = from[i];
+  return wide;
+#endif
+}
+TFAOT_INLINE void storeShorts(std::uint16_t* to, Integers wide) {
+#if defined(TFAOT_AVX512)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));
+#elif defined(TFAOT_AVX2)
+  const __m256i both = reinterpret_cast<__m256i>(wide);
+  const __m128i low = _mm256_castsi256_si128(both), high = _mm256_extracti128_si256(both, 1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(low, high));
+#else
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::uint16_t>(wide[i]);
+#endif
+}
+
 /// What whole vectors and parts of them share: elements that do not lie side by side, and what all lanes have in common.
 template <class Place>
 struct Lanes {
@@ -182,6 +206,14 @@ struct Lanes {
     }
     return bitsAs<Mask>(tfaot_kernels::load(reinterpret_cast<const float*>(values)));
   }
+  TFAOT_INLINE Integers load(const std::uint16_t* row, std::ptrdiff_t stride = 1) const {
+    if (Place::kIsWhole && stride == 1) return integersAt(row + self().start);
+    std::int32_t values[kLanes] = {};
+    for (std::size_t i = 0; i < self().count(); ++i) {
+      values[i] = row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride];
+    }
+    return bitsAs<Integers>(tfaot_kernels::load(reinterpret_cast<const float*>(values)));
+  }
 
   TFAOT_INLINE void store(float* row, Vector value, std::ptrdiff_t stride) const {
     float values[kLanes];
@@ -195,6 +227,12 @@ struct Lanes {
     if (Place::kIsWhole && stride == 1) return storeBytes(row + self().start, value & 1);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
+    }
+  }
+  TFAOT_INLINE void store(std::uint16_t* row, Integers value, std::ptrdiff_t stride = 1) const {
+    if (Place::kIsWhole && stride == 1) return storeShorts(row + self().start, value);
+    for (std::size_t i = 0; i < self().count(); ++i) {
+      row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride] = static_cast<std::uint16_t>(value[i]);
     }
   }
 
