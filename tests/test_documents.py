@@ -52,7 +52,7 @@ from tfaot_pkg.spec.tuning import parse_tuning, tuning_bytes
 from tfaot_pkg.spec.types import spec_document
 from tfaot_pkg.static.files import MissingFile
 from tfaot_pkg.trust.client import Anchor, SignedIndex
-from tfaot_pkg.trust.rotation import Succession
+from tfaot_pkg.trust.rotation import Rotation
 from tfaot_pkg.trust.state import SignedState
 
 __all__ = ["make_package", "registry"]
@@ -402,7 +402,7 @@ def test_changes_of_keys(fuzz: Fuzz, tmp_path: Path) -> None:
     root = json.loads((make_signed(tmp_path).root / "metadata" / "1.root.json").read_bytes())
     second = copy.deepcopy(root)
     second["signed"]["version"] = 2
-    fuzz({"format": 1, "base": root, "steps": [second]}, lambda data: Succession.parse(data, "file").to_bytes())
+    fuzz({"format": 1, "base": root, "steps": [second]}, lambda data: Rotation.parse(data, "file").to_bytes())
 
 
 NAMES = st.one_of(

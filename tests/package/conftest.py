@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tfaot_pkg import resources
-from tfaot_pkg.package.tree import PackageContents, PackageTree, write_tree
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.process import run
 from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
@@ -82,6 +86,14 @@ def make_contents(
         notices={"LICENSE.tensorflow": b"Apache License 2.0\n"},
         validation={"passed": True, "results": []},
     )
+
+
+def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
+    """The package of `contents`, copied out of a build cache into `folder`, which may hold others."""
+    with tempfile.TemporaryDirectory() as cache:
+        tree = make_package(contents, BuildCache(root=Path(cache)))
+        shutil.copytree(tree.root, folder, symlinks=True, dirs_exist_ok=True)
+    return replace(tree, root=folder)
 
 
 def build_fake_libraries(folder: Path, name: str, *, slope: float, version: str = "1.2.0") -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.commands import run_command
-from tests.package.conftest import SIGNATURE, WARNINGS, build_fake_libraries, make_contents, make_spec
+from tests.package.conftest import SIGNATURE, WARNINGS, build_fake_libraries, make_contents, make_spec, write_tree
 from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.package.example import example_of, example_sizes
 from tfaot_pkg.package.first_program import first_program
-from tfaot_pkg.package.tree import info_document, write_tree
+from tfaot_pkg.package.tree import info_document
 from tfaot_pkg.prefix.install import install_built
 from tfaot_pkg.process import run
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.package.conftest import build_fake_libraries, make_contents, make_spec
+from tests.package.conftest import build_fake_libraries, make_contents, make_spec, write_tree
 from tfaot_pkg.package.listing import foreign_path, scan_tree
-from tfaot_pkg.package.tree import write_tree
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.package.conftest import HERE, SIGNATURE, make_contents, make_spec
+from tests.package.conftest import HERE, SIGNATURE, make_contents, make_spec, write_tree
 from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
@@ -23,7 +23,6 @@ from tfaot_pkg.package.tree import (
     PackageTree,
     make_package,
     render,
-    write_tree,
 )
 from tfaot_pkg.spec.types import spec_document
 

@@ -173,7 +173,7 @@ def test_a_reader_between_any_two_files_of_a_change_finds_all_in_order(people: P
         return replace(people.open("keys", "ada"), files=Watched(root=people.folder / "registry"))
 
     added = add_key(watched(), role, NewKey(), threshold=3)
-    assert len(added.succession.steps) == 2
+    assert len(added.rotation.steps) == 2
     revoke_key(watched(), role, first, threshold=1)
     people.check()
 
@@ -247,7 +247,7 @@ def test_a_change_is_signed_by_one_after_the_other_and_then_holds(
     apart.check()
     assert added.keyid not in {key.keyid for key in list_keys(apart.open("keys"))}
     assert "needs 2 of the old root keys; found: 0" in added.lacking
-    assert f"{role}: trust {added.keyid}" in added.succession.description()
+    assert f"{role}: trust {added.keyid}" in added.rotation.description()
     with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     assert "found: 1" in sign(apart, file, "safe1")
@@ -274,10 +274,10 @@ def test_a_key_is_replaced_and_a_threshold_raised_in_one_pending_change_of_two_s
     file = apart.folder / "change.json"
     _, public = new_key("release", apart.folder / "ada", lambda: None, no_secrets)
     done = add_key(apart.open("keys"), "release", NewKey(public=public), threshold=2, pending=file)
-    assert len(done.succession.steps) == 2
-    digest = done.succession.digest
+    assert len(done.rotation.steps) == 2
+    digest = done.rotation.digest
     for safe in ("safe1", "safe2"):
-        assert sign_pending(file, open_keys([apart.folder / safe], no_secrets)).succession.digest == digest
+        assert sign_pending(file, open_keys([apart.folder / safe], no_secrets)).rotation.digest == digest
     with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     apart.check()

@@ -34,7 +34,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The registry's folder: a new or empty one.")],
     *,
     keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="The folder for the keys, outside of DIR.")],
-    threshold: Annotated[int, typer.Option(help="How many root keys must sign a change of keys.")] = 1,
+    threshold: Annotated[int, typer.Option(help="How many root keys must sign a key rotation.")] = 1,
     root_keys: Annotated[int, typer.Option(help="How many root keys to make.")] = 1,
     bins: Annotated[
         int, typer.Option(metavar="BITS", help="Divide the index into 2**BITS files; 8 is enough for 100,000 packages.")

@@ -40,7 +40,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def _result(done: KeysChanged, verb: str = "written, not yet in force") -> Result:
-    lines = [*done.succession.description(), f"digest of the change: {done.succession.digest}"]
+    lines = [*done.rotation.description(), f"digest of the rotation: {done.rotation.digest}"]
     if done.pending and done.lacking:
         lines.append(
             f"{verb}: {done.lacking}. Others sign {done.pending} with: registry sign {done.pending} --keys FOLDER"
@@ -173,15 +173,15 @@ def sign(
     session: Session,
     file: PendingArgument,
 ) -> Result:
-    """Add the signatures of root keys to a pending change, on any machine; without --keys only show what it changes.
+    """Sign a pending key rotation with root keys, on any machine. Without --keys, only show what it changes.
 
     Example: tfaot-pkg registry sign change.json --keys /media/safe/root-keys
     """
     from tfaot_pkg.registry.signing_keys import KeysChanged, read_pending, sign_pending
 
-    # Without keys: a maintainer reads what a change does before signing it.
+    # Without keys: a maintainer reads what the rotation changes before signing it.
     if not session.flags.keys:
-        return _result(KeysChanged(succession=read_pending(file), pending=file), "not signed here")
+        return _result(KeysChanged(rotation=read_pending(file), pending=file), "not signed here")
     return _result(sign_pending(file, session.keys()), "signed, not yet in force")
 
 
@@ -190,7 +190,7 @@ def apply(
     session: Session,
     file: PendingArgument,
 ) -> Result:
-    """Apply a pending change that enough root keys have signed. Needs the keys of the metadata below root, no root key.
+    """Apply a pending key rotation that enough root keys have signed. Needs the keys below root, but no root key.
 
     Example: tfaot-pkg registry apply change.json /srv/models --keys ~/registry-keys
     """

@@ -178,13 +178,6 @@ def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
     return _tree(contents, key, root)
 
 
-def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
-    """Write the package of `contents` into `folder`, which is made if missing. Raises SpecError, OSError."""
-    rendered = render(contents)
-    _write(rendered, contents, folder)
-    return _tree(contents, _key(contents, rendered), folder)
-
-
 def render(contents: PackageContents) -> dict[str, bytes]:
     """Every file of the package but the binaries, by its path in it. Raises SpecError for a name C++ cannot take."""
     files = {**_cmssw_headers(contents), **_rendered_templates(contents), **_headers(), **_share(contents)}

@@ -27,7 +27,7 @@ from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
 from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets, import_key, make_key
 from tfaot_pkg.trust.revision import Revision, Signers, first_root, first_state, sign
 from tfaot_pkg.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, metadata_path
-from tfaot_pkg.trust.rotation import KeyChange, Succession
+from tfaot_pkg.trust.rotation import KeyChange, Rotation
 from tfaot_pkg.trust.state import SignedState
 from tfaot_pkg.wording import counted
 
@@ -224,7 +224,7 @@ def refresh(registry: FolderRegistry) -> Refreshed:
             old = []
         revision = Revision(state)
         if undelegated and old:
-            revision.set_release_keys(state.root.signed)  # a change of keys was killed before it did
+            revision.set_release_keys(state.root.signed)  # a key rotation was killed before it did
         for name in old:
             revision.change(name)
         write(registry.files, revision.files(signers, now, snapshot=stale_snapshot))
@@ -275,7 +275,7 @@ def _refresh_root(registry: FolderRegistry, state: SignedState, now: datetime) -
             raise
         when = f"root expires at {iso(expires)}"
         return [], [f"{when}: run refresh with the root keys, or `registry keys renew` ({error.message})"]
-    next_root = Succession.of(state.root, KeyChange(role=ROOT), now).signed_by(signers)
+    next_root = Rotation.of(state.root, KeyChange(role=ROOT), now).signed_by(signers)
     next_root.require_signed()
     write(registry.files, next_root.files())
     return [ROOT], []

@@ -31,7 +31,7 @@ from tfaot_pkg.trust.keys import (
 )
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.trust.roles import tuf_role
-from tfaot_pkg.trust.rotation import LIMIT, KeyChange, Succession
+from tfaot_pkg.trust.rotation import LIMIT, KeyChange, Rotation
 from tfaot_pkg.trust.state import SignedState
 
 if TYPE_CHECKING:
@@ -71,21 +71,21 @@ def list_keys(registry: FolderRegistry) -> tuple[TrustedKey, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysChanged:
-    """A change of keys: `keyid` is the key that it is about, `pending` the file that waits for signatures."""
+    """The result of a key rotation: `keyid` is the key added or dropped, `pending` the file to be signed."""
 
-    succession: Succession
+    rotation: Rotation
     keyid: str = ""
     pending: Path | None = None
 
     @property
     def lacking(self) -> str:
         """Which signatures are still needed, empty if none is."""
-        return self.succession.lacking()
+        return self.rotation.lacking()
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "changes": list(self.succession.description()),
-            "digest": self.succession.digest,
+            "changes": list(self.rotation.description()),
+            "digest": self.rotation.digest,
             "keyid": self.keyid,
             "pending": str(self.pending) if self.pending else None,
             "lacking": self.lacking,
@@ -106,8 +106,8 @@ def add_key(
 ) -> KeysChanged:
     """Trust one more key for `role`; a new one goes to the first key folder. Needs the root keys.
 
-    `threshold` is how many keys of the role must sign from now on. With `pending` nothing holds yet: the change is
-    written there, for `sign_pending` and `apply_pending`. Raises TrustError, RegistryError, StorageError.
+    `threshold` is how many keys of the role must sign from now on. With `pending` nothing takes effect yet: the
+    rotation is written there, for `sign_pending` and `apply_pending`. Raises TrustError, RegistryError, StorageError.
     """
     with registry.writing() as commit:
         state, now = require_signed(registry, commit).state, utc(registry.clock())
@@ -181,32 +181,32 @@ def _prepared(
     state: SignedState, change: KeyChange, keys: Keys, now: datetime, pending: Path | None
 ) -> tuple[list[NewFile], KeysChanged]:
     """Sign everything, and write only the pending file: if a key is missing, nothing changes."""
-    succession = Succession.of(state.root, change, now).signed_by(keys.root_signers())
-    done = KeysChanged(succession=succession, keyid=change.add.keyid if change.add else change.drop, pending=pending)
+    rotation = Rotation.of(state.root, change, now).signed_by(keys.root_signers())
+    done = KeysChanged(rotation=rotation, keyid=change.add.keyid if change.add else change.drop, pending=pending)
     if pending is not None:
         with storage_errors(f"write {pending}"):
-            write_file(pending, succession.to_bytes())
+            write_file(pending, rotation.to_bytes())
         return [], done
-    succession.require_signed()
-    return _files(state, succession, keys, now), done
+    rotation.require_signed()
+    return _files(state, rotation, keys, now), done
 
 
-def _files(state: SignedState, succession: Succession, keys: Keys, now: datetime) -> list[NewFile]:
+def _files(state: SignedState, rotation: Rotation, keys: Keys, now: datetime) -> list[NewFile]:
     """The new roots, and before, between or after them what other roles sign again, in the order of writing."""
-    roots = succession.files()
+    roots = rotation.files()
     roles: tuple[str, ...] = (RELEASE, SNAPSHOT, TIMESTAMP)
-    changed = [role for role in roles if succession.takes(role) or (role == RELEASE and succession.changes(role))]
+    changed = [role for role in roles if rotation.takes(role) or (role == RELEASE and rotation.changes(role))]
     if not changed:
         return roots
     # A snapshot names the versions of roles, and the timestamp that of the snapshot: all that follow change too.
     roles = roles[roles.index(changed[0]) :]
     revision = Revision(state)
     if RELEASE in changed:
-        revision.set_release_keys(succession.final)
-    signers = Signers.of(succession.final, keys.rings, roles, location=state.files.location)
+        revision.set_release_keys(rotation.final)
+    signers = Signers.of(rotation.final, keys.rings, roles, location=state.files.location)
     signed = revision.files(signers, now, snapshot=roles[0] != TIMESTAMP)
     # Every state in between must verify: trust is given before it is used, and taken away when nothing needs it.
-    return [*signed, *roots] if succession.takes_first else [*roots[:1], *signed, *roots[1:]]
+    return [*signed, *roots] if rotation.takes_first else [*roots[:1], *signed, *roots[1:]]
 
 
 def _find(root: Root, role: str, keyid: str) -> str:
@@ -220,28 +220,28 @@ def _find(root: Root, role: str, keyid: str) -> str:
 
 
 def sign_pending(file: Path, keys: Keys) -> KeysChanged:
-    """Add the signatures of the root keys in `keys` to a pending change. Needs no registry. Raises TrustError."""
+    """Add the signatures of the root keys in `keys` to a pending rotation. Needs no registry. Raises TrustError."""
     before = read_pending(file)
     signed = before.signed_by(keys.root_signers())
     if signed.to_bytes() == before.to_bytes():
         raise TrustError(
-            f"none of the keys given is a root key, before or after the change in {file}, that has not signed yet",
+            f"none of the keys given is a root key, before or after the rotation in {file}, that has not signed yet",
             hint=KEYS_HINT,
         )
     with storage_errors(f"write {file}"):
         write_file(file, signed.to_bytes())
-    return KeysChanged(succession=signed, pending=file)
+    return KeysChanged(rotation=signed, pending=file)
 
 
-def read_pending(file: Path) -> Succession:
-    """The pending change in `file`. Raises TrustError, StorageError."""
+def read_pending(file: Path) -> Rotation:
+    """The pending rotation in `file`. Raises TrustError, StorageError."""
     with storage_errors(f"read {file}"), file.open("rb") as opened:
         # A longer file is cut off, and then rejected as damaged.
-        return Succession.parse(opened.read(LIMIT), str(file))
+        return Rotation.parse(opened.read(LIMIT), str(file))
 
 
 def apply_pending(registry: FolderRegistry, file: Path) -> KeysChanged:
-    """Make a pending change hold that enough root keys have signed; the registry's other keys sign what it needs.
+    """Apply a pending rotation that enough root keys have signed; the registry's other keys sign the other metadata.
 
     Signatures are checked against the root that the registry has now. Raises TrustError, StorageError.
     """
@@ -249,10 +249,10 @@ def apply_pending(registry: FolderRegistry, file: Path) -> KeysChanged:
     with registry.writing() as commit:
         state = require_signed(registry, commit).state
         # Nothing in the file is trusted: signatures are checked against the root that the registry has now.
-        succession = given.upon(state.root)
-        succession.require_signed()
-        write(registry.files, _files(state, succession, registry.keys, utc(registry.clock())))
-    return KeysChanged(succession=succession)
+        rotation = given.upon(state.root)
+        rotation.require_signed()
+        write(registry.files, _files(state, rotation, registry.keys, utc(registry.clock())))
+    return KeysChanged(rotation=rotation)
 
 
 def new_key(role: str, folder: Path, passphrase: Callable[[], str | None], secrets: Secrets) -> tuple[KeyRecord, Path]:

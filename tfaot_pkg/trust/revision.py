@@ -211,8 +211,8 @@ class Revision:
         if len(found) < trusted.threshold:
             raise TrustError(
                 f"{name} needs the signatures of {counted(trusted.threshold, 'release key')} that it trusts, and "
-                f"{len(found)} of these were given: a change of keys has not reached it yet",
-                hint="`tfaot-pkg registry refresh` with the release keys completes an interrupted change of keys",
+                f"{len(found)} of these were given: a key rotation has not reached it yet",
+                hint="`tfaot-pkg registry refresh` with the release keys completes an interrupted key rotation",
             )
         return found
 

@@ -1,10 +1,10 @@
 """Rotation of keys: the next versions of root, and the signatures that they still need.
 
-Values in, values out. A succession can be written to a file, carried to those who hold root keys, signed there one
-after the other, and brought back: no two root keys ever need to be on one machine.
+Pure: no I/O. A rotation can be written to a file, carried to the holders of root keys, signed by one after the other,
+and brought back, so two root keys never need to be on one machine.
 
-Before a change takes trust away (a key dropped, a threshold raised), existing metadata is signed again; a change that
-gives trust (a key added, a threshold lowered) comes before the signatures. A change that does both has two steps.
+Before a rotation removes trust (drops a key, raises a threshold), existing metadata is signed again. A rotation that
+grants trust (adds a key, lowers a threshold) is published before the new signatures. One that does both has two steps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tuf.api.metadata import Metadata, Root
 
 _WHOLE = "give the file that --pending FILE wrote, complete and unchanged"
-# The present root, up to two new ones, and the document around them.
+# The current root, up to two new ones, and the document around them.
 LIMIT = 4 * LIMITS[ROOT]
-"""Bytes of a succession's file that are read at most."""
+"""How many bytes of a rotation's file are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +45,15 @@ class KeyChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Succession:
-    """The present root and the one or two versions that are to follow, with the signatures that they have so far."""
+class Rotation:
+    """The current root and the one or two versions that follow it, with their signatures so far."""
 
     base: Metadata[Root]
     steps: tuple[Metadata[Root], ...]
 
     @classmethod
-    def of(cls, base: Metadata[Root], change: KeyChange, now: datetime) -> Succession:
-        """The succession that makes `change`, not yet signed. Raises RegistryError for what cannot be."""
+    def of(cls, base: Metadata[Root], change: KeyChange, now: datetime) -> Rotation:
+        """The unsigned rotation that makes `change`. Raises RegistryError if too few keys would remain."""
         role = tuf_role(change.role)
         old = base.signed.roles[role]
         threshold = old.threshold if change.threshold is None else change.threshold
@@ -92,15 +92,15 @@ class Succession:
 
     @property
     def takes_first(self) -> bool:
-        """Whether the first step takes trust away: what it no longer trusts must be signed again before."""
+        """Whether the first step removes trust: metadata signed by a removed key must be signed again before it."""
         return any(self._takes(role, self.steps[0].signed) for role in ROLES if role != ROOT)
 
     def takes(self, role: str) -> bool:
-        """Whether the change as a whole takes trust away for `role`."""
+        """Whether the whole rotation removes trust from keys of `role`."""
         return self._takes(role, self.final)
 
     def changes(self, role: str) -> bool:
-        """Whether `role` has other keys or another threshold in the end."""
+        """Whether `role` ends with other keys or another threshold."""
         old, new = self.base.signed.roles[tuf_role(role)], self.final.roles[tuf_role(role)]
         return set(old.keyids) != set(new.keyids) or old.threshold != new.threshold
 
@@ -108,10 +108,10 @@ class Succession:
         old, new = self.base.signed.roles[tuf_role(role)], root.roles[tuf_role(role)]
         return not set(old.keyids) <= set(new.keyids) or new.threshold > old.threshold
 
-    def signed_by(self, signers: Iterable[Signer]) -> Succession:
-        """With the signatures of those of `signers` whose keys are root keys, before or after. Raises TrustError."""
+    def signed_by(self, signers: Iterable[Signer]) -> Rotation:
+        """A copy with signatures by the `signers` that hold an old or new root key. Raises TrustError."""
         given = list(signers)
-        # Signing changes a metadata object, and this succession must stay as it is.
+        # Signing changes a metadata object, and this rotation is frozen.
         steps = tuple(copy_of(step) for step in self.steps)
         for previous, step in pairwise((self.base, *steps)):
             # TUF accepts a root that meets the thresholds of the old and of the new version.
@@ -120,7 +120,7 @@ class Succession:
         return replace(self, steps=steps)
 
     def lacking(self) -> str:
-        """Which signatures are still needed; empty if all are there and right."""
+        """Which signatures are missing or invalid; empty if none."""
         for previous, step in pairwise((self.base, *self.steps)):
             result = step.signed.get_root_verification_result(previous.signed, step.signed_bytes, step.signatures)
             for name, one in (("old", result.first), ("new", result.second)):
@@ -129,7 +129,7 @@ class Succession:
         return ""
 
     def require_signed(self) -> None:
-        """Raise TrustError if signatures are missing or wrong."""
+        """Raise TrustError if signatures are missing or invalid."""
         if lacking := self.lacking():
             raise TrustError(
                 lacking,
@@ -137,14 +137,14 @@ class Succession:
                 "writes what they are to sign",
             )
 
-    def upon(self, root: Metadata[Root]) -> Succession:
-        """The same steps after `root`, the one that is trusted. Raises TrustError if they do not follow it."""
+    def upon(self, root: Metadata[Root]) -> Rotation:
+        """The same steps after the trusted `root`. Raises TrustError if their versions do not follow it."""
         # The root in the file is for display only. The one that the registry has now decides (decision 018).
         if self.steps[0].signed.version != root.signed.version + 1:
             raise TrustError(
-                f"this change was made for root version {self.base.signed.version}, "
+                f"this rotation was made for root version {self.base.signed.version}, "
                 f"but the registry has version {root.signed.version}",
-                hint="repeat the change: another one was made first",
+                hint="repeat the rotation: another one was made first",
             )
         return replace(self, base=root)
 
@@ -153,11 +153,11 @@ class Succession:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that is signed, without the signatures: two holders of keys compare it."""
+        """SHA-256 of the signed content, without signatures: holders of keys compare it before they sign."""
         return sha256_bytes(b"".join(step.signed_bytes for step in self.steps))
 
     def description(self) -> tuple[str, ...]:
-        """What changes, a line each."""
+        """One line for each change."""
         lines: list[str] = []
         for role in ROLES:
             old, new = self.base.signed.roles[tuf_role(role)], self.final.roles[tuf_role(role)]
@@ -175,18 +175,18 @@ class Succession:
         return write(_File(base=self.base.to_dict(), steps=tuple(step.to_dict() for step in self.steps)))
 
     @classmethod
-    def parse(cls, data: bytes, where: str) -> Succession:
-        """Read what `to_bytes` gave. Signatures are not looked at. Raises TrustError."""
-        document = read(_File, data, f"the change of keys {where}", error=TrustError, hint=_WHOLE)
+    def parse(cls, data: bytes, where: str) -> Rotation:
+        """Read what `to_bytes` wrote, without checking signatures. Raises TrustError."""
+        document = read(_File, data, f"the key rotation {where}", error=TrustError, hint=_WHOLE)
         try:
             base, *steps = (_root(item) for item in (document.base, *document.steps))
             if not 1 <= len(steps) <= 2 or any(
                 b.signed.version != a.signed.version + 1 for a, b in pairwise([base, *steps])
             ):
                 raise ValueError("its versions do not follow each other")
-        except Exception as error:  # python-tuf's parsers raise anything for what they were not made for
+        except Exception as error:  # python-tuf's parsers raise many types for malformed input
             raise TrustError(
-                f"{where} is not a change of keys, or is damaged ({type(error).__name__}: {error})",
+                f"{where} is not a key rotation, or is damaged ({type(error).__name__}: {error})",
                 hint=_WHOLE,
             ) from error
         return cls(base=base, steps=tuple(steps))
@@ -194,7 +194,7 @@ class Succession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A succession as a document, which holds metadata in TUF's own form."""
+    """A rotation as a document, which holds metadata in TUF's own form."""
 
     base: dict[str, Any]
     steps: tuple[dict[str, Any], ...]
@@ -211,7 +211,7 @@ def _root(item: dict[str, Any]) -> Metadata[Root]:
 
 
 def _next(previous: Metadata[Root], edit: Callable[[Root], None], now: datetime) -> Metadata[Root]:
-    """The version after `previous`, changed by `edit` and without signatures."""
+    """The version after `previous`, changed by `edit`, without signatures."""
     metadata = copy_of(previous)
     # The signatures of the previous version do not fit the new content.
     metadata.signatures.clear()
