@@ -418,6 +418,7 @@ def real_outlines(
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.samples import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 # As CMSSW does it: the installation's folder is VERSION-HASH, and the test models are found by this file's place.
 SCRIPT = """
@@ -47,7 +47,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
-@pytest.mark.sweep("program")
 @pytest.mark.parametrize("way", ["program", "function"])
 def test_the_test_model_is_found_and_compiled(
     way: str, installed: Path, shared_home_folder: Path, tmp_path: Path

@@ -181,7 +181,7 @@ def test_networks_give_the_same_bits_on_every_cpu(networks: Networks, bench: Ben
     _compare(bench, {name: networks("2.17.1", name) for name in names})
 
 
-@pytest.mark.sweep("types")
+@pytest.mark.nightly
 @pytest.mark.parametrize("families", _parts(FAMILIES, "types", 5), ids=" ".join)
 def test_operations_give_the_same_bits_on_every_cpu(
     shared_home_folder: Path, bench: Bench, families: Sequence[str]

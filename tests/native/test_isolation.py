@@ -20,7 +20,7 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 DENSE = {"1.0.0": "dense", "2.0.0": "dense_retrained"}
 """Versions of the model `dense`, and the SavedModels that they are made from: other weights, nothing else."""
@@ -75,7 +75,6 @@ def program(pair: list[tuple[Path, Sample]], ways: tuple[str, ...], output: Path
     return compile_c("pair", output, *flags, "-lm")
 
 
-@pytest.mark.sweep("dense 1.0.0, dense 2.0.0")
 @pytest.mark.parametrize(
     "names",
     [*itertools.permutations(("dense 1.0.0", "dense 2.0.0")), *itertools.permutations(("digits", "wine"))],
