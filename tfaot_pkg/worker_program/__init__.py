@@ -1,1 +1,1 @@
-"""The program that runs inside a toolchain. The host imports its `messages` and `wire` only."""
+"""The program that runs inside a toolchain. The host imports only its `messages`."""

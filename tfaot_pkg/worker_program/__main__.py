@@ -1,9 +1,9 @@
-"""The program that runs inside a toolchain's environment: requests in, answers out, one JSON line each.
+"""The program that runs inside a toolchain's environment: reads requests, writes answers, one JSON line each.
 
-It needs the standard library, NumPy and TensorFlow only, because a toolchain has nothing else, and starts no other
-program, because the sandbox takes that away before its first line. Requests (messages/) come on standard input; answers
-go to the file descriptor named by the first argument, so that whatever TensorFlow prints (standard output and error are
-a log file) never mixes with them.
+It needs only the standard library, NumPy and TensorFlow, because a toolchain has nothing else. It starts no other
+program, because the sandbox forbids that before the first line runs. Requests (messages/) come on standard input.
+Answers go to the file descriptor named by the first argument: standard output and error are a log file, into which
+TensorFlow may print at any time.
 """
 
 import gc
@@ -45,7 +45,7 @@ _FUNCTIONS = {
     "trace": ("tracing", "trace"),
     "corpus": ("corpus", "write_corpus"),
 }
-"""Operation -> the module and the function that answers it."""
+"""Operation -> the module and function that answer it."""
 
 
 def main() -> int:
@@ -60,9 +60,9 @@ def main() -> int:
 
 def _prepare_import() -> None:
     """Save CPU time of TensorFlow's import, which most requests wait for (decision 001)."""
-    # It imports Keras if it finds it, for classes of models that its own loader would make; only keras_file.py uses it.
+    # TensorFlow imports Keras if it finds it, for its loader of models; only keras_file.py uses it.
     sys.modules["keras"] = None  # type: ignore[assignment]
-    # What an import makes stays: looking for garbage among it takes time and finds nothing.
+    # What an import allocates stays alive: collecting garbage while it runs takes time and frees nothing.
     gc.set_threshold(100_000, 50, 100)
 
 

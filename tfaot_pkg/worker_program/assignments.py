@@ -1,6 +1,6 @@
-"""What operations on variables do, in operations on tensors: what is read, and the variable's next value.
+"""Operations on variables as operations on tensors: the value read, and the variable's next value.
 
-Formulas are those of TensorFlow's documentation of each operation (tf.raw_ops).
+The formulas are those of TensorFlow's documentation of each operation (tf.raw_ops).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from wiring import control_inputs, free
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the graph: the node `key`, under the `name` that users read. If not `is_lifted` it stays one."""
+    """A variable of the graph: the node `key`, shown to users as `name`. It stays a variable unless `is_lifted`."""
 
     key: str
     name: str
@@ -34,21 +34,21 @@ class Nodes:
     hint: str = ""
 
     def copy(self, node):
-        """A copy of `node` among the new ones."""
+        """A copy of `node` among the new nodes."""
         made = self._node()
         made.CopyFrom(node)
         self.target.append(made)
         return made
 
     def waiting(self, node) -> None:
-        """What replaces `node` for those that wait for it, if its result is computed by others."""
+        """Replace `node` for the nodes that wait for it, if others compute its result."""
         made = self._node()
         made.name, made.op = node.name, "NoOp"
         made.input.extend(control_inputs(node))
         self.target.append(made)
 
     def add(self, op: str, *inputs: str, **attributes) -> str:
-        """The first result of a new node. Attributes: types as DataType, integers as `int`, flags as `bool`."""
+        """Add a node and return its first result. Attributes: types as DataType, integers as `int`, flags as `bool`."""
         made = self._node()
         made.name, made.op = self.free(f"{self.hint}/{op}"), op
         made.input.extend(inputs)
@@ -63,7 +63,7 @@ class Nodes:
         return self.result(made.name, op_def_registry.get(op).output_arg[0].name)
 
     def result(self, name: str, output: str, index: int = 0, position: int = 0) -> str:
-        """A result of a node: in functions the one `index` of its `output`, in graphs the one at `position`."""
+        """A result of a node: in functions element `index` of its `output`, in graphs the result at `position`."""
         return f"{name}:{output}:{index}" if self.in_function else f"{name}:{position}"
 
     def constant(self, value, dtype: int) -> str:
@@ -75,7 +75,7 @@ class Nodes:
         return self.result(made.name, "output")
 
     def free(self, wanted: str) -> str:
-        """A name that no node has; taken from now on."""
+        """A name that no node has yet; later calls do not return it again."""
         return free(wanted, self.taken)
 
     @staticmethod
@@ -147,14 +147,14 @@ READ = frozenset(_READERS)
 
 
 def read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
-    """What `node`, one of READ, reads of `variable`; `inputs` are tensors, the first one the variable's value."""
+    """The value that `node`, one of READ, reads of `variable`; `inputs` are tensors, the first the variable's value."""
     return _READERS[node.op](nodes, node, inputs, variable)
 
 
 def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
-    """The next values of the variables that `node`, one of WRITTEN, changes, by its inputs.
+    """The next values of the variables that `node`, one of WRITTEN, changes.
 
-    `inputs` are tensors, of variables their values; `variable` is the first one of these.
+    `inputs` are tensors, with a variable's value in its place; `variable` is the first variable among them.
     """
     if node.op in GIVES_FORMER and variable.shape != (_COUNTERS + 1,):
         raise ModelFault(
@@ -179,7 +179,7 @@ def _assign_sub(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 def _scatter(operation: str):
     def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
         kind = node.attr["Tindices"].type
-        # Updates by row are updates by index vectors of one number.
+        # Updates by row are scattered with index vectors of one element.
         last = nodes.constant(-1, types_pb2.DT_INT32)
         rows = nodes.add("ExpandDims", inputs[1], last, T=kind, Tdim=types_pb2.DT_INT32)
         return {0: nodes.add(operation, inputs[0], rows, inputs[2], T=dtype, Tindices=kind)}
@@ -199,7 +199,7 @@ def _slice_assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     text = nodes.add(
         "TensorStridedSliceUpdate", inputs[0], begin, end, strides, value, T=dtype, Index=node.attr["Index"].type
     )
-    # The operation on tensors has the attributes of that on variables.
+    # The operation on tensors has the same attributes as the one on variables.
     for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         nodes.target[-1].attr[mask].i = node.attr[mask].i
     return {0: text}
@@ -234,7 +234,7 @@ def _adam(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     variable, first, second, power1, power2, rate, beta1, beta2, epsilon, gradient = inputs[:10]
     on = Arithmetic(nodes, dtype)
     one = on.one()
-    # epsilon is the "epsilon hat" of the paper (Kingma and Ba, 2015): the corrections are in the rate instead.
+    # epsilon is the paper's "epsilon hat" (Kingma and Ba, 2015): the bias corrections are in the rate instead.
     rate = on.over(on.times(rate, on("Sqrt", on.minus(one, power2))), on.minus(one, power1))
     first = on.plus(first, on.times(on.minus(gradient, first), on.minus(one, beta1)))
     second = on.plus(second, on.times(on.minus(on("Square", gradient), second), on.minus(one, beta2)))
@@ -255,7 +255,7 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 
 
 def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
-    """The state of a generator behind what was drawn: its counter of 128 bits, plus 256 for each number."""
+    """The generator's state after the draw: its counter of 128 bits, plus 256 for each number."""
     unsigned, index = types_pb2.DT_UINT64, types_pb2.DT_INT32
     bits = nodes.add("Bitcast", inputs[0], T=dtype, type=unsigned)
     one = nodes.constant([1], index)
@@ -273,7 +273,7 @@ def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 
 
 _COUNTERS = 2
-"""Words of the counter in the state of tf.random.Generator, in front of the key."""
+"""Words of the counter in the state of tf.random.Generator; the key follows them."""
 
 _WRITERS = {
     "AssignVariableOp": _assign,
@@ -297,7 +297,7 @@ _WRITERS = {
 }
 
 GIVES_FORMER = frozenset({"RngReadAndSkip"})
-"""Assignments whose result is the value before."""
+"""Assignments whose result is the variable's former value."""
 
 
 WRITTEN = {
@@ -309,7 +309,7 @@ WRITTEN = {
 
 
 def refuse(node, variable: Variable) -> NoReturn:
-    """ModelFault: `node` uses a variable in another way than reading and assigning."""
+    """Raise ModelFault: `node` uses a variable neither to read it nor in a known assignment."""
     raise ModelFault(
         f"{node.op} (node {node.name}) uses the variable {variable.name!r} in a way that cannot be compiled with state",
         f"known are reading and these assignments: {', '.join(sorted(_WRITERS))}",

@@ -1,7 +1,7 @@
-"""Operations that the author of a model supplies (docs/decisions/053): their calls, which the program makes itself.
+"""Operations that the author of a model supplies (decision 053), whose calls the program makes.
 
-Such an operation is a function of the graph that says what it implements: `tfaot.operation:NAME`, with attributes as
-JSON behind a blank. TensorFlow runs its body. In the listing of HLO, each call of it is a custom call.
+Such an operation is a function of the graph marked as implementing `tfaot.operation:NAME`, with its attributes as JSON
+after a space. TensorFlow runs its body; in HLO, each call of it is a custom call.
 """
 
 import json
@@ -12,11 +12,11 @@ from messages.requests import ModelFault
 from wiring import CALLS, data_inputs
 
 IMPLEMENTS = "_implements"
-"""The attribute of functions that tf.function(experimental_implements=...) sets."""
+"""The function attribute that tf.function(experimental_implements=...) sets."""
 
 _PREFIX = "tfaot.operation:"
 _CUSTOM_CALL = "XlaCustomCallV2"
-_MOST_EXACT = 1 << 53
+_MOST_EXACT = 1 << 53  # a double holds every integer up to it
 _ADVICE = "compilation.operations in the spec names the operations that the author supplies"
 
 
@@ -26,20 +26,20 @@ def config(name: str, attributes: dict) -> dict:
 
 
 def is_operation(value) -> bool:
-    """Whether `value`, an attribute of a function, marks an operation of the author's."""
+    """Whether `value`, an attribute of a function, marks it as an operation of the author's."""
     return value.s.startswith(_PREFIX.encode())
 
 
 def keep_apart(function) -> None:
-    """Let TensorFlow's optimizer neither dissolve the `function`, an operation, nor give it fewer arguments."""
+    """Keep TensorFlow's optimizer from inlining `function`, an operation, or removing arguments of it."""
     function.attr["_noinline"].b = True
     function.attr["_nospecialize"].b = True
 
 
 def called(graph_def, inputs, declared):
-    """A copy of `graph_def` with custom calls for the operations; the graph itself if there are none to replace.
+    """A copy of `graph_def` with custom calls for the operations; `graph_def` itself if it has none.
 
-    `declared` are the names in the spec. ModelFault for others, and for those of them that no node calls.
+    `declared` are the names in the spec. Raises ModelFault for a name that is not declared, or that no node calls.
     """
     marks = {
         each.signature.name: each.attr[IMPLEMENTS] for each in graph_def.library.function if IMPLEMENTS in each.attr
@@ -65,7 +65,7 @@ def called(graph_def, inputs, declared):
 
 
 def require_declared(name: str, declared) -> None:
-    """ModelFault if the operation `name` is not one of the spec's."""
+    """Raise ModelFault if the spec does not declare the operation `name`."""
     if name not in declared:
         has = f"it has: {', '.join(declared)}" if declared else "it has none"
         raise ModelFault(
@@ -74,17 +74,17 @@ def require_declared(name: str, declared) -> None:
 
 
 def _is_placed(node) -> bool:
-    """Whether a node is the call of an operation in a SavedModel of ours (own_calls.py)."""
+    """Whether a node calls an operation in a SavedModel that this project wrote (own_calls.py)."""
     return node.op == _CUSTOM_CALL and node.attr["call_target_name"].s == OPERATION.encode()
 
 
 def _function(node) -> str:
-    """The function that a node calls; TensorFlow 1 writes it as the node's operation."""
+    """The function that a node calls; TensorFlow 1 names it as the node's operation."""
     return node.attr["f"].func.name if node.op in CALLS else node.op
 
 
 def parsed(mark: bytes) -> tuple:
-    """(name, attributes) of what a function implements."""
+    """(name, attributes) of the operation that a function implements."""
     name, _, text = mark.decode("utf-8", "replace").removeprefix(_PREFIX).partition(" ")
     try:
         attributes = json.loads(text or "{}")
@@ -96,10 +96,10 @@ def parsed(mark: bytes) -> tuple:
 
 
 def values_of(name: str, key: str, value) -> list:
-    """The numbers of an attribute."""
+    """The numbers of an attribute. Raises ModelFault if it has others."""
     values = value if isinstance(value, list) else [value]
     for each in values:
-        # `not` and not `>`: NaN is rejected as well.
+        # `not ... <=` instead of `>`, so that NaN is rejected too.
         if not isinstance(each, int | float) or not abs(each) <= _MOST_EXACT:
             raise ModelFault(
                 f"the attribute {key!r} of the operation {name!r} is not a number, or list of numbers, "
@@ -135,7 +135,7 @@ def _replaced(graph_def, inputs, marked: dict):
 
 
 def _results(graph_def, inputs, marked: dict) -> tuple:
-    """(the shapes of what each call gives, with -1 for the batch; the types of what it takes and gives), by node."""
+    """By node: (the shapes of a call's results, with -1 for the batch; the types of its inputs and results)."""
     import tensorflow as tf
 
     found: list = []
@@ -153,16 +153,16 @@ def _results(graph_def, inputs, marked: dict) -> tuple:
 
 
 def _shapes_at(graph_def, call) -> list:
-    """The shapes of what a call gives."""
+    """The shapes of a call's results."""
     from tensorflow.core.framework import function_pb2
     from tensorflow.python.framework import function_def_to_graph
 
     called = function_pb2.FunctionDef()
     called.CopyFrom({each.signature.name: each for each in graph_def.library.function}[_function(call.node_def)])
-    # Also notes of shapes from when it was saved, which may be those of another batch.
+    # The saved shapes too: they may be of another batch size.
     called.arg_attr.clear()
     for node in called.node_def:
-        node.attr.pop("_output_shapes", None)  # what was known when the model was saved
+        node.attr.pop("_output_shapes", None)
     body = function_def_to_graph.function_def_to_graph(called, input_shapes=[each.shape for each in call.inputs])
     return [each.shape for each in body.outputs]
 

@@ -1,7 +1,7 @@
-"""What is known of tensors before a model runs, also in the functions of loops and branches.
+"""What is known of tensors before a model runs, including those in functions of loops and branches.
 
-A function is called with tensors whose shapes and values are known or not; one that several nodes call has in common
-what all of them know.
+A function is called with tensors whose shapes and values may be known. If several nodes call it, only what all of
+the calls agree on is known.
 """
 
 import interface
@@ -16,13 +16,13 @@ _CALLS = {
     "StatefulPartitionedCall": (("f",), 0),
     "While": (("cond", "body"), 0),
 }
-"""Operation -> its functions, and how many inputs are not theirs; `Stateless` may precede the name."""
+"""Operation -> attributes that name functions, number of inputs not theirs; `Stateless` may precede the name."""
 
 
 class Known:
-    """What is known in one graph or function: one TensorFlow graph for each size of the batch and each call.
+    """What is known in one graph or function: one TensorFlow graph for each batch size and each call.
 
-    Each has the values of its placeholders, of tables the names of their nodes.
+    Each graph has the values of its placeholders; for tables, the names of their nodes.
     """
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Known:
 
 
 def known_in(graph_def, inputs, symbols) -> dict:
-    """`Known` by the names of functions that can be reached, and "" for the graph itself."""
-    # What differs between two sizes of the batch, or of a symbol, is not known.
+    """`Known` by the names of all reachable functions, and "" for the graph itself."""
+    # Compared at two batch sizes, and two sizes of each symbol: what differs depends on them, so it is not known.
     points = [(size, {}) for size in specialize.PROBES]
     points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
     functions = {function.signature.name: function for function in graph_def.library.function}
@@ -74,7 +74,7 @@ def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
             function_def_to_graph.function_def_to_graph(functions[name], input_shapes=[each.shape for each in given])
             for name in names
         ]
-        # A value that a turn changes is known before the first turn only.
+        # A value that an iteration changes is known before the first iteration only.
         kept = _unchanged(bodies[-1]) if "body" in attributes else [True] * len(given)
         for name, body in zip(names, bodies, strict=True):
             inner = {
@@ -91,7 +91,7 @@ def _names(attribute) -> list:
 
 
 def _unchanged(body) -> list:
-    """Whether a loop hands each value on as it is."""
+    """For each value of a loop, whether the body returns it unchanged."""
     return [_origin(result) is given for given, result in zip(body.inputs, body.outputs, strict=True)]
 
 
@@ -110,7 +110,7 @@ def _value(tensor, values: dict):
 
 
 def _clipped(tensor, values: dict):
-    """The value of min(number, max(number, x)) if it does not depend on x, as the sizes of Keras's counts."""
+    """The value of min(number, max(number, x)) if it does not depend on x, as in the sizes of Keras's counts."""
     if tensor.op.type != "Minimum" or tensor.shape.rank != 0:
         return None
     for most, clipped in (tensor.op.inputs, tensor.op.inputs[::-1]):
@@ -123,14 +123,14 @@ def _clipped(tensor, values: dict):
 
 
 def _common(shapes: list):
-    """Sizes, None for those that differ; None if the number of axes is not known."""
+    """The sizes common to all shapes, None for those that differ; None if the number of axes is not known."""
     if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
         return None
     return [sizes[0] if len({*sizes}) == 1 else None for sizes in zip(*(s.as_list() for s in shapes), strict=True)]
 
 
 def _same(values: list):
-    """The one value that all are; None if there is none."""
+    """The value that all are equal to; None if they differ."""
     import numpy as np
 
     first = values[0]

@@ -1,9 +1,9 @@
-"""Outputs with as many rows as values say (`Where`, `Unique`): all rows that there may be, and how many are meant.
+"""Outputs whose number of rows depends on values (`Where`, `Unique`): padded rows, and how many of them are valid.
 
-In the SavedModel each such output is padded with zeros, and its number of rows is an output of its own: that is what
-TensorFlow computes for validation. For XLA, whose arrays have fixed sizes, `Where` and `Unique` give as many rows as
-they have elements, those that are meant first (RULES), and rows behind them become zeros at the output. Between them
-may stand only operations that compute each row from itself.
+In the SavedModel each such output is padded with zeros, and its number of rows is an output of its own: TensorFlow
+computes both for validation. XLA's arrays have fixed sizes, so there `Where` and `Unique` give as many rows as they
+have elements, valid ones first (RULES), and the rows after them become zeros at the output. Only operations that
+compute each row from that row alone may stand between.
 """
 
 import tensorflow as tf
@@ -21,9 +21,9 @@ _BY_ROW = frozenset(
 
 
 def bound(graph_def, fetches: dict, counts: dict) -> dict:
-    """Pad the outputs that `counts` names; the texts of the tensors of their numbers of rows, by the names in `counts`.
+    """Pad the outputs that `counts` names; return the tensors of their numbers of rows, by the names in `counts`.
 
-    `fetches` has TensorInfo by output, and gets the padded tensors. ModelFault if rows meet on the way.
+    `fetches` has TensorInfo by output, and gets the padded tensors. Raises ModelFault if rows are mixed on the way.
     """
     nodes = by_name(graph_def)
     for name in counts:
@@ -51,7 +51,7 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
 
 
 def _source(nodes: dict, text: str, output: str) -> str:
-    """The one node that decides how many rows there are."""
+    """The one node that decides the number of rows."""
     sources = {name for name in ancestors(nodes, [text]) if nodes[name].op in SOURCES}
     if len(sources) != 1:
         listing = ", ".join(sorted(sources)) or "none"
@@ -63,7 +63,7 @@ def _source(nodes: dict, text: str, output: str) -> str:
 
 
 def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
-    """ModelFault if an output is made of several rows whose number values decide."""
+    """Raise ModelFault if an output mixes several rows whose number depends on values."""
     made_of = ancestors(nodes, [text])
     of_values = {name for name in made_of if nodes[name].op in SOURCES}
     while True:
@@ -82,7 +82,7 @@ def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
 
 
 def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
-    """Whether each row of what a node gives is made of one row of what is `of_values`."""
+    """Whether each row of a node's result is computed from one row of the inputs in `of_values`."""
     first, *others = (node_name(text) in of_values for text in node.input)
     if node.op == "MatMul":
         return first and not any(others) and not node.attr["transpose_a"].b
@@ -101,7 +101,7 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
 
 
 def _padded(graph_def, source, info, prefix: str) -> str:
-    """Add what pads the tensor of `info`; the tensor of its number of rows."""
+    """Add nodes that pad the tensor of `info`; return the tensor of its number of rows."""
     rank = len(info.tensor_shape.dim)
     if info.tensor_shape.unknown_rank or not rank:
         raise ModelFault(f"model.counts: {info.name} has no known number of axes", "fix it by tf.ensure_shape")
@@ -128,7 +128,7 @@ def _padded(graph_def, source, info, prefix: str) -> str:
 
 
 def first_of(op: str, values):
-    """Whether each of `values` is one that `Where` finds, or the first of its kind, that `Unique` keeps."""
+    """For each of `values`: whether `Where` finds it, or it is the first of equal values, which `Unique` keeps."""
     if op == "Where":
         return values if values.dtype == tf.bool else tf.not_equal(values, tf.zeros([], values.dtype))
     # By comparing all pairs: XLA has no operation for the first of a kind, and such outputs are short.
@@ -137,7 +137,7 @@ def first_of(op: str, values):
     return ~tf.reduce_any(_same(values) & earlier, axis=1)
 
 
-# Replacements of these operations where sizes are fixed.
+# Replacements of these operations for XLA, where sizes are fixed.
 
 
 def where(node, values):
@@ -161,7 +161,7 @@ def unique(node, values):
 
 
 def chosen(node, *given):
-    """What a marked node gives: zeros behind the rows that are meant, or their number."""
+    """What a marked node gives: zeros after the valid rows, or the number of valid rows."""
     if not node.name.startswith(MARK):
         return None
     if len(given) == 2:
@@ -172,12 +172,12 @@ def chosen(node, *given):
 
 
 def _same(values):
-    """Whether element i is equal to element j."""
+    """Whether element i equals element j."""
     return tf.equal(values[:, tf.newaxis], values[tf.newaxis, :])
 
 
 def order(first):
-    """The places of all elements, those that are meant before the others."""
+    """The indices of all elements, valid ones first."""
     # Stable, so that rows keep the order in which TensorFlow gives them.
     return tf.argsort(tf.cast(~first, tf.int32), stable=True)
 

@@ -1,7 +1,7 @@
-"""Inputs for both sides of a model's branches: found by trying, not by reasoning.
+"""Inputs for both sides of a model's branches: found by trying inputs, not by analysis.
 
-Branches are conditionals, loops and selections of the frozen graph and of its functions. Before each of them is a
-node that hands what chooses the side to Python, so branches in functions, in bodies of loops and in other branches are
+Branches are conditionals, loops and selections of the frozen graph and its functions. A node before each of them
+passes the condition to Python, so branches in functions, loop bodies and other branches are seen when they run.
 seen when they run.
 """
 
@@ -26,25 +26,25 @@ _SELECTIONS = frozenset("Select SelectV2".split())
 _CONDITIONALS = frozenset("If StatelessIf".split())
 _CASES = frozenset("Case StatelessCase".split())
 _INLINED = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
-"""What TensorFlow puts before the names of nodes of functions whose calls are gone."""
+"""The prefix that TensorFlow gives to the names of nodes from inlined functions."""
 _STATEFUL = {
     "StatelessIf": "If",
     "StatelessCase": "Case",
     "StatelessWhile": "While",
     "PartitionedCall": "StatefulPartitionedCall",
 }
-"""Operations that TensorFlow may merge with an equal one, or compute beforehand, and their forms that it may not."""
-# Where authors put thresholds: at sizes of normalized numbers first, then of physical ones.
+"""Operations that TensorFlow may deduplicate or fold, and their stateful forms, which it may not."""
+# Where authors put thresholds: the range of normalized numbers first, then of physical ones.
 _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
-# A threshold between two inputs is found to 8 % of their distance.
+# A threshold between two inputs is found to 1/12 (8 %) of their distance.
 _PARTS = 12
 _SHARE = 0.5
-"""Share of the time for the search: the last try may take long, and the inputs found must still be written."""
+"""Share of the time for the search: the last input may take long, and the inputs found must still be written."""
 
 
 def branches(request: SearchBranches, report) -> Sides:
-    """Try random inputs of `request.rows` rows; write those that took a new side of a branch."""
+    """Try random inputs of `request.rows` rows; write those that first took a side of a branch."""
     sought = _Search(request)
     if request.seconds:
         sought.search(_candidates(request))
@@ -57,7 +57,7 @@ def branches(request: SearchBranches, report) -> Sides:
 
 
 class _Search:
-    """Which sides of which branches were taken; `kept` are the inputs that took one first, as numbers."""
+    """Which sides of which branches were taken; `kept` are the inputs that first took one, as numbers."""
 
     def __init__(self, request: SearchBranches) -> None:
         self._inputs = request.inputs
@@ -80,7 +80,7 @@ class _Search:
         self._look_between()
 
     def _look(self, inputs: dict) -> None:
-        """Run all branches; keep `inputs` if a side is new."""
+        """Run all branches; keep `inputs` if they take a new side."""
         feeds = [tf.constant(_carried(each, inputs[each.name])) for each in self._inputs]
         try:
             taken = self._made.sides_of(lambda: self._function(*feeds))
@@ -91,7 +91,7 @@ class _Search:
         self._taken |= taken
 
     def _look_between(self) -> None:
-        """Try inputs between those that took different sides: a branch may test for values between the scales."""
+        """Try inputs between two that took different sides: the threshold may lie between the scales."""
         for first, second in [(a, b) for a in self.kept[:4] for b in self.kept[:4] if a is not b]:
             for step in range(1, _PARTS):
                 if self._done:
@@ -122,12 +122,12 @@ def _between(first, second, part: float):
 
 
 def _candidates(request: SearchBranches):
-    # From small to large: a model of normalized inputs shows its branches at once.
+    # From small to large: most models take normalized inputs, and show their branches at once.
     generator = np.random.default_rng(request.seed)
     for scale in _SCALES:
         for shift in _SHIFTS:
             yield {each.name: _drawn(generator, each, request.rows, scale, shift) for each in request.inputs}
-    # Rows that are all alike, which reach branches on sums and on largest elements.
+    # Rows that are all equal, which reach branches on sums and on largest elements.
     for constant in (0.0, *(sign * scale for scale in _SCALES for sign in (1, -1))):
         yield {each.name: _drawn(None, each, request.rows, 0.0, constant) for each in request.inputs}
 
@@ -146,7 +146,7 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
 
 
 def _runner(request: SearchBranches):
-    """(the watched graph, a function of the inputs that runs all its branches; None if it has none)."""
+    """(the watched graph, a function of inputs that runs all its branches; None if there are none)."""
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
@@ -175,7 +175,7 @@ def _runner(request: SearchBranches):
 
 @dataclass(frozen=True)
 class Branch:
-    """`node` is the path of nodes and of names of functions ("while/body/cond")."""
+    """`node` is its path: names of nodes and functions ("while/body/cond")."""
 
     node: str
     operation: str
@@ -186,7 +186,7 @@ class Branch:
 class Watched:
     """`graph_def` with `branches`; `runs` names the nodes that must run for all of them to run.
 
-    Whoever runs it calls `sides_of`. The graph in `keeps` must live as long.
+    The caller runs it in `sides_of`, and keeps the graph in `keeps` alive meanwhile.
     """
 
     graph_def: object
@@ -196,16 +196,16 @@ class Watched:
     _seen: set = field(default_factory=set)
 
     def sides_of(self, run) -> set:
-        """Call `run`; the sides that it took, as (index of the branch, index of the side)."""
+        """Call `run`; return the sides that it took, as (index of the branch, index of the side)."""
         self._seen.clear()
         run()
         return set(self._seen)
 
     def note(self, index: int, value) -> None:
-        """What TensorFlow calls: `value` chooses a side of a branch."""
+        """Called by TensorFlow: `value` chooses a side of a branch."""
         branch = self.branches[index]
         if branch.operation in _CASES:
-            # TensorFlow takes the last branch for an index that there is none for.
+            # TensorFlow takes the last branch for an index out of range.
             last = len(branch.sides) - 1
             self._seen.add((index, int(value) if 0 <= int(value) <= last else last))
             return
@@ -214,7 +214,7 @@ class Watched:
 
 
 def watched(graph_def, outputs: list) -> Watched:
-    """`outputs` are names of nodes. `graph_def` is changed."""
+    """Watch the branches of `graph_def`, which is changed; `outputs` are names of nodes."""
     made = Watched(graph_def, keeps=tf.Graph())
     library = {function.signature.name: function for function in graph_def.library.function}
     _Body(made, _Place(), graph_def.node, library, in_function=False).watch()
@@ -225,13 +225,13 @@ def watched(graph_def, outputs: list) -> Watched:
     else:
         watching = _watching(library)
         made.runs = [node.name for node in graph_def.node if node.op == "PyFunc" or _called(node, watching)]
-    # TensorFlow keeps the first function of a name, and these have other nodes now.
+    # TensorFlow keeps the first function registered under a name, and these have new nodes.
     rename_functions(graph_def)
     return made
 
 
 def _watching(library: dict) -> set:
-    """The functions that have branches, themselves or in functions that they call."""
+    """The functions that have branches, directly or in functions that they call."""
     found: set = set()
     while True:
         known = set(found)
@@ -244,7 +244,7 @@ def _watching(library: dict) -> set:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a function's nodes are: the path to them, and the caller's name, with which their names may begin."""
+    """Where a function's nodes are: the path to them, and the caller's name, which their names may begin with."""
 
     path: str = ""
     caller: str = ""
@@ -256,7 +256,7 @@ class _Place:
         return self.path + _INLINED.sub("", node.removeprefix(scope))
 
     def within(self, node, label: str):
-        """The place of a function that `node` calls; those of plain calls are where the call is."""
+        """The place of a function that `node` calls; for a plain call, the place of the call."""
         return _Place(f"{self.name_of(node.name)}/{label}/", node.name) if label else self
 
 
@@ -274,7 +274,7 @@ def _places(graph_def, library: dict) -> dict:
     """The place of the first call of each function."""
     places: dict = {}
     waiting = [(_Place(), graph_def.node)]
-    # The list grows while it is read: callers come before what they call.
+    # The list grows during the loop: callers come before the functions that they call.
     for place, nodes in waiting:
         for node in nodes:
             for label, name in _called(node, library):
@@ -315,7 +315,7 @@ class _Body:
                 self._before(nodes, "Switch", ["false", "true"], chosen_by, _BOOL)
 
     def _before(self, nodes: list, operation: str, sides: list, chosen_by: str, dtype: int) -> None:
-        """Let `nodes` wait until the tensor `chosen_by` was seen."""
+        """Make `nodes` wait until the tensor `chosen_by` was passed to Python."""
         index = len(self._made.branches)
         self._made.branches.append(Branch(self._place.name_of(nodes[0].name), operation, sides))
         name = f"tfaot_watch_{index}"
@@ -328,7 +328,7 @@ class _Body:
             node.input.append(f"^{name}")
 
     def _first_condition(self, node) -> tuple:
-        """A call of a loop's condition with the loop's first values; the tensor that it gives, and its dtype."""
+        """Call a loop's condition with the loop's initial values; return the resulting tensor and its dtype."""
         condition = self._library[node.attr["cond"].func.name]
         dtype = condition.signature.output_arg[0].type
         call = self._nodes.add(name=f"{node.name}/tfaot_condition", op="StatefulPartitionedCall")
@@ -343,6 +343,6 @@ _BOOL, _INT32 = 10, 3  # types_pb2.DT_BOOL, DT_INT32
 
 
 def _call_of_python(graph, function, dtype: int):
-    """The node of a call of `function` with a tensor, which lives as long as `graph`."""
+    """A node that calls the Python `function` with a tensor; the function lives as long as `graph`."""
     with graph.as_default():
         return tf.numpy_function(function, [tf.compat.v1.placeholder(tf.as_dtype(dtype))], []).node_def

@@ -1,7 +1,7 @@
-"""Inputs and outputs of types that tfcompile has no C++ type for: the graph takes and gives others in their place.
+"""Inputs and outputs of types that tfcompile has no C++ type for: the graph takes and returns carriers instead.
 
-float16 and bfloat16 are carried by their bits, complex numbers by pairs of their parts (elements.py). Both have the
-same bytes in memory, so that callers see nothing of it.
+float16 and bfloat16 are carried as their bits, complex numbers as pairs of floats (elements.py). A carrier has the
+same bytes in memory as the value, so callers see no difference.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from wiring import by_name
 
 
 def carried(graph_def, inputs, outputs) -> tuple:
-    """(inputs, outputs) of types that compiled code can have; `graph_def` gets what makes others of them."""
+    """(inputs, outputs) of types that compiled code can have; nodes that convert them are added to `graph_def`."""
     taken = {node.name for node in graph_def.node}
     nodes = by_name(graph_def)
 
@@ -38,7 +38,7 @@ def _feed(graph_def, nodes: dict, feed, unique):
         parts.attr["T"].type = type_number(carrier)
         parts.attr["num"].i = 2
         parts.attr["axis"].i = -1
-        # The old placeholder becomes this operation, so that all that read it need no change.
+        # The old placeholder becomes this operation, so that the nodes that read it need no change.
         node.op = "Complex"
         node.input[:] = [f"{parts.name}:0", f"{parts.name}:1"]
         node.attr["T"].type, node.attr["Tout"].type = type_number(carrier), type_number(feed.dtype)
@@ -71,7 +71,7 @@ def _fetch(graph_def, fetch, unique):
 
 
 def _standing(tensor, node: str):
-    """`tensor` as the output of `node`, in its carrier."""
+    """`tensor` as the output of `node`, in its carrier type."""
     pair = tensor.dtype in PARTS
     return replace(
         tensor,

@@ -1,7 +1,7 @@
 """The values of a model's variables, read from its checkpoint.
 
-The file says which value belongs to which variable: in its graph of objects, as Python's loader would follow it, or in
-the operations that restore the checkpoint, as other loaders would run them. Both are only read; nothing runs.
+Which value belongs to which variable is read from the model: from its object graph, as Python's loader would follow
+it, or from the operations that restore the checkpoint, as other loaders would run them. Nothing is run.
 """
 
 import math
@@ -14,13 +14,13 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from wiring import CALLS, ancestors, by_name, node_name
 
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
-"""The key under which checkpoints of TensorFlow 2 keep their graph of objects."""
+"""The key under which checkpoints of TensorFlow 2 store their object graph."""
 _ASSIGNMENTS = frozenset("AssignVariableOp Assign".split())
 _PASSING = frozenset("Identity Reshape".split())
 
 
 def values_of(folder: str, meta_graph, variables: dict) -> dict:
-    """Name -> values (a NumPy array) of each of `variables` (name -> node); ModelFault if one has none."""
+    """Name -> value (a NumPy array) of each of `variables` (name -> node); ModelFault if one has none."""
     if not variables:
         return {}
     prefix = _prefix(folder)
@@ -28,7 +28,7 @@ def values_of(folder: str, meta_graph, variables: dict) -> dict:
         return _read(prefix, meta_graph, sorted(variables))
     except ModelFault:
         raise
-    except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
+    except Exception as error:  # its type depends on what is damaged and on TensorFlow's version
         raise ModelFault(
             f"the SavedModel's variables ({prefix}.*) are damaged: {one_line(error)}",
             "copy or export it again, whole",
@@ -36,7 +36,7 @@ def values_of(folder: str, meta_graph, variables: dict) -> dict:
 
 
 def _prefix(folder: str) -> str:
-    """What names of the checkpoint's files begin with; ModelFault if they are missing or lie elsewhere."""
+    """The common prefix of the checkpoint's files; ModelFault if they are missing or lie elsewhere."""
     variables = os.path.join(folder, "variables")
     prefix = os.path.join(variables, "variables")
     if not os.path.lexists(prefix + ".index"):
@@ -51,7 +51,7 @@ def _prefix(folder: str) -> str:
 
 def _read(prefix: str, meta_graph, names: list) -> dict:
     reader = tf.train.load_checkpoint(prefix)
-    # The graph of objects takes precedence (docs/decisions/028).
+    # The object graph takes precedence (decision 028).
     restore = meta_graph.saver_def.restore_op_name
     restored = restored_by(meta_graph.graph_def, restore) if restore else {}
     keys = {**restored, **_kept_by_objects(meta_graph, reader)}
@@ -71,9 +71,9 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
 
 
 def require_fitting(prefix: str, reader, name: str, key: str) -> None:
-    """ModelFault if a value claims to be larger than the checkpoint's files: TensorFlow allocates before it reads."""
+    """Raise ModelFault if a value claims more bytes than the checkpoint has: TensorFlow allocates before it reads."""
     dtype = reader.get_variable_to_dtype_map()[key]
-    bytes_each = 1 if dtype.name == "string" else dtype.size  # a text takes at least a byte for its length
+    bytes_each = 1 if dtype.name == "string" else dtype.size  # a string takes at least one byte, for its length
     claimed = math.prod(reader.get_variable_to_shape_map()[key]) * bytes_each
     folder = os.path.dirname(prefix)
     held = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
@@ -86,7 +86,7 @@ def require_fitting(prefix: str, reader, name: str, key: str) -> None:
 
 
 def part_of(values, text: str):
-    """The part of partitioned values that `text` names: the whole shape, then `start,size` per axis, `-` for all."""
+    """The part of a partitioned value that `text` names: the full shape, then `start,size` per axis, `-` for all."""
     if not text:
         return values
     specs = text.rpartition(" ")[2].split(":")
@@ -95,7 +95,7 @@ def part_of(values, text: str):
 
 
 def _kept_by_objects(meta_graph, reader) -> dict:
-    """Variable -> (key, ""), of those that the functions of the graph's objects capture (TensorFlow 2)."""
+    """Variable -> (key, ""), for variables that functions of the object graph capture (TensorFlow 2)."""
     objects = meta_graph.object_graph_def
     if not objects.nodes or not reader.has_tensor(OBJECTS):
         return {}
@@ -117,7 +117,7 @@ def _is_saved(call, objects) -> bool:
 
 
 def _same_objects(nodes, saved) -> dict:
-    """Number of an object of the model -> its number in the checkpoint: both are graphs of named children."""
+    """Number of an object in the model -> its number in the checkpoint: both are graphs of named children."""
     same = {0: 0} if nodes and saved else {}
     waiting = list(same)
     while waiting:
@@ -125,7 +125,7 @@ def _same_objects(nodes, saved) -> dict:
         names = {child.local_name: child.node_id for child in saved[same[number]].children}
         for child in nodes[number].children:
             other = names.get(child.local_name, -1)
-            # Numbers of a file may point anywhere.
+            # A file's numbers may point anywhere.
             if child.node_id not in same and 0 <= child.node_id < len(nodes) and 0 <= other < len(saved):
                 same[child.node_id] = other
                 waiting.append(child.node_id)
@@ -133,9 +133,9 @@ def _same_objects(nodes, saved) -> dict:
 
 
 def restored_by(graph_def, operation: str) -> dict:
-    """Variable -> (key, part of its values), as the saver's restore operation would assign them.
+    """Variable -> (key, part of its value), as the saver's restore operation would assign them.
 
-    "" for an operation that is not known: all restoring assignments of the graph count.
+    If `operation` is "" (not known), all restoring assignments of the graph count.
     """
     functions = {function.signature.name: function for function in graph_def.library.function}
     top = by_name(graph_def)
@@ -153,7 +153,7 @@ def restored_by(graph_def, operation: str) -> dict:
 
 
 def _take_assignments(function, call, top: dict, found: dict) -> None:
-    """Note the assignments in `function`, whose arguments are variables of the graph that calls it."""
+    """Collect the assignments in `function`, whose arguments are variables of the graph that calls it."""
     nodes = {node.name: node for node in function.node_def}
     arguments = {argument.name: index for index, argument in enumerate(function.signature.input_arg)}
     for node in function.node_def:
@@ -163,7 +163,7 @@ def _take_assignments(function, call, top: dict, found: dict) -> None:
 
 
 def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
-    """Note what `value`, a tensor among `nodes`, restores `variable` from, if it is restored at all."""
+    """Record what `value`, a tensor among `nodes`, restores `variable` from, if it is restored."""
     text = _origin(nodes, value)
     node = nodes.get(node_name(text))
     if node is None or node.op != "RestoreV2" or len(node.input) < 3:
@@ -176,7 +176,7 @@ def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
 
 
 def _origin(nodes: dict, text: str) -> str:
-    """The tensor whose value `text` has: operations that only pass it on are skipped."""
+    """The tensor whose value `text` has; skips operations that only pass it on."""
     seen: set = set()
     while (name := node_name(text)) in nodes and name not in seen and nodes[name].op in _PASSING and nodes[name].input:
         seen.add(name)

@@ -1,4 +1,4 @@
-"""Compile frozen graphs: one object and header per unit (batch size x target), by tfcompile in this process."""
+"""Compile frozen graphs with tfcompile in this process: one object and header per unit (batch size and target)."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must 
 
 
 def compile_units(request: Compile, report) -> Compiled:
-    """Compile the units, or return the weights that must be embedded first; the units are then compiled again."""
+    """Compile the units, or return the weights to embed before the units are compiled again."""
     _read_flags()
     job = _Job(request)
     for unit in request.units:
@@ -29,12 +29,12 @@ def compile_units(request: Compile, report) -> Compiled:
 
 
 def _read_flags() -> None:
-    """Make TensorFlow read TF_XLA_FLAGS now: an unknown flag ends the process at the first use."""
+    """Make TensorFlow read TF_XLA_FLAGS now: an unknown flag ends the process at its first use."""
     pywrap_tfe.TF_GetXlaConstantFoldingDisabled()
 
 
 class _NeedsConstant(Exception):
-    """XLA must know the value of an operation's input while it compiles, and cannot."""
+    """XLA must know the value of an operation's input at compile time, and cannot."""
 
     def __init__(self, index: str, node: str, operation: str) -> None:
         super().__init__(node)
@@ -56,11 +56,11 @@ class _Job:
         self._folding = False  # on from the first unit that needs it
 
     def compile(self, unit: Unit) -> list:
-        """Compile `unit`; [] if that is done, else the weights to embed. ModelFault if nothing helps."""
+        """Compile `unit`; return [], or weights to embed before the next try. ModelFault if embedding does not help."""
         try:
             try:
                 self._run(unit, self._path(unit, folding=self._folding))
-            # Folding costs an import and a pass of the optimizer for each unit: only models that need it pay.
+            # Constant folding costs an import and an optimizer pass for each unit: only models that need it pay for it.
             except _NeedsConstant:
                 if self._folding:
                     raise
@@ -71,7 +71,7 @@ class _Job:
         return []
 
     def _blamed(self, fault: _NeedsConstant) -> list:
-        """The weights that the operation's inputs are computed from; all, if there are none."""
+        """The weights that the operation's inputs are computed from; all weights if none is found."""
         names = [weight.node for weight in self._weights]
         made_of = ancestors(by_name(self._graph), [fault.node])
         return [name for name in names if name in made_of] or names
@@ -105,7 +105,7 @@ class _Job:
                 cpp_class=f"{unit.name}::Unit",
                 target_triple=unit.triple,
                 target_cpu=unit.cpu,
-                # The CPU decides them: features beside it would make other units than the target says.
+                # The CPU name decides them: further features would make the unit differ from its target.
                 target_features="",
                 entry_point=f"{unit.name}_run",
                 out_function_object=prefix + ".o",
@@ -115,7 +115,7 @@ class _Job:
                 gen_program_shape=False,
                 **extra,
             )
-        except Exception as error:  # the binding raises whatever its C++ status maps to
+        except Exception as error:  # the binding maps each C++ status to another type
             text = " ".join(str(error).split())
             needed = _NEEDS_CONSTANT.search(text)
             if needed:
@@ -124,7 +124,7 @@ class _Job:
                 raise ModelFault(*fault) from error
             _refuse(unit, text[:600])
         finally:
-            # What is left in this folder is taken for a part of the compiled model.
+            # Every file left in this folder would be taken for a part of the compiled model.
             os.unlink(config)
             if graph != self._request.graph:
                 os.unlink(graph)
@@ -139,7 +139,7 @@ def _refuse(unit: Unit, text: str):
 
 
 def _read_graph(request: Compile):
-    """The graph, with the weights to embed as constants again."""
+    """The graph, with the weights to embed turned back into constants."""
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())

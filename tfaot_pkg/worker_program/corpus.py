@@ -1,4 +1,4 @@
-"""Small models of many kinds, for trying a toolchain: SavedModels that need no Keras."""
+"""Small models of many kinds, to try a toolchain with: SavedModels that need no Keras."""
 
 import os
 
@@ -10,7 +10,7 @@ _MAKERS: dict = {}
 
 
 def write_corpus(request: WriteCorpus, report) -> Corpus:
-    """Write a SavedModel for each model to `request.out`."""
+    """Write a SavedModel of each model below `request.out`."""
     for name, make in _MAKERS.items():
         make(os.path.join(request.out, name))
         report(1, name)
@@ -23,7 +23,7 @@ def _model(make):
 
 
 def _save(path: str, body, variables, **inputs) -> None:
-    """`body` as a function of inputs, given by name as (shape, dtype)."""
+    """Save `body` as a function of `inputs`, given by name as (shape, dtype)."""
     module = tf.Module()
     module.kept = list(variables)
     specs = {name: tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()}
@@ -32,7 +32,7 @@ def _save(path: str, body, variables, **inputs) -> None:
 
 
 def _weights(*shapes):
-    """Variables with the same values each time, scaled so that layers keep the size of numbers."""
+    """Variables with the same values each time, scaled so that layers keep the magnitude of their inputs."""
     generator = np.random.default_rng(1)
     return [
         tf.Variable(generator.normal(size=shape, scale=1 / np.sqrt(np.prod(shape[:-1]) or 1)).astype("float32"))
@@ -110,7 +110,7 @@ def attention(path: str) -> None:
 @_model
 def neighbours(path: str) -> None:
     def body(points):
-        # Else distances are not numbers, or infinite, and which of equal neighbours comes first is no model's business.
+        # Otherwise distances could be NaN or infinite, and the order of equal neighbours is not defined.
         points = tf.tanh(tf.where(tf.math.is_finite(points), points, tf.zeros_like(points)))
         distance = tf.reduce_sum((points[:, :, None] - points[:, None]) ** 2, -1)
         nearest = tf.math.top_k(-distance, 4).indices
@@ -146,7 +146,7 @@ def mathematics(path: str) -> None:
 
 @_model
 def decomposition(path: str) -> None:
-    """A part of it is XLA's code: the compiler has no Cholesky decomposition."""
+    """Partly XLA's code: the project's compiler has no Cholesky decomposition."""
     first, second = kept = _weights((16, 256), (256, 256))
 
     def body(x):

@@ -1,7 +1,7 @@
-"""A model in the forms that TensorFlow and XLA write it in: HLO, StableHLO, the `tf` dialect of MLIR, a GraphDef.
+"""A model in the forms of TensorFlow and XLA: HLO, StableHLO, the `tf` dialect of MLIR, a GraphDef.
 
-`translate` writes a frozen graph, whose weights are arguments after the inputs, so that texts stay short; `convert`
-writes a signature, whose variables become constants.
+`translate` writes a frozen graph, with its weights as arguments after the inputs, so that the text stays short.
+`convert` writes a signature, with its variables as constants.
 """
 
 import json
@@ -37,7 +37,7 @@ def translate(request: Translate, report) -> Nothing:
 def _function(graph, feeds: list, outputs):
     """The function of TensorFlow that computes `outputs` of `graph`."""
     whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=""), [])
-    # Without the placeholders of the wrapped graph, which XLA does not know.
+    # Without the placeholders of the wrapped graph, which XLA cannot compile.
     return whole.prune([f"{feed.node}:0" for feed in feeds], [f"{out.node}:{out.index}" for out in outputs])
 
 
@@ -52,12 +52,12 @@ def _compiler_ir(function, feeds: list, batch_size: int, stage: str) -> str:
 
 
 def _hlo(function, feeds: list, batch_size: int) -> str:
-    # Where TensorFlow's own Python files lie on this machine says nothing about the model.
+    # The paths of TensorFlow's Python files on this machine say nothing about the model.
     return _SOURCE.sub("", _compiler_ir(function, feeds, batch_size, "hlo"))
 
 
 def _stablehlo(function, feeds: list, batch_size: int) -> str:
-    """From XLA's bridge, or, in releases before 2.21 whose bridge does not write it, by TensorFlow's own passes."""
+    """From XLA's bridge, or, in releases before 2.21, whose bridge does not write it, by TensorFlow's own passes."""
     try:
         return _without_places(_compiler_ir(function, feeds, batch_size, "stablehlo"))
     except ValueError as error:
@@ -74,12 +74,12 @@ def _stablehlo(function, feeds: list, batch_size: int) -> str:
 
 
 def _without_places(text: str) -> str:
-    """`text` without the Python files that its instructions come from."""
+    """`text` without the Python source locations of its instructions."""
     return "".join(_without_places_in(line) for line in text.splitlines(keepends=True) if not line.startswith("#loc"))
 
 
 def _without_places_in(line: str) -> str:
-    """`line` without its `loc(...)`, in which places may be nested."""
+    """`line` without its `loc(...)`, which may be nested."""
     while found := _PLACE.search(line):
         depth, end = 0, len(line)
         for part in _IN_PLACE.finditer(line, found.end()):
@@ -100,11 +100,11 @@ _FORMS = {"hlo": _hlo, "stablehlo": _stablehlo, "mlir-tf": _mlir}
 
 _ENTRY = re.compile(r"tf\.entry_function = \{[^{}]*\}")
 _PIPELINE = "tf-standard-pipeline,inline,symbol-dce"
-"""Graphs with control edges become functions of plain operations, calls what they call; constants are folded."""
+"""Turns graphs with control edges into functions of plain operations, inlines calls, and folds constants."""
 
 
 def convert(request: Convert, report) -> Nothing:
-    """Inputs and outputs have the names of the signature; ModelFault if TensorFlow cannot write it so."""
+    """Write the signature in another form, with its names of inputs and outputs; ModelFault if TensorFlow cannot."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     specs = [
         tf.TensorSpec(tensor.shape, tensor.dtype, name=name)

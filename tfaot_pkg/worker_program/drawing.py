@@ -1,9 +1,9 @@
-"""Random numbers as functions of a seed: operations that keep a state between calls become stateless ones.
+"""Random numbers as functions of a seed: operations that keep state between calls become stateless ones.
 
-TensorFlow's generators of both kinds are Philox over the same counters (philox.py): a state begins with the seeds of
-its operation, `seed` as key and `seed2` in the upper half of the counter. So an operation with seeds gives the numbers
-of its first call. One without gets them from a seed that the caller gives: its first number, mixed with the place of
-the operation, is the key, its second one the upper half of the counter.
+TensorFlow's stateful and stateless generators are Philox over the same counters (philox.py). A state starts from the
+seeds of its operation, with `seed` as key and `seed2` in the upper half of the counter. So an operation with seeds
+gives the numbers of its first call. An operation without seeds takes them from the caller's seed: its first number,
+mixed with the position of the operation, is the key; its second number is the upper half of the counter.
 """
 
 from messages.requests import ModelFault
@@ -20,11 +20,11 @@ _PHILOX = 1
 _MIXED = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 _ANY = 0x51F0AD
-"""The seed of operations that have none, where a verdict must not depend on luck."""
+"""The seed of operations that have none, so that a verdict does not depend on chance."""
 
 
 def seeded(graph_def, name: str) -> bool:
-    """Make the random numbers of a flat graph functions of seeds; whether it has an input `name` (int64[2]) now."""
+    """Make random numbers of a flat graph functions of seeds; return whether it now has an input `name` (int64[2])."""
     _require_known(graph_def)
     found = [node for node in graph_def.node if node.op in _STATELESS]
     if not found:
@@ -35,14 +35,14 @@ def seeded(graph_def, name: str) -> bool:
     for place, node in enumerate(found):
         if (own := _of_operation(graph_def, node)) is None:
             source = source or _source(graph_def, name)
-            # By place: two operations without seeds must not draw the same numbers.
+            # By position: two operations without seeds must not draw the same numbers.
             own = _of_caller(graph_def, node, source, place)
         _replace(graph_def, node, *own)
     return source is not None
 
 
 def numbered(graph_def) -> None:
-    """As `seeded`, except that operations without seeds stay, and draw always the same sequence from call to call."""
+    """As `seeded`, except that operations without seeds always draw the same sequence from call to call."""
     place = 0
     for node in [node for node in graph_def.node if node.op in _STATELESS]:
         if own := _of_operation(graph_def, node):
@@ -69,13 +69,13 @@ def _require_known(graph_def) -> None:
 
 
 def _source(graph_def, name: str) -> str:
-    """The two numbers of the caller's seed as outputs 0 and 1 of a node, each as uint64[1]."""
+    """The two numbers of the caller's seed as outputs 0 and 1 of a node, each a uint64[1]."""
     if any(node.name == name for node in graph_def.node):
         raise ModelFault(f"model.seed names {name!r}, which the graph has already", "choose another name")
     given = graph_def.node.add(name=name, op="Placeholder")
     given.attr["dtype"].type = dtypes.int64.as_datatype_enum
     given.attr["shape"].shape.dim.add(size=2)
-    # As bits: a cast of negative seeds to unsigned numbers would be undefined.
+    # As bits: a cast of a negative seed to an unsigned number would be undefined.
     bits = graph_def.node.add(name=f"{name}/bits", op="Bitcast", input=[name])
     bits.attr["T"].type, bits.attr["type"].type = dtypes.int64.as_datatype_enum, dtypes.uint64.as_datatype_enum
     axis = _constant(graph_def, given, "axis", 0, dtypes.int32)
@@ -85,7 +85,7 @@ def _source(graph_def, name: str) -> str:
 
 
 def _of_operation(graph_def, node) -> tuple | None:
-    """Key and counter of the seeds of an operation; None if it has none."""
+    """Key and counter from the seeds of an operation; None if it has none."""
     seed, second = node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK
     if not (seed or second):
         return None
@@ -93,7 +93,7 @@ def _of_operation(graph_def, node) -> tuple | None:
 
 
 def _of_caller(graph_def, node, source: str, place: int) -> tuple:
-    # A multiple of an odd number whose bits look random (2**64 divided by the golden ratio): keys are far apart.
+    # A multiple of 2**64 divided by the golden ratio, an odd number: consecutive positions give keys far apart.
     mixed = _constant(graph_def, node, "place", [(place * _MIXED) & _MASK])
     key = graph_def.node.add(name=f"{node.name}/seeded_key", op="BitwiseXor", input=[source, mixed])
     zero, axis = _constant(graph_def, node, "zero", [0]), _constant(graph_def, node, "axis", 0, dtypes.int32)

@@ -1,4 +1,4 @@
-"""Constants and variables of a model that become inputs, which each call supplies, and seeds of random numbers."""
+"""Make constants and variables of a model inputs of each call, and its random numbers functions of a seed."""
 
 import difflib
 
@@ -15,10 +15,10 @@ _MOST_LISTED = 12
 
 
 def expose(request: Expose, report) -> Nothing:
-    """Write the frozen signature as a SavedModel; `feeds` are inputs of it, by the names of their nodes.
+    """Write the frozen signature as a SavedModel; `feeds` are its new inputs, by the names of their nodes.
 
-    With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs with as many rows as
-    values say, and further outputs for their numbers of rows (bounded.py).
+    With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs whose number of rows
+    depends on values, and further outputs for these numbers (bounded.py).
     """
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     frozen = freeze.frozen_function(request.signature, signature)
@@ -49,7 +49,7 @@ def expose(request: Expose, report) -> Nothing:
             if name in made.outputs:
                 raise ModelFault(f"model.counts names {name!r}, which is an output already", "choose another name")
             made.outputs[name].CopyFrom(meta_graph_pb2.TensorInfo(name=text, dtype=types_pb2.DT_INT32))
-            # An empty shape, that of a number, and not one that is unknown.
+            # An empty shape, that of a scalar, instead of an unknown one.
             made.outputs[name].tensor_shape.SetInParent()
     constants = {node.name: node for node in meta_graph.graph_def.node if node.op == "Const"}
     for text in request.feeds:
@@ -71,7 +71,7 @@ def _info(tensor):
 
 
 def _constant(text: str, constants: dict):
-    """The constant, or what was a variable, that `text` names; ModelFault listing the largest if there is none."""
+    """The constant, or former variable, that `text` names; a ModelFault that lists the largest if there is none."""
     name = text.removesuffix(":0")
     if name in constants:
         return constants[name]

@@ -1,8 +1,8 @@
-"""Fourier transforms as products of real arrays with small matrices: every toolchain and every engine compiles these.
+"""Fourier transforms as products of real arrays with small matrices, which every toolchain and engine compiles.
 
 A length n = a b is transformed by Cooley and Tukey's decimation (Math. Comp. 19, 1965): a transform of length a for
-each residue modulo b, a rotation of each result, and transforms of length b. Lengths up to 32 are one product. Lengths
-with a large prime factor become a convolution of a power of two (Bluestein, 1970).
+each residue modulo b, a twiddle factor for each result, and transforms of length b. Lengths up to 32 take one product.
+Lengths with a large prime factor become a convolution whose length is a power of two (Bluestein, 1970).
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ import tensorflow as tf
 
 _RADIX = 16
 _DIRECT, _DIRECT_PRIME = 32, 128
-"""Lengths up to which one product is cheaper than two, and those of primes."""
+"""The longest lengths, in general and of primes, for which one product is cheaper than two."""
 
 
 def transformed(re, im, inverse: bool) -> tuple:
-    """Real and imaginary part of the transform along the last axis; `inverse` ones are divided by its length.
+    """Real and imaginary part of the transform along the last axis; the `inverse` is divided by its length.
 
-    `im` may be None, for zeros.
+    `im` may be None for zeros.
     """
     size = re.shape[-1]
     re, im = _along(re, im, size, 1 if inverse else -1)
@@ -30,7 +30,7 @@ def of_real(x, size: int) -> tuple:
         re, im = _product(x, None, _matrix(size, -1)[:, :kept])
     else:
         re, im = _along(x, None, size, -1)
-    # The first one, and the one in the middle of even lengths, are real even if a number is infinite.
+    # The first result, and the middle one of even lengths, are real even if an input is infinite.
     last = (size + 1) // 2
     zeros = tf.zeros_like(im[..., :1])
     im = tf.concat([zeros, im[..., 1:last], zeros][: 3 - size % 2 - (size == 1)], -1)
@@ -38,10 +38,10 @@ def of_real(x, size: int) -> tuple:
 
 
 def to_real(re, im, size: int):
-    """What `of_real` was given, from its results, cropped or padded to size // 2 + 1."""
+    """The inverse of `of_real`: its results are cropped or padded to size // 2 + 1 first."""
     kept = size // 2 + 1
     re, im = fitted(re, kept), fitted(im, kept)
-    # The other half has the conjugate numbers in reverse order.
+    # The other half holds the complex conjugates in reverse order.
     last = (size + 1) // 2
     re = tf.concat([re, tf.reverse(re[..., 1:last], [-1])], -1)
     im = tf.concat([im, -tf.reverse(im[..., 1:last], [-1])], -1)
@@ -49,7 +49,7 @@ def to_real(re, im, size: int):
 
 
 def fitted(x, size: int):
-    """`x` with `size` elements along the last axis: the first ones, or zeros behind them."""
+    """`x` with `size` elements along the last axis: cropped, or padded with zeros."""
     x = x[..., :size]
     missing = size - x.shape[-1]
     return tf.pad(x, [[0, 0]] * (len(x.shape) - 1) + [[0, missing]]) if missing else x
@@ -63,7 +63,7 @@ def _along(re, im, size: int, sign: int) -> tuple:
     if not radix:
         return _bluestein(re, im, size, sign)
     rest = size // radix
-    # j = rest * j1 + j2, k = k1 + radix * k2: along j1 first, which is moved to the end.
+    # j = rest * j1 + j2, k = k1 + radix * k2: first along j1, which is moved to the end.
     re, im = (None if each is None else _swapped(_split(each, radix, rest)) for each in (re, im))
     re, im = _product(re, im, _matrix(radix, sign))
     re, im = _scaled(re, im, _turns(sign * np.outer(np.arange(rest), np.arange(radix)), size))
@@ -72,7 +72,7 @@ def _along(re, im, size: int, sign: int) -> tuple:
 
 
 def _radix(size: int) -> int:
-    """The length of the first transforms; `size` if one product does it, 0 if there is no small divisor."""
+    """The length of the first transforms; `size` if one product suffices, 0 if there is no small divisor."""
     if size <= _DIRECT:
         return size
     divisors = [each for each in range(2, _DIRECT_PRIME + 1) if size % each == 0]
@@ -83,11 +83,11 @@ def _radix(size: int) -> int:
 
 
 def _bluestein(re, im, size: int, sign: int) -> tuple:
-    """2 j k = j^2 + k^2 - (k - j)^2: a rotation, a convolution with exp(-sign pi i j^2 / size), and a rotation."""
-    # A power of two, of at least 2 size - 1: a circular convolution does not wrap around then.
+    """2 j k = j^2 + k^2 - (k - j)^2: multiply by factors, convolve with exp(-sign pi i j^2 / size), multiply again."""
+    # A power of two, at least 2 size - 1, so that the circular convolution does not wrap around.
     length = 1 << (2 * size - 2).bit_length()
     numbers = np.arange(size)
-    # Squares modulo 2 * size: angles of large numbers would lose digits.
+    # Squares modulo 2 * size: large angles would lose digits.
     turns = _turns(sign * numbers * numbers % (2 * size), 2 * size)
     chirp = np.zeros(length, complex)
     chirp[:size] = turns.conj()
@@ -105,14 +105,14 @@ def _matrix(size: int, sign: int) -> np.ndarray:
 
 
 def _turns(parts: np.ndarray, size: int) -> np.ndarray:
-    """exp(2 pi i parts / size), exact where it is a power of i: sums of huge numbers times 0 are to be 0."""
+    """exp(2 pi i parts / size), exact for powers of i: a huge number times 0 must be 0."""
     quarters = (4 * parts + size // 2) // size
     rest = parts - quarters * size / 4  # at most an eighth of a turn
     return np.array([1, 1j, -1, -1j])[quarters % 4] * np.exp(2j * np.pi / size * rest)
 
 
 def _product(re, im, matrix: np.ndarray) -> tuple:
-    """The products of complex rows with a matrix, as one product of reals."""
+    """The products of complex rows with a matrix, as one product of real arrays."""
     columns = matrix.shape[1]
     of_re = np.concatenate([matrix.real, matrix.imag], 1)
     weights = of_re if im is None else np.concatenate([of_re, np.concatenate([-matrix.imag, matrix.real], 1)], 0)
@@ -125,23 +125,23 @@ def _product(re, im, matrix: np.ndarray) -> tuple:
 
 
 def _scaled(re, im, factors: np.ndarray) -> tuple:
-    """Times complex constants."""
+    """The product with complex constants."""
     factor_re, factor_im = (each.astype(re.dtype.as_numpy_dtype) for each in (factors.real, factors.imag))
     if im is None:
-        # Without an imaginary part: zeros times infinities would be NaN.
+        # No imaginary part to multiply: zeros times infinities would be NaN.
         return re * factor_re, re * factor_im
     return re * factor_re - im * factor_im, re * factor_im + im * factor_re
 
 
 def _split(x, *sizes: int):
-    """The last axis as several."""
+    """Split the last axis into several."""
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-1], sizes], 0))
     made.set_shape([*x.shape[:-1], *sizes])
     return made
 
 
 def _joined(x, size: int):
-    """The last two axes as one."""
+    """Join the last two axes."""
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-2], [size]], 0))
     made.set_shape([*x.shape[:-2], size])
     return made
@@ -152,7 +152,7 @@ def _swapped(x):
 
 
 def swapped_with_last(x, axis: int):
-    """`x` with the axis `axis`, counted from the end (-1), in the place of the last one, and the other way round."""
+    """`x` with axis `axis`, counted from the end (-1 is the last), swapped with the last axis."""
     rank = len(x.shape)
     order = list(range(rank))
     order[-1], order[axis] = order[axis], order[-1]

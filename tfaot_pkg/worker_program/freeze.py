@@ -31,7 +31,7 @@ from messages.requests import ModelFault, one_line
 from tensorflow.python.framework import convert_to_constants, dtypes, ops, tensor_util
 from wiring import CALLS, ancestors, by_name
 
-# XLA compiles these operations, but to something else than TensorFlow runs, and says nothing.
+# XLA compiles these operations to something else than TensorFlow runs, without a warning.
 _SILENT = {
     **dict.fromkeys(("Assert", "AssertNextDataset"), "assertions vanish: a failing one is not reported"),
     "CheckNumerics": "checks for NaN and infinity vanish",
@@ -57,16 +57,16 @@ _SELECTING = frozenset(
 _SHOWN = 3
 _ASSIGNMENTS = frozenset("Assign AssignAdd AssignSub ScatterUpdate ScatterAdd".split()) | frozenset(assignments.WRITTEN)
 _OUTLINED = 1 << 10
-"""Bytes from which on a variable is left out while TensorFlow freezes, which copies each one seven times."""
+"""Variables of at least this many bytes are left out while TensorFlow freezes, which copies each one seven times."""
 _UNCOUNTED = operations.CONTROL_FLOW | operations.OLD_CONTROL_FLOW | CALLS
-"""TensorFlow's count of operations does not look into functions."""
+"""TensorFlow's count of operations skips functions."""
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
 def freeze(request: Freeze, report) -> Frozen:
     """Write the graph and its weights, and describe them. ModelFault for operations that cannot be compiled."""
     meta_graph, found = _reached(request.model)
-    # Before the import: TensorFlow never sees an operation that is not allowed (docs/decisions/028).
+    # Before the import: TensorFlow never loads an operation that is not allowed (decision 028).
     operations.require_none(found.faults)
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found), found.tables)
     graph_def = graph.graph_def
@@ -78,9 +78,9 @@ def freeze(request: Freeze, report) -> Frozen:
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     symbols = request.model.symbols
-    # What becomes of the program: it contains calls of operations, whose bodies are for TensorFlow.
+    # The program has calls of the author's operations, whose bodies only TensorFlow runs.
     program = authored.called(graph_def, inputs, request.model.operations)
-    # XLA compiles segments for one size of all axes but the batch.
+    # XLA compiles a segment for one size of every axis except the batch.
     pieces = segments.cut(program, inputs, outputs) if request.constants and not symbols else None
     listing = hlo.listed(program, inputs, outputs, "" if pieces else constants, symbols)
     listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
@@ -116,7 +116,7 @@ def _listed_part(segment, graph_def, request: Freeze):
 
 
 def check(request: Check, report) -> Checked:
-    """Count the operations, and list those that cannot be compiled. A model with forbidden ones is not loaded."""
+    """Count the operations, and list those that cannot be compiled. A model with forbidden operations is not loaded."""
     meta_graph, found = _reached(request.model)
     if found.faults:
         return Checked(
@@ -144,7 +144,7 @@ def check(request: Check, report) -> Checked:
 
 
 def _reached(model: Chosen) -> tuple:
-    """(the graph of the SavedModel, what the signature runs of it)."""
+    """(the graph of the SavedModel, the part of it that the signature runs)."""
     meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
     signature = saved_model.require_signature(meta_graph, model.signature)
     saved_model.require_dtypes(signature)
@@ -161,10 +161,10 @@ def _tensor(tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Graph:
-    """TensorFlow's `graph`, the same as `original`, and its border in the order that was asked for.
+    """TensorFlow's `graph`, equal to `original`, and its inputs and outputs in the requested order.
 
-    Neither has the values of large variables. `graph_def` has them, replacements for what XLA cannot compile
-    (rewrites.py), and the calls `own_calls` (own_calls.py).
+    Neither has the values of large variables. `graph_def` has them, the replacements for operations that XLA cannot
+    compile (rewrites.py), and the calls `own_calls` (own_calls.py).
     """
 
     graph: object
@@ -178,9 +178,9 @@ class _Graph:
 def frozen_function(name: str, signature):
     """TensorFlow's frozen function of the signature `name`; ModelFault if a variable cannot become a constant.
 
-    Large variables are constants of zeros in it: `fill` writes their values into its graph.
+    Large variables are zeros in it: `fill` writes their values into its graph.
     """
-    # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
+    # TensorFlow's own version forgets `Case`, and lowers to operations that XLA has no kernels for.
     convert_to_constants.disable_lower_using_switch_merge = _keep_control_flow
     try:
         with _outlining(convert_to_constants), _forgetting(convert_to_constants):
@@ -199,8 +199,8 @@ def frozen_function(name: str, signature):
 
 @contextmanager
 def _outlining(module):
-    """Let TensorFlow's `module` that freezes leave the values of large variables out."""
-    values = module._FunctionConverterDataInEager  # noqa: SLF001 (it has no other place for this)
+    """Make TensorFlow's freezing `module` leave out the values of large variables."""
+    values = module._FunctionConverterDataInEager  # noqa: SLF001 (no public hook)
     before = values._eval, module.tensor_util  # noqa: SLF001
     values._eval, module.tensor_util = _outlined, _Protos(module.tensor_util)  # noqa: SLF001
     try:
@@ -211,8 +211,8 @@ def _outlining(module):
 
 @contextmanager
 def _forgetting(module):
-    """Let TensorFlow's `module` that freezes forget assignments that no output sees, once it has inlined functions."""
-    inlined = module._run_inline_graph_optimization  # noqa: SLF001 (it has no other place for this)
+    """Make TensorFlow's freezing `module` drop assignments that no output reads, after it has inlined functions."""
+    inlined = module._run_inline_graph_optimization  # noqa: SLF001 (no public hook)
 
     def seen(function, *arguments):
         outputs = [tensor.op.name for tensor in function.outputs]
@@ -226,7 +226,7 @@ def _forgetting(module):
 
 
 def _outlined(_, tensor):
-    """The value of a variable or a tensor; for a large variable, zeros that take no memory."""
+    """The value of a variable or tensor; for a large variable, zeros that share one element."""
     import numpy as np
 
     if not _is_large(tensor):
@@ -235,7 +235,7 @@ def _outlined(_, tensor):
 
 
 def _is_large(variable) -> bool:
-    # Tables and other resources have no values that could be left out.
+    # Tables and other resources have no values to leave out.
     if not hasattr(variable, "handle") or not variable.shape.is_fully_defined():
         return False
     dtype = variable.dtype
@@ -244,7 +244,7 @@ def _is_large(variable) -> bool:
 
 
 class _Protos:
-    """TensorFlow's `tensor_util`, which writes one number for an array that repeats one number."""
+    """TensorFlow's `tensor_util`, except that an array of one repeated number is written as that number."""
 
     def __init__(self, module) -> None:
         self._module = module
@@ -256,7 +256,7 @@ class _Protos:
 
 def fill(graph_def, signature) -> None:
     """Write the values of large variables into the graph of `signature`'s frozen function."""
-    # By identity: tensors cannot be compared.
+    # By identity: comparing tensors is an operation of the graph.
     variables = {id(each.handle): each for each in signature.function.graph.variables if _is_large(each)}
     nodes = by_name(graph_def)
     for captured, inner in signature.function.graph.captures:
@@ -329,11 +329,11 @@ def _feeds(names: list, tensors: list, model: Chosen) -> list:
 
 
 def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) -> list:
-    """The outputs, None in shapes for the batch axis; ModelFault if one grows with the batch in another way."""
+    """The outputs, with None for the batch axis; ModelFault if a shape grows with the batch in another way."""
     light, _ = specialize.without_weights(graph_def)
     asked = [(tensor.op.name, tensor.value_index) for tensor in results]
     first, second = specialize.PROBES
-    # All symbols at their maxima, then each at a size of its own.
+    # All symbols at their maximum, then each at another size.
     smaller = interface.distinct_sizes(symbols)
     points = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
     known = [_inferred(light, inputs, asked, *point) for point in points]
@@ -357,27 +357,27 @@ def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) 
 def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: dict) -> list:
     try:
         return specialize.inferred_shapes(specialize.at_batch_size(graph_def, inputs, batch_size, sizes), outputs)
-    except ValueError:  # this batch size does not fit the model: what it says when it runs is clearer
+    except ValueError:  # this batch size does not fit the model: the error of running it is clearer
         return [None] * len(outputs)
 
 
 def _sized_by_values(graph_def, outputs: list, index: int) -> str:
-    """The operations that an output is made of whose results have as many rows as values say."""
+    """The operations used by an output whose number of rows depends on values."""
     used = ancestors(by_name(graph_def), [outputs[index][0]])
     found = [f"{node.op} (node {node.name})" for node in graph_def.node if node.name in used and node.op in _SELECTING]
     return f", because of {', '.join(found[:_SHOWN])}" if found else ""
 
 
 def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
-    """The shapes of what the model gives; ModelFault if they depend on the inputs' values: `why` tells of an output."""
+    """The shapes of the outputs; ModelFault if they depend on input values: `why` gives the reason for an output."""
     seen, failures = [], []
-    # Two kinds of values, so that a shape that depends on values is seen.
+    # Zeros and ones, so that a shape that depends on values differs.
     for fill in (tf.zeros, tf.ones):
         shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
         try:
             results = run(*[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)])
             seen.append([result.shape.as_list() for result in results])
-        except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject such values
+        except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject these values
             failures.append(one_line(error))
     if not seen:
         raise ModelFault(
@@ -404,7 +404,7 @@ def _operation_counts(graph_def) -> dict:
 
 
 def _warnings(graph_def, inputs, outputs) -> tuple:
-    """What compiled code does differently from TensorFlow without saying so."""
+    """What compiled code does differently from TensorFlow without reporting it."""
     found = set()
     is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
     for node in operations.nodes_of(graph_def):
@@ -420,17 +420,17 @@ def _warnings(graph_def, inputs, outputs) -> tuple:
 
 
 def _work(graph_def, used: set, inputs) -> Work:
-    """How much the nodes `used` compute: costs of batches are estimated from it (batching/costs.py).
+    """How much the nodes `used` compute: the costs of batches are estimated from it (batching/costs.py).
 
-    Arithmetic operations are TensorFlow's own count ("flops": a multiplication and an addition are two), at two
-    batch sizes, between which the count grows with the batch. Operations without such a count add nothing. Functions
-    and loops are not counted: a graph with these gets two operations per row and element of its constants instead, as
-    a product with each takes, if that is more.
+    Arithmetic operations are TensorFlow's own count ("flops": a multiply-add counts twice), at two batch sizes, between
+    which the count grows with the batch. Operations without such a count add nothing. Functions and loops are not
+    counted: for a graph with these, two operations per row and element of its constants (one product with each) are
+    assumed instead, if that is more.
     """
     constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
     light, _ = specialize.without_weights(graph_def)
     first, second = (_operations(light, used, inputs, size) for size in specialize.PROBES)
-    # Between two sizes: what is computed once a call, whatever the batch, drops out.
+    # The difference of two sizes: what is computed once per call cancels.
     per_row = max(0.0, (second - first) / (specialize.PROBES[1] - specialize.PROBES[0]))
     per_call = max(0.0, first - per_row * specialize.PROBES[0])
     if any(node.op in _UNCOUNTED for node in graph_def.node):
@@ -443,7 +443,7 @@ def _work(graph_def, used: set, inputs) -> Work:
 
 
 def _size(node) -> tuple:
-    """(elements, bytes of each) of a constant."""
+    """(elements, bytes per element) of a constant."""
     shape = [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]
     return math.prod(shape), dtypes.as_dtype(node.attr["dtype"].type).size or 0
 

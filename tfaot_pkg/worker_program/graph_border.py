@@ -1,4 +1,4 @@
-"""Feeds and fetches of a graph: those of a spec or of a tf2xla Config, or placeholders and sinks."""
+"""Feeds and fetches of a graph: those of a spec or a tf2xla Config, or else its placeholders and sinks."""
 
 import difflib
 import re
@@ -17,12 +17,12 @@ _FED = frozenset("Placeholder PlaceholderV2".split())
 _PASSIVE = frozenset("Const Placeholder PlaceholderV2 PlaceholderWithDefault NoOp Assert Print PrintV2".split())
 _SCOPES_OF_TRAINING = frozenset("gradients save train Adam Momentum GradientDescent RMSProp init".split())
 _TYPED_SHAPES_SINCE = 24
-"""Producers of graphs before this version wrote [] as the shape of placeholders of any shape (graph.proto)."""
+"""Graphs of older producers have [] as the shape of placeholders of any shape (graph.proto)."""
 
 
 @dataclass(frozen=True)
 class Border:
-    """TensorInfo of feeds and fetches, by the names that the signature gives them."""
+    """TensorInfo of feeds and fetches, by their names in the signature."""
 
     feeds: dict
     fetches: dict
@@ -42,7 +42,7 @@ def chosen(graph_def, config, request: ConvertGraph) -> Border:
 
 
 def derived(graph_def, config) -> Border:
-    """The border of `config`, or placeholders and sinks."""
+    """The border of `config`, or else placeholders and sinks."""
     graph = _Graph(graph_def)
     if config is not None:
         return _of_config(graph, config, {})
@@ -92,7 +92,7 @@ def _require_compatible(key: str, wanted, own) -> None:
 
 
 class _Graph:
-    """A graph, and what its nodes give."""
+    """A graph, and the dtypes and shapes of its nodes' outputs."""
 
     def __init__(self, graph_def) -> None:
         self.nodes = by_name(graph_def)
@@ -100,7 +100,7 @@ class _Graph:
         self._has_typed_shapes = graph_def.versions.producer >= _TYPED_SHAPES_SINCE
 
     def info(self, text: str, where: str):
-        """TensorInfo of the tensor `text`; ModelFault that tells `where` it is named, if there is none."""
+        """TensorInfo of the tensor `text`; if there is none, a ModelFault that tells `where` it is named."""
         name, _, index = text.partition(":")
         node = self.nodes.get(name)
         if node is None or (index and not index.isdecimal()):
@@ -137,13 +137,13 @@ class _Graph:
             if output.type_list_attr:
                 found += node.attr[output.type_list_attr].list.type
             else:
-                # An output may be several tensors: their number, and their types, are attributes of the node.
+                # An output may be several tensors: their number and types are attributes of the node.
                 count = node.attr[output.number_attr].i if output.number_attr else 1
                 found += [output.type or _attribute(node, definition, output.type_attr).type] * count
         return found
 
     def _shape(self, node, index: int):
-        # Producers leave _output_shapes out of files; constants and placeholders say their shape themselves.
+        # Files have no _output_shapes; only constants and placeholders state their shapes.
         if node.op == "Const":
             return node.attr["value"].tensor.tensor_shape
         if node.op in operations.VARIABLES or node.op in {*_FED, "PlaceholderWithDefault"}:
@@ -155,20 +155,20 @@ class _Graph:
 
 
 def _attribute(node, definition, name: str):
-    """An attribute of a node, or its default: writers of graphs leave these out."""
+    """An attribute of a node, or its default, which writers of graphs omit."""
     if name in node.attr:
         return node.attr[name]
     return next(each.default_value for each in definition.attr if each.name == name)
 
 
 def _sinks(graph: _Graph) -> list:
-    """The tensors that depend on a placeholder and that nothing uses, by name; ModelFault if there are none."""
+    """The tensors that depend on a placeholder and that no node reads, by name; ModelFault if there are none."""
     used = {node_name(text) for node in graph.nodes.values() for text in data_inputs(node)}
     fed = _fed_nodes(graph)
     ends = [
         node for node in graph.nodes.values() if node.name in fed and node.name not in used and node.op not in _PASSIVE
     ]
-    # Training graphs end in savers and optimizers, too; those count only if there is nothing else.
+    # Graphs of training end in savers and optimizers too; these count only if there is nothing else.
     computed = [node for node in ends if _is_inference(node)] or ends
     found = [
         node.name if index == 0 else f"{node.name}:{index}"
@@ -217,6 +217,6 @@ def _placeholders(graph: _Graph, outputs) -> list:
 
 
 def _is_fed(node) -> bool:
-    """Whether a node is a placeholder that has no value of its own, or one that is fed with batches."""
+    """Whether a node is a placeholder without a default, or one that is fed with batches."""
     open_axes = any(axis.size < 0 for axis in node.attr["shape"].shape.dim) if "shape" in node.attr else False
     return node.op in _FED or (node.op == "PlaceholderWithDefault" and open_axes)

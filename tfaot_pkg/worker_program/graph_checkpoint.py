@@ -1,6 +1,6 @@
-"""The values of a graph's variables, from a checkpoint of TensorFlow 1 (V1, V2) or of objects of TensorFlow 2.
+"""The values of a graph's variables, from a checkpoint of TensorFlow 1 (V1, V2) or TensorFlow 2 (objects).
 
-They are written beside the SavedModel, each under the name of its variable, where checkpoint.py reads them.
+They are written into the SavedModel, each under the name of its variable, where checkpoint.py reads them.
 """
 
 import difflib
@@ -67,7 +67,7 @@ def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
         return values
     except ModelFault:
         raise
-    except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
+    except Exception as error:  # its type depends on what is damaged and on TensorFlow's version
         raise ModelFault(
             f"the checkpoint {prefix} cannot be read: {one_line(error)}",
             "copy it again, whole: for PREFIX these are PREFIX.index and PREFIX.data-*, or the one file PREFIX",
@@ -94,7 +94,7 @@ def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict
 
 
 def _object_keys(reader) -> dict:
-    """Names of variables -> their keys in a checkpoint of objects (TensorFlow 2)."""
+    """Names of variables -> their keys in an object checkpoint (TensorFlow 2)."""
     saved = trackable_object_graph_pb2.TrackableObjectGraph()
     saved.ParseFromString(reader.get_tensor(checkpoint.OBJECTS))
     found, several = {}, set()
@@ -103,7 +103,7 @@ def _object_keys(reader) -> dict:
             if attribute.name == "VARIABLE_VALUE" and attribute.full_name:
                 if found.setdefault(attribute.full_name, attribute.checkpoint_key) != attribute.checkpoint_key:
                     several.add(attribute.full_name)
-    # Keras 3 calls the kernels of all layers "kernel": such a name identifies nothing.
+    # Keras 3 names the kernel of every layer "kernel": such a name identifies nothing.
     return {name: key for name, key in found.items() if name not in several}
 
 

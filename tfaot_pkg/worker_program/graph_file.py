@@ -1,6 +1,6 @@
-"""Make a SavedModel of a graph: a file of a GraphDef, with feeds and fetches, and maybe a checkpoint.
+"""Make a SavedModel of a graph: a GraphDef file with feeds and fetches, and possibly a checkpoint.
 
-Nothing of the graph runs here, and TensorFlow imports it only to infer shapes, once its operations are checked.
+The graph is never run. TensorFlow imports it only to infer shapes, after its operations were checked.
 """
 
 import os
@@ -26,12 +26,12 @@ _SIGNATURE = "proposed"
 _KEPT = re.compile(r"keep_?prob", re.IGNORECASE)
 _DROPPED = re.compile(r"drop_?out(_?(rate|prob))?$|drop_?(rate|prob)$", re.IGNORECASE)
 _VALID = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
-"""Names that TensorFlow imports (node_def_util.cc)."""
+"""Names that TensorFlow accepts (node_def_util.cc)."""
 _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2 PlaceholderWithDefault".split())
 
 
 def convert(request: ConvertGraph, report) -> Nothing:
-    """Write the SavedModel; ModelFault for files of something else, or a border that the graph does not have."""
+    """Write the SavedModel; ModelFault for another kind of file, or a border that the graph does not have."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
     pinned.replace_nodes(found.graph_def, request.constants)
@@ -44,7 +44,7 @@ def convert(request: ConvertGraph, report) -> Nothing:
 
 
 def propose(request: ProposeGraph, report) -> ProposedGraph:
-    """Placeholders that the outputs need, and all that nothing uses; switches of training as constants."""
+    """Propose inputs (placeholders that outputs need), outputs (unread tensors), constants (switches of training)."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
     given = {feed.id.node_name for feed in config.feed} if config else set()
@@ -76,12 +76,12 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
 
 
 def _switched_off(node):
-    """The value of a placeholder by which a graph knows training from inference; None for any other placeholder."""
+    """The value that sets a placeholder for training to inference; None for any other placeholder."""
     shape = node.attr["shape"].shape
     if len(shape.dim) > 0:
         return None
     dtype, name = dtypes.as_dtype(node.attr["dtype"].type), node.name.rpartition("/")[2]
-    # Scalars of bool that are fed tell training from inference, whatever they are called.
+    # A scalar bool that is fed switches between training and inference, whatever its name.
     if dtype == dtypes.bool:
         return Values(shape=(), values=(False,))
     if not dtype.is_floating:
@@ -105,7 +105,7 @@ def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tu
 
 
 def _rename_invalid(graph_def, infos: list) -> None:
-    """Give nodes names that TensorFlow takes, where other programs wrote any; the border keeps the names it shows."""
+    """Rename nodes whose names TensorFlow rejects (other programs wrote them); the border keeps the names it shows."""
     taken_names = {node.name for node in graph_def.node}
     renamed: dict = {}
     for node in graph_def.node:
@@ -124,14 +124,14 @@ def _write(meta_graph, folder: str) -> None:
     model.meta_graphs.append(meta_graph)
     try:
         content = model.SerializeToString()
-    except ValueError as error:  # beyond two gigabytes
+    except ValueError as error:  # larger than two gigabytes
         raise ModelFault(f"the graph is too large for a SavedModel: {one_line(error)}") from error
     with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
         file.write(content)
 
 
 def _with_shapes(outputs: tuple, used) -> tuple:
-    """The outputs with the shapes that TensorFlow infers; as they are if the graph may not be imported."""
+    """The outputs with the shapes that TensorFlow infers; unchanged if the graph may not be imported."""
     if used.faults:
         return outputs
     modules.refuse_hidden_code(used.graph_def)
@@ -166,9 +166,9 @@ def _inferred(used) -> dict:
 
 
 def _stand_in(node):
-    """What has the dtype and shape of a variable, and no value."""
+    """A placeholder with the dtype and shape of a variable, without a value."""
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
-    # TensorFlow infers shapes through handles only if they say what they hold.
+    # TensorFlow infers shapes through handles only if their type and shape are attributes.
     if node.op == "VarHandleOp":
         return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape)
     return tf.compat.v1.placeholder(dtype, shape)

@@ -13,7 +13,7 @@ _TEXT = (".pbtxt", ".txt", ".prototxt")
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A graph, and the operation that restores its checkpoint, "" if the file does not name it."""
+    """A graph, and the operation that restores its checkpoint; "" if the file does not name one."""
 
     graph_def: object
     restore: str
@@ -47,7 +47,7 @@ def read_graph(path: str) -> GraphFile:
 
 
 def read_config(path: str):
-    """The tf2xla Config in the file `path`; None for no path. ModelFault if there is none in the file."""
+    """The tf2xla Config in the file `path`; None without a path. ModelFault if the file holds none."""
     if not path:
         return None
     config = _parsed(path, tf2xla_pb2.Config(), "Config of tf2xla (feed, fetch, variable)")
@@ -84,14 +84,14 @@ def _parsed(path: str, message, what: str):
 
 
 def _refuse_saved_model(path: str, *, by_content: bool = False) -> None:
-    """ModelFault for the graph file of a SavedModel, by its name or its content."""
+    """Raise ModelFault for the graph file of a SavedModel, recognized by its name or content."""
     from google.protobuf.message import DecodeError
 
     found = os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt")
     if by_content:
         try:
             with open(path, "rb") as file:
-                # Only after it failed as a graph: the bytes of one message are often valid as another.
+                # Only after parsing as a graph failed: the bytes of one message often parse as another.
                 found = bool(saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs)
         except DecodeError:
             found = False

@@ -1,7 +1,7 @@
-"""The computation of a frozen graph as plain instructions of HLO, at several batch sizes.
+"""The computation of a frozen graph as HLO instructions, at several batch sizes.
 
-tfcompile lowers the graph, as it does when the model is compiled, loops of TensorFlow 1 included. What is listed is
-what tfaot_pkg/program/hlo.py reads.
+tfcompile lowers the graph, including loops of TensorFlow 1, as it does when the model is compiled.
+tfaot_pkg/program/hlo.py reads the listing.
 """
 
 import itertools
@@ -21,18 +21,18 @@ from tensorflow.python.framework import tensor_util
 from wiring import by_name
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
-"""What is known about a model is proved at the first two sizes. At the third one, and at one of the last two, the
-computation must be the same, so that a branch that only small or large batches take is seen. The third one is even,
-because the first two are odd: so `batch % 2` is no constant. Never 1: sizes of 1 change what the bridge gives, and 2
-does now and then."""
+"""Batch sizes. What is known about a model is proved at the first two. At the third, and at one of the last two, the
+computation must be the same, which detects branches that only small or large batches take. The third is even because
+the first two are odd: so `batch % 2` is not constant. Never 1: sizes of 1 change what the bridge writes, and 2 does
+sometimes."""
 _SYMBOL_SIZES = (11, 13, 17)
-"""Sizes of a symbol beside the batch, if they are in its range: three tell polynomials of the second degree apart."""
+"""Sizes of a symbol other than the batch, if they are in its range: three determine polynomials of degree two."""
 _MOST_TRACES, _ENOUGH_TRACES = 8, 3
-"""Attempts at modules of the same instructions: at most, and if no size ever gave two kinds."""
+"""Attempts to get modules of the same instructions: at most, and if every size gave one kind only."""
 _LARGEST_LITERAL = 1 << 18
 """Elements of the largest literal whose values are listed: constant indices are smaller."""
 _NO_TARGET = "none-none-none"
-"""A target triple of no code generator: tfcompile writes the computation, and stops before it compiles it."""
+"""A target triple without a code generator: tfcompile writes the computation, and fails before it compiles it."""
 _NUMPY = {
     "PRED": "?", "S8": "i1", "S16": "i2", "S32": "i4", "S64": "i8", "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8",
     "F16": "f2", "BF16": "u2", "F32": "f4", "F64": "f8",
@@ -44,20 +44,20 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class _Point:
-    """Sizes to trace at: the batch, and those of other symbols."""
+    """Sizes to trace at: of the batch, and of other symbols."""
 
     batch: int
     sizes: tuple  # pairs of a name and a size
 
 
 def _probes(symbols) -> list:
-    """The batch sizes that are probed, at one size of each symbol."""
+    """The batch sizes that are probed, with one size of each symbol."""
     base = tuple((symbol.name, _sizes_of(symbol)[0]) for symbol in symbols)
     return [_Point(batch, base) for batch in PROBES]
 
 
 def _samples(symbols) -> list:
-    """What else tells polynomials of the second degree in the symbols, times the batch; at last all at their maxima."""
+    """Further points that determine polynomials of degree two in the symbols, times the batch; last, all maxima."""
     if not symbols:
         return []
     known = {symbol.name: _sizes_of(symbol) for symbol in symbols}
@@ -67,25 +67,25 @@ def _samples(symbols) -> list:
         for steps in itertools.combinations_with_replacement(known, degree)
     ]
     points = [_Point(batch, sizes) for sizes in grid for batch in specialize.PROBES]
-    # Larger than all before, so that polynomials which only fit the small sizes are seen.
+    # Larger than all sizes before, so that polynomials that fit only the small sizes are detected.
     last = _Point(specialize.PROBES[1] + 4, tuple((symbol.name, symbol.maximum) for symbol in symbols))
     return [*points[len(specialize.PROBES) :], last]
 
 
 def _sizes_of(symbol) -> tuple:
-    """Three sizes within its range; never 1, and the maximum only if there are few."""
+    """Three sizes within its range; never 1, and the maximum only if the range is small."""
     wanted = [size for size in _SYMBOL_SIZES if symbol.minimum <= size < symbol.maximum]
     others = [size for size in range(symbol.maximum, max(symbol.minimum, 2) - 1, -1) if size not in wanted]
     return tuple([*wanted, *sorted(others[:3])][:3])
 
 
 def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listing.HloListing:
-    """One module per probe, or why the graph does not compile at such sizes.
+    """One module per probe, or the reason why the graph does not compile at these sizes.
 
-    `constants` is a file to write the values to of the parameters that follow the inputs: a .npy array for each.
+    The values of the parameters after the inputs are written to the file `constants`: a .npy array for each.
     """
     fault = ""
-    for large in (specialize.WEIGHTS_FROM, None):  # now and then a shape is made of a large constant: it must stay one
+    for large in (specialize.WEIGHTS_FROM, None):  # a shape may be computed from a large constant, which must stay one
         lowered, weights = (graph_def, []) if large is None else specialize.without_weights(graph_def, large)
 
         def trace(point: _Point, lowered=lowered, weights=weights) -> listing.Module:
@@ -98,7 +98,7 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
             return listing.HloListing(
                 modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
             )
-        except Exception as error:  # TensorFlow raises many kinds; the parent says what it means for the model
+        except Exception as error:  # TensorFlow raises many types; the parent explains what it means for the model
             fault = fault or one_line(error)
     return listing.HloListing(modules=(), samples=(), fault=fault)
 
@@ -116,17 +116,17 @@ def _write_constants(graph_def, weights: list, path: str) -> None:
 
 
 def _alike(trace, probes: list, samples: list) -> list:
-    """One module per point, of the same instructions if there are such.
+    """One module per point, all of the same instructions if possible.
 
-    The bridge does not give the same ones each time: with TensorFlow 2.17 a slice at an index of a loop comes with or
-    without a dynamic size. So it is asked again if sizes differ, unless each size gives the same again and again.
+    The bridge is not deterministic: with TensorFlow 2.17 a slice at an index of a loop comes with or without a dynamic
+    size. So it is called again if sizes differ, unless each size gives the same result every time.
     """
-    # Modules by kind. Of the last two probes, small ones, one may differ.
+    # Modules by kind. One of the last two probes, which are small, may differ.
     found: dict = {point: {} for point in (*probes[:-2], *samples, *probes[-2:])}
     for attempt in range(1, _MOST_TRACES + 1):
         for size, modules in found.items():
             module = trace(size)
-            # The first of each kind: which attempt gave it must not matter.
+            # The first module of each kind: the result must not depend on which attempt gave it.
             modules.setdefault(_kind(module), module)
         kind = _common(found)
         if kind is not None or (attempt >= _ENOUGH_TRACES and all(len(modules) == 1 for modules in found.values())):
@@ -136,18 +136,18 @@ def _alike(trace, probes: list, samples: list) -> list:
 
 
 def _common(found: dict):
-    """A kind of module that all sizes have that must agree; None if there is none."""
+    """A kind of module that all sizes that must agree have; None if there is none."""
     *required, small, other = (set(modules) for modules in found.values())
     return next(iter(set.intersection(*required) & (small | other)), None)
 
 
 def _kind(module: listing.Module) -> tuple:
-    """The opcodes that results are made of."""
+    """The opcodes that the results depend on."""
     return tuple(tuple(_used_opcodes(each)) for each in module.computations)
 
 
 def _used_opcodes(computation: listing.Computation):
-    # Instructions that nothing uses differ from run to run, and mean nothing.
+    # Instructions that nothing uses differ from run to run, and have no effect.
     used = {computation.root}
     for each in reversed(computation.instructions):
         if each.id in used:
@@ -195,7 +195,7 @@ def _lowered(graph_def, config) -> bytes:
 
 
 def _reached(module) -> list:
-    """The computations, each after those that it calls: the bridge does not always list them in one order."""
+    """The computations, each after those that it calls: the order in which the bridge lists them varies."""
     by_id = {each.id: each for each in module.computations}
     found: dict = {}
 
@@ -232,7 +232,7 @@ def _instruction(proto) -> listing.Instruction:
 
 
 def _local(number: int) -> int:
-    """An instruction's id within its computation: TensorFlow 2.21 puts the computation's id into the upper half."""
+    """An instruction's id within its computation: TensorFlow 2.21 stores the computation's id in the upper half."""
     return number & 0xFFFFFFFF
 
 
@@ -244,7 +244,7 @@ def _shape(proto) -> listing.ArrayShape | listing.TupleShape:
 
 
 def _attributes(proto):
-    """What the meaning of an instruction depends on beside its operands, by opcode."""
+    """The attributes that an instruction's meaning depends on, by opcode."""
     found = _ATTRIBUTES.get(proto.opcode)
     return listing.NoAttributes() if found is None else found(proto)
 
@@ -288,7 +288,7 @@ def _convolution(proto) -> listing.Convolution:
         ),
         output=(numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions),
         window=_window(proto),
-        # XLA leaves 0 if it means the default, 1.
+        # XLA writes 0 for the default, 1.
         feature_groups=proto.feature_group_count or 1,
         batch_groups=proto.batch_group_count or 1,
     )
@@ -301,7 +301,7 @@ def _gather(proto) -> listing.Gather:
         collapsed=tuple(numbers.collapsed_slice_dims),
         indexed=tuple(numbers.start_index_map),
         vector=numbers.index_vector_dim,
-        # Fields that TensorFlow 2.17 does not have.
+        # TensorFlow 2.17 does not have these fields.
         operand_batch=tuple(getattr(numbers, "operand_batching_dims", ())),
         index_batch=tuple(getattr(numbers, "start_indices_batching_dims", ())),
         sizes=tuple(proto.gather_slice_sizes),

@@ -1,4 +1,4 @@
-"""What compiles instead of operations for which XLA has no kernel, for error messages."""
+"""Replacements that compile, for operations without an XLA kernel; for error messages."""
 
 _UNSORTED = "tf.math.unsorted_segment_{}(data, ids, num_segments), with a fixed number of segments, gives the same rows"
 _BOXES = "tf.image.non_max_suppression_padded with pad_to_max_output_size=True compiles"
@@ -40,9 +40,9 @@ INSTEAD = {
     "UniqueWithCounts": "tf.unique compiles with model.counts; count by tf.math.unsorted_segment_sum",
     "UnravelIndex": "compute it with tf.math.floordiv and tf.math.floormod",
 }  # fmt: skip
-"""By operation; what users call in Python."""
+"""By operation; names that users call in Python."""
 
 
 def no_kernel(operation: str, why: str = "XLA has no kernel for it") -> str:
-    """Why `operation` cannot be compiled, with what to use instead if there is something."""
+    """Why `operation` cannot be compiled, with a replacement if there is one."""
     return f"{why}: {INSTEAD[operation]}" if operation in INSTEAD else why

@@ -1,4 +1,4 @@
-"""The border of a model: which tensors go in and out, checked against what a compiled library can have."""
+"""The inputs and outputs of a model, checked against what a compiled library can have."""
 
 import difflib
 
@@ -17,7 +17,7 @@ _ADVICE = {
 
 
 def require_dtype(kind: str, name: str, dtype: str) -> str:
-    """`dtype`, if a compiled library can have it at its border; else ModelFault."""
+    """`dtype`, if a compiled library can have inputs and outputs of it; else ModelFault."""
     if dtype not in ALLOWED:
         raise ModelFault(
             f"{kind} {name!r} has dtype {dtype}, which a compiled model cannot take or give",
@@ -27,9 +27,9 @@ def require_dtype(kind: str, name: str, dtype: str) -> str:
 
 
 def input_shape(name: str, shape, override):
-    """The shape of an input with None at most for the batch axis (first).
+    """The shape of an input, in which only the batch axis (the first) may be None.
 
-    `shape` is TensorFlow's (None for unknown rank), `override` is what the spec's `model.shapes` says, if anything.
+    `shape` is TensorFlow's (None for unknown rank); `override` is `model.shapes` of the spec, if given.
     """
     if override is not None:
         _require_fits(name, shape, override)
@@ -67,7 +67,7 @@ def output_shape(name: str, batch_sizes, shapes):
 
 
 def distinct_sizes(symbols) -> dict:
-    """A size of each symbol below its maximum, which no other symbol has."""
+    """A size below its maximum for each symbol, different for all of them."""
     taken, found = {symbol.maximum for symbol in symbols}, {}
     for symbol in symbols:
         size = next((size for size in range(symbol.maximum - 1, symbol.minimum, -1) if size not in taken), None)
@@ -100,9 +100,9 @@ def output_axes(name: str, most, smaller, symbols, sizes) -> tuple:
 
 
 def in_order(kind: str, tensors: list, names: tuple) -> list:
-    """`tensors` in the order of `names`, the spec's `model.inputs` or `model.outputs` (`kind`); no names keep theirs.
+    """`tensors` in the order of `names`: the spec's `model.inputs` or `model.outputs` (`kind`); unchanged if empty.
 
-    ModelFault if `names` are not those of all `tensors`.
+    Raises ModelFault if `names` are not the names of all `tensors`.
     """
     if not names:
         return tensors
@@ -119,7 +119,7 @@ def in_order(kind: str, tensors: list, names: tuple) -> list:
 
 
 def nearest(name: str, candidates) -> str:
-    """What to add to a message about `name`, which is none of the `candidates`: the most similar one."""
+    """What to add to a message about the unknown `name`: the most similar of the `candidates`."""
     found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
     return f" (did you mean {found[0]!r}?)" if found else ""
 

@@ -1,4 +1,4 @@
-"""Write the SavedModel of a Keras file: its inference, with the names that the model's author gave."""
+"""Write the SavedModel of a Keras file: its inference, with the names that its author gave."""
 
 import json
 import os
@@ -17,17 +17,17 @@ _NOT_READ = "but received 0 variables during loading"
 _SHARED = "Keras does not find weights that a nested model shares with another in its own file: save it as .h5"
 _NEWER = "choose a newer toolchain (compilation.tensorflow in a spec, else --tensorflow)"
 _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
-"""Keras goes by the name of a file: these first bytes tell what the name must end with."""
+"""Keras decides by the name of a file: these first bytes tell which suffix it must have."""
 
 
 def convert(request: ConvertKeras, report) -> Nothing:
-    """Load the file, without Python code that is stored in it, and export one signature."""
+    """Load the file, without Python code stored in it, and export one signature."""
     model = _loaded(request.file)
     given, answers = _border(model)
     # TensorFlow sorts the keys of dictionaries, here and below.
     feeds = tf.nest.flatten(given)
     inputs = _names(given, [feed.name for feed in feeds])
-    # Names of arguments are Python's, which need not be those of the inputs.
+    # Argument names must be valid in Python; names of inputs need not be.
     specs = [tf.TensorSpec(feed.shape, tf.as_dtype(feed.dtype), name=f"input_{i}") for i, feed in enumerate(feeds)]
     names = _names(answers, _layers_of_outputs(model))
 
@@ -37,7 +37,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
         return dict(zip(names, tf.nest.flatten(results), strict=True))
 
     module = tf.Module()
-    module.variables_of_model = list(model.variables)  # tf.Module does not look into Keras's layers
+    module.variables_of_model = list(model.variables)  # tf.Module does not search Keras's layers for variables
     module.tables_of_model = [each.lookup_table for each in _layers(model) if getattr(each, "lookup_table", None)]
     module.serve = serve
     try:
@@ -59,7 +59,7 @@ def _rename_inputs(folder: str, names: list) -> None:
     model = saved_model.read(folder)
     for graph in model.meta_graphs:
         infos = graph.signature_def["serving_default"].inputs
-        # A function without values of an input has no such argument.
+        # A function that does not use an input has no such argument.
         kept = {name: infos[f"input_{i}"].SerializeToString() for i, name in enumerate(names) if f"input_{i}" in infos}
         infos.clear()
         for name, info in kept.items():
@@ -70,14 +70,14 @@ def _rename_inputs(folder: str, names: list) -> None:
 
 def _loaded(path: str):
     kind = _kind(path)
-    # Before Keras sees the file: its own check comes after it has imported what the file names.
+    # Before Keras opens the file: its own check comes after it has imported what the file names.
     _require_known_code(_config(path, kind))
-    sys.modules.pop("keras", None)  # the worker program keeps TensorFlow from importing it (__main__.py)
+    sys.modules.pop("keras", None)  # the worker program blocks its import by TensorFlow (__main__.py)
     import keras
 
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # a file is a program of layers: anything may be wrong with it
+    except Exception as error:  # a file is a program of layers: any of them may raise anything
         written_by = _version(path, kind)
         newer = _is_newer(written_by, keras.__version__)
         raise ModelFault(
@@ -85,14 +85,14 @@ def _loaded(path: str):
             _hint(error, written_by, newer=newer),
             newer=newer,
         ) from error
-    # A model whose inputs are known by its layers only, as a class of the author's.
+    # A model whose layers alone know their inputs, such as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise ModelFault(f"the Keras model in {path} does not say what its inputs are", _EXPORT)
     return model
 
 
 def _hint(error: Exception, written_by: str, *, newer: bool) -> str:
-    """What to do with a file that does not load."""
+    """What to do about a file that does not load."""
     if _NOT_READ in str(error):
         return f"{_SHARED}, or {_EXPORT}"
     return f"Keras {written_by} wrote it: {_NEWER}, or {_EXPORT}" if newer else _EXPORT
@@ -104,7 +104,7 @@ def _is_newer(written_by: str, ours: str) -> bool:
 
 
 def _version(path: str, kind: str) -> str:
-    """The version of Keras that wrote the file; "" if the file does not say it."""
+    """The version of Keras that wrote the file; "" if the file does not state it."""
     import h5py
 
     try:
@@ -118,7 +118,7 @@ def _version(path: str, kind: str) -> str:
 
 
 def _kind(path: str) -> str:
-    """`.keras` or `.h5`; ModelFault if the file is neither, or if its name says something else."""
+    """`.keras` or `.h5`; ModelFault if the file is neither, or has the other's suffix."""
     if not os.path.isfile(path):
         raise ModelFault(f"{path} is no file", "model.keras names a .keras or .h5 file; a folder may be a saved_model")
     with open(path, "rb") as file:
@@ -150,9 +150,9 @@ def _config(path: str, kind: str):
 
 
 def _require_known_code(config) -> None:
-    """ModelFault for layers of Python code that is stored in the file, or that Keras does not have.
+    """Raise ModelFault for layers whose Python code is stored in the file, or that Keras does not have.
 
-    Keras 3.6 runs the stored code of an .h5 file, and imports what any file names (CVE-2025-9905, CVE-2025-1550).
+    Keras 3.6 runs code stored in an .h5 file, and imports whatever a file names (CVE-2025-9905, CVE-2025-1550).
     """
     for each in _classes(config):
         kind, module, inner = each.get("class_name"), each.get("module"), each.get("config")
@@ -162,8 +162,8 @@ def _require_known_code(config) -> None:
                 f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
             )
         own = module is not None and str(module).split(".")[0] not in ("keras", "tf_keras", "builtins")
-        # Names alone decide: nothing that the file names is imported before.
-        if own or ">" in f"{kind} {each.get('registered_name')}":  # PACKAGE>NAME, as a program registered it
+        # Decided by names alone: nothing that the file names may be imported before.
+        if own or ">" in f"{kind} {each.get('registered_name')}":  # PACKAGE>NAME: registered by the author's program
             raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
 
 
@@ -172,7 +172,7 @@ def _quoted(name: str) -> str:
 
 
 def _classes(config):
-    """All objects of the configuration, at any depth, that name a class."""
+    """All objects in the configuration, at any depth, that name a class."""
     waiting = [config]
     while waiting:
         value = waiting.pop()
@@ -185,7 +185,7 @@ def _classes(config):
 
 
 def _border(model) -> tuple:
-    """Inputs and outputs, as the model is called; a Sequential has one of each."""
+    """Inputs and outputs as the model is called with them; a Sequential has one of each."""
     import keras
 
     if isinstance(model, keras.Sequential):
@@ -194,12 +194,12 @@ def _border(model) -> tuple:
 
 
 def _layers_of_outputs(model) -> list:
-    """The layer that gives each output."""
+    """The layer of each output."""
     return list(getattr(model, "output_names", None) or [model.layers[-1].name])
 
 
 def _names(structure, names: list) -> list:
-    """A name for each tensor of `structure`, in TensorFlow's order: its key in a dictionary, or that of `names`."""
+    """A name for each tensor of `structure`, in TensorFlow's order: its key in a dictionary, or the one in `names`."""
     if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
         return sorted(structure)
     return distinct(names)

@@ -1,4 +1,4 @@
-"""What is known of a graph without running it: numbers that follow from its constants."""
+"""What is known of a graph without running it: numbers computed from its constants."""
 
 from tensorflow.python.framework import tensor_util
 from wiring import data_inputs, node_name, tensor_name
@@ -6,13 +6,13 @@ from wiring import data_inputs, node_name, tensor_name
 SWITCHES = frozenset("Switch RefSwitch".split())
 _PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
 _DEEPEST = 100
-"""A number that is computed through more operations than this is not known."""
+"""A number computed through more operations than this counts as unknown."""
 
 
 class Known:
-    """Single numbers of a graph, or of a function's body, whose values follow from its constants.
+    """Numbers of a graph, or of a function's body, that follow from its constants.
 
-    `nodes` are by name, `fed` are tensors that get another value; `given` are values of a function's arguments.
+    `nodes` are by name; `fed` are tensors that are overridden; `given` are values of a function's arguments.
     """
 
     def __init__(self, nodes: dict, fed: set, given: dict | None = None) -> None:
@@ -25,7 +25,7 @@ class Known:
         node = self._nodes.get(name)
         if node is None:
             return self._values.get(name)
-        # A tensor that is fed has another value than the graph computes.
+        # A fed tensor has another value than the graph computes.
         if depth > _DEEPEST or tensor_name(text) in self._fed:
             return None
         if name not in self._values:
@@ -66,5 +66,5 @@ def _scalar(node):
         return None
     try:
         return tensor_util.MakeNdarray(tensor).item()
-    except (TypeError, ValueError):  # a damaged constant: TensorFlow says so when the graph is imported
+    except (TypeError, ValueError):  # a damaged constant: TensorFlow reports it when the graph is imported
         return None

@@ -1,13 +1,13 @@
-"""Layers of a graph that are one block each, by the name that people know.
+"""Layers of a graph that are shown as one block each, under their common names.
 
-Those that TensorFlow runs as loops are recognized by what a turn computes: GRU, LSTM, SimpleRNN, one way or both ways.
+Layers that TensorFlow runs as loops are recognized by what an iteration computes: GRU, LSTM, SimpleRNN, in one
+direction or both.
+Frameworks choose names of operations, and ONNX files have none, so names say little. A layer is its loop and the
+operations that only feed it or only read from it: lists of tensors, transpositions, reversals. So no other operation
+lies between those of a layer, and a layer as one node never closes a cycle.
 
-Names of operations say little: frameworks choose them, and files of ONNX have none. A layer is its loop and what only
-feeds it or only takes from it: lists of tensors, transpositions, reversals. So nothing else lies between its
-operations, and a layer as one node never closes a circle.
-
-Others are recognized by their scopes: attention and normalization by names that Keras and PyTorch give, nodes of ONNX
-files by those of their operators (from_onnx/building.py), and a block that is used twice by its weights.
+Other layers are recognized by their scopes: attention and normalization by the names that Keras and PyTorch give,
+nodes of ONNX files by those of their operators (from_onnx/building.py), and a block used twice by its weights.
 """
 
 import collections
@@ -54,19 +54,19 @@ _CALLS = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 @dataclass(frozen=True)
 class Layer:
-    """A loop with the operations around it, or two of them; `label` is what people call it."""
+    """A loop with the operations around it, or two of them; `label` is its common name."""
 
     label: str
     members: frozenset
 
 
 def label_of(operation) -> str:
-    """What people call an operation that has other functions, "" for all others."""
+    """The common name of an operation that has other functions; "" for all others."""
     return _LABELS[_BODIES[operation.type][0]] if operation.type in _BODIES else ""
 
 
 def body_of(operation, functions: dict) -> list:
-    """The nodes of the functions (by name) that a loop or a condition runs, and of those that these call."""
+    """The nodes of the functions that a loop or condition runs, and of the functions that these call."""
     waiting = [one.name for name in reversed(_BODIES.get(operation.type, ())) for one in _listed(operation, name)]
     found, seen = [], set()
     while waiting and len(seen) < _MOST_NESTED:
@@ -85,7 +85,7 @@ def _listed(operation, name: str) -> list:
 
 
 def layers(operations: dict, sources: dict, functions: dict) -> list:
-    """The recurrent layers among the operations that have `sources`; no operation is in two."""
+    """The recurrent layers among the operations that have `sources`; no operation is in two of them."""
     after: dict = {name: set() for name in sources}
     for name, found in sources.items():
         for source in found:
@@ -134,7 +134,7 @@ def _label_of_scope(scope: str, children: set, is_shared: bool) -> str:
 
 
 def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
-    """The scopes of blocks that are used several times: the same operations with the same weights."""
+    """The scopes of blocks that are used several times: they have the same operations with the same weights."""
 
     def content(scope: str) -> tuple:
         kinds = sorted(operations[name].type for name in inside[scope])
@@ -158,7 +158,7 @@ def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
 
 
 def _weights_of(operation) -> list:
-    """The identities of the matrices, or kernels, among the constants that an operation takes."""
+    """The identities of the matrices and kernels among the constants that an operation takes."""
     found = []
     for tensor in operation.inputs:
         end = tensor
@@ -170,9 +170,9 @@ def _weights_of(operation) -> list:
 
 
 def _identity(constant) -> str:
-    """A digest of the values: of files, each use of a weight has a constant of its own.
+    """A digest of the values, because a weight may be stored as one constant for each use.
 
-    The name of the constant if all values are equal: while TensorFlow freezes, zeros stand for large variables.
+    If all values are equal, the constant's name: while TensorFlow freezes, large variables are zeros.
     """
     try:
         content = constant.get_attr("value").tensor_content
@@ -183,7 +183,7 @@ def _identity(constant) -> str:
 
 
 def _places(sources: dict, after: dict) -> dict:
-    """Numbers of the operations in an order in which each is behind its sources; those in circles have none."""
+    """Positions of the operations in topological order; operations in cycles have none."""
     left = {name: len(set(found)) for name, found in sources.items()}
     ready = [name for name, count in left.items() if not count]
     places: dict = {}
@@ -198,7 +198,7 @@ def _places(sources: dict, after: dict) -> dict:
 
 
 def _kind(operation, functions: dict) -> str:
-    """The layer whose cell a loop computes, by its activations or its name, "" if it is none that is known."""
+    """The layer whose cell a loop computes, by its activations or its name; "" if unknown."""
     if operation.type not in LOOPS:
         return ""
     body = body_of(operation, functions)
@@ -206,20 +206,20 @@ def _kind(operation, functions: dict) -> str:
     sigmoids, tangents, products = counts["Sigmoid"], counts["Tanh"], counts["Mul"]
     if not counts["TensorListGetItem"] or not counts["MatMul"] + counts["BatchMatMulV2"]:
         return ""
-    # The gates of a cell are computed together or apart.
+    # The gates of a cell are computed together or separately.
     if tangents == 2 and 1 <= sigmoids <= 3 and products >= 3:
         return "LSTM"
     if tangents == 1 and 1 <= sigmoids <= 2 and products >= 2:
         return "GRU"
     if not sigmoids and not products and tangents + counts["Relu"] == 1:
         return "SimpleRNN"
-    # Keras names its cells; several of them, or one with other activations, are told by that.
+    # Keras names its cells: that identifies several of them, or one with other activations.
     cells = {found for node in body for found in _CELL.findall(node.name)}
     return _CELLS[cells.pop()] if len(cells) == 1 else "RNN" if cells else ""
 
 
 def _around(loop: str, operations: dict, sources: dict, after: dict, taken: frozenset) -> frozenset:
-    """`loop` and what only feeds it or only takes from it; with names as of Keras, all such operations of its layer."""
+    """`loop` and what only feeds it or only reads it; with names as of Keras, all such operations of its layer."""
     scope = loop.rpartition("/")[0] + "/"
     members, waiting = {loop}, [loop]
     while waiting:
@@ -229,13 +229,13 @@ def _around(loop: str, operations: dict, sources: dict, after: dict, taken: froz
                 fits = operations[one].type in _AROUND or (scope.count("/") > 1 and one.startswith(scope))
                 if fits and one not in members | taken and members >= set(others[one]):
                     members.add(one)
-                    # A member's neighbour may fit only now.
+                    # A member's neighbour may qualify only now.
                     waiting += [one, *(members & {*sources[one], *after[one]})]
     return frozenset(members)
 
 
 def _joined(ways: list, operations: dict, sources: dict, after: dict) -> list:
-    """Two loops of a kind, of which one reverses its steps, are a layer if an operation takes both and nothing else."""
+    """Join two loops of a kind, one of which reverses its steps, if an operation combines only these two."""
     found, left = [], list(ways)
     for name in sorted(sources):
         if operations[name].type not in _JOINS:
@@ -256,7 +256,7 @@ def _joined(ways: list, operations: dict, sources: dict, after: dict) -> list:
 
 
 def _fed(members: frozenset, operations: dict, sources: dict, after: dict) -> frozenset:
-    """`members` and what only feeds them, up to other loops."""
+    """`members` and the operations that only feed them, up to other loops."""
     found, waiting = set(members), list(members)
     while waiting:
         for one in sources[waiting.pop()]:
@@ -271,7 +271,7 @@ def _reverses(members: frozenset, operations: dict) -> bool:
 
 
 def _between(members: frozenset, sources: dict, after: dict, places: dict | None = None) -> bool:
-    """Whether an operation that is no member is on a path from a member to another one."""
+    """Whether an operation that is not a member is on a path between two members."""
     places = places or {}
     last = max(places.get(name, len(after)) for name in members)
     waiting = [one for name in members for one in after[name] if one not in members]
@@ -280,7 +280,7 @@ def _between(members: frozenset, sources: dict, after: dict, places: dict | None
         name = waiting.pop()
         if name in members:
             return True
-        # What is behind the last member leads to none.
+        # Nothing after the last member leads to one.
         if name not in seen and places.get(name, 0) <= last:
             seen.add(name)
             waiting += after[name]

@@ -1,7 +1,7 @@
-"""Variables that stay variables: a SavedModel whose signature takes their values, and gives the new ones.
+"""Variables that stay variables: a SavedModel whose signature takes their values and returns the new ones.
 
-Everything behind this sees a model without state. The signature as it was stays in the file under another name: its
-answers, step by step, are what the library's are compared with.
+All later stages see a model without state. The original signature stays in the file under another name: its answers,
+step by step, are compared with the library's.
 """
 
 import fnmatch
@@ -21,14 +21,14 @@ from tensorflow.python.framework import dtypes, tensor_shape
 from wiring import free
 
 STATE, NEW_STATE = "state/", "new_state/"
-"""What begins the names of inputs and outputs that are state."""
-_ALIGNMENT = 64  # bytes; of values in the file of initial values
+"""Prefixes of the names of inputs and outputs that are state."""
+_ALIGNMENT = 64  # bytes, of values in the file of initial values
 _WILD = "*?["
 _SHOWN = 12
 
 
 def with_variables(signature: str) -> str:
-    """The name of the signature as it was, with variables."""
+    """The name of the original signature, with variables."""
     return f"{signature} with variables"
 
 
@@ -40,7 +40,7 @@ def lift(request: Lift, report) -> Lifted:
     found = reached.reached_by(graph, request.signature, signature)
     operations.require_none(found.faults)
     variables = variables_of(found.variables, graph.graph_def)
-    # First with all variables lifted, and leniently: only that tells which of them the signature changes.
+    # First lift all variables, leniently: only this tells which of them the signature changes.
     changed = list(stateless.lift(found.graph_def, variables, is_lenient=True).outputs)
     chosen = _chosen(request, variables, changed)
     values = checkpoint.values_of(request.folder, graph, {key: found.variables[key] for key in chosen})
@@ -60,7 +60,7 @@ def lift(request: Lift, report) -> Lifted:
 
 
 def variables_of(nodes: dict, graph_def) -> dict:
-    """The variables of the signature by node, under names that a user can tell: those given in Python, if unique."""
+    """The variables of the signature by node, under names that users recognize: those given in Python, if unique."""
     others = {node.name for node in graph_def.node if node.op in operations.VARIABLES} - set(nodes)
     shared = {key: _name_in_python(node, others) for key, node in sorted(nodes.items())}
     names = list(shared.values())
@@ -76,15 +76,15 @@ def variables_of(nodes: dict, graph_def) -> dict:
 
 
 def _name_in_python(node, others: set) -> str:
-    """The name of a variable, without the number that an export gave it if there are others of the name."""
+    """The name of a variable, without the number that an export appended if its name was taken."""
     name = node.attr["shared_name"].s.decode("utf-8", "replace") or node.name
-    # TensorFlow numbers variables of one name when it exports.
+    # TensorFlow numbers variables of the same name when it exports.
     plain = re.sub(r"_[0-9]+$", "", name)
     return plain if plain in others else name
 
 
 def _shaped(variables: dict, values: dict) -> dict:
-    """`variables` with the shapes of their values: a variable of unknown shape has that of its trained value."""
+    """`variables` with the shapes of their values: a variable of unknown shape gets that of its trained value."""
     return {
         key: replace(each, shape=tuple(values[key].shape)) if key in values else each for key, each in variables.items()
     }
@@ -121,7 +121,7 @@ def _chosen(request: Lift, variables: dict, changed: list) -> list:
 
 
 def _matching(text: str, names: dict) -> list:
-    """The names that `text` is or, with *, ? or [, matches."""
+    """The names that equal `text`, or match it if it has *, ? or [."""
     if text in names:
         return [text]
     return [name for name in names if fnmatch.fnmatchcase(name, text)] if any(c in text for c in _WILD) else []
@@ -133,9 +133,9 @@ def _told(variable, is_changed: bool) -> str:
 
 
 def _add(graph, name: str, found, lifted, names: dict) -> list:
-    """Let the signature `name` of `graph` be the lifted one; [(key, input, output)] of its state."""
+    """Make the lifted one the signature `name` of `graph`; return [(key, input, output)] of its state."""
     taken = {node.name for node in graph.graph_def.node}
-    # Beside the original nodes: the signature as it was must still run.
+    # Beside the original nodes: the original signature must still run.
     new = {node.name: free(node.name, taken) for node in lifted.graph_def.node}
 
     def moved(text: str) -> str:
@@ -197,7 +197,7 @@ def _written(state: list, values: dict, path: str) -> tuple:
         for key, shown, given, taken in state:
             array = values[key]
             interface.require_dtype("variable", shown, array.dtype.name)
-            # Libraries read values where they lie: vectors of AVX-512 need 64 bytes.
+            # Libraries read values in place: AVX-512 loads need 64 bytes.
             file.write(bytes(-file.tell() % _ALIGNMENT))
             made.append(
                 StateTensor(

@@ -1,7 +1,7 @@
-"""Loops whose number of turns values decide, with the most turns that the spec gives (`compilation.max_iterations`).
+"""Loops whose number of iterations depends on values, limited by the spec (`compilation.max_iterations`).
 
-XLA needs a limit where a gradient goes through such a loop: the values of all turns are kept in lists of a fixed size.
-TensorFlow's loops count their turns in their first variable; the limit becomes a part of their condition.
+XLA needs a limit if a gradient goes through such a loop: the values of all iterations are kept in lists of fixed size.
+TensorFlow's loops count iterations in their first variable; the limit becomes part of their condition.
 """
 
 import operations
@@ -14,9 +14,9 @@ _NO_SIZE = "requires a fixed tensor list size"
 
 
 def limit(graph_def, most: int) -> None:
-    """End each loop of `graph_def` after `most` turns, and give lists of unknown size that size."""
+    """End each loop of `graph_def` after `most` iterations, and give lists of unknown size that size."""
     functions = {function.signature.name: function for function in graph_def.library.function}
-    # Sorted below: what is written must not depend on the order of a set.
+    # Sorted below: the output must not depend on the order of a set.
     conditions = {node.attr["cond"].func.name for node in operations.nodes_of(graph_def) if node.op in LOOPS}
     for name in sorted(conditions):
         _end(functions[name], most)
@@ -43,9 +43,9 @@ def fault_of(graph_def, text: str) -> tuple | None:
 
 
 def _end(condition, most: int) -> None:
-    """Add the limit to a condition, whose first argument counts turns."""
+    """Add the limit to a condition, whose first argument counts iterations."""
     arguments = condition.signature.input_arg
-    # Loops of other makers have no counter in front: they end by themselves, or XLA rejects them.
+    # Loops written by other programs have no counter first: they end by themselves, or XLA rejects them.
     if not arguments or "loop_counter" not in arguments[0].name:
         return
     (result,) = condition.ret

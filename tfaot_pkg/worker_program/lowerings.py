@@ -1,21 +1,21 @@
-"""Operations that a toolchain's XLA computes wrongly for some arguments, replaced by others that it computes right.
+"""Operations that a toolchain's XLA computes wrongly for some arguments, replaced by others that are correct.
 
-Which of them a toolchain needs is data of ours (`Toolchain.lowerings`).
+Our toolchain table says which of them a toolchain needs (`Toolchain.lowerings`).
 """
 
 from tensorflow.python.framework import dtypes, tensor_util
 
 _ERF_SATURATED = 3.8325069
 _TANH_SATURATED = 9.0109138
-"""From here on the float nearest to the function of x is 1."""
+"""For larger x, the float nearest to the function of x is 1."""
 
 
 def lower(graph_def, wanted: list) -> bool:
-    """Replace the operations `wanted` (names of _LOWERINGS) in `graph_def`; whether there were any."""
+    """Replace the operations `wanted` (names of _LOWERINGS) in `graph_def`; return whether there were any."""
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
         for node in [node for node in nodes if node.op in wanted]:
-            # Doubles have other polynomials, which are right.
+            # XLA has other polynomials for doubles, which are correct.
             if dtypes.as_dtype(node.attr["T"].type) in (dtypes.float32, dtypes.float16, dtypes.bfloat16):
                 found = True
                 output = _LOWERINGS[node.op](_Nodes(nodes, in_function=function is not None), node)
@@ -25,7 +25,7 @@ def lower(graph_def, wanted: list) -> bool:
 
 
 class _Nodes:
-    """Adds nodes beside one that is replaced; a function's body names outputs as well (`node:output:0`)."""
+    """Adds nodes beside a replaced one; a function's body also names outputs (`node:output:0`)."""
 
     def __init__(self, nodes, in_function: bool) -> None:
         self._nodes, self._in_function = nodes, in_function
@@ -50,12 +50,12 @@ class _Nodes:
 
 
 def _lower_erf(nodes: _Nodes, node) -> str:
-    """XLA's polynomial ends at 1 - 3 * 2**-24 in fusions of 2.21, which GELU, x * (1 + erf(x)), multiplies by x."""
+    """XLA's polynomial ends at 1 - 3 * 2**-24 in fusions of 2.21; GELU, x * (1 + erf(x)), multiplies the error by x."""
     return _saturated(nodes, node, _ERF_SATURATED)
 
 
 def _lower_tanh(nodes: _Nodes, node) -> str:
-    """So does that of tanh in 2.17, on targets without FMA; the other form of GELU has it."""
+    """XLA's tanh has the same error in 2.17, on targets without FMA; the other form of GELU uses it."""
     return _saturated(nodes, node, _TANH_SATURATED)
 
 
@@ -79,7 +79,7 @@ _LOWERINGS = {"Erf": _lower_erf, "Tanh": _lower_tanh}
 
 
 def rename_output(function, name: str, output: str) -> None:
-    """Let all users in `function` read the output `output` of the node `name`, which had another name for it."""
+    """Make all users in `function` read `output` of the node `name`, which had another name for it."""
 
     def renamed(text: str) -> str:
         parts = text.split(":")

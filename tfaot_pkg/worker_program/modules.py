@@ -1,7 +1,7 @@
-"""StableHLO inside a graph (`XlaCallModule`, what JAX exports): allowed once every operation in it was checked.
+"""StableHLO inside a graph (`XlaCallModule`, as JAX exports it): allowed after every operation in it was checked.
 
-MLIR itself reads the module and prints it, an operation per line; nothing of it is compiled or run for that. Each line
-must begin with an allowed operation: StableHLO can call code by its name (`custom_call`), and talk to other devices.
+MLIR reads the module and prints it, one operation per line; nothing is compiled or run for that. Each line must begin
+with an allowed operation: StableHLO can call code by name (`custom_call`), and communicate with other devices.
 """
 
 import contextlib
@@ -19,25 +19,25 @@ _REACHING_OUT = frozenset(
     replica_id partition_id cross-replica-sum
     """.split()
 )
-"""Of StableHLO: they talk to the host or to other devices."""
+"""Operations of StableHLO that communicate with the host or other devices."""
 KNOWN_CALLS = frozenset(
     """
     Sharding SPMDFullToShardShape SPMDShardToFullShape shape_assertion tf.call_tf_function mhlo.topk mhlo.erf
     stablehlo.dynamic_reduce_window stablehlo.dynamic_rng_bit_generator stablehlo.dynamic_top_k
     """.split()
 )
-"""Targets of custom calls that are no code: marks for the compiler, and calls of functions of the graph."""
+"""Targets of custom calls that run no foreign code: marks for the compiler, and calls of functions of the graph."""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _RESULTS = re.compile(r"(?:%[\w$.:-]+(?:, )?)+ = ")
 _NAME = re.compile(r"\"?([a-z_]\w*(?:\.[\w-]+)*)")
 _WITHOUT_OPERATION = re.compile(r"[})^]|(?:cond|do|reducer|module_attr)\b|#|$")
 _PRETTY_TARGET = re.compile(r'stablehlo\.custom_call @(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))')
-# Within the quotes of another attribute a quote is printed as \22, so this stands for the attribute itself.
+# Inside a quoted attribute a quote is printed as \22, so this pattern matches only the attribute itself.
 _GENERIC_TARGET = re.compile(r'\bcall_target_name = (?:#vhlo\.string_v1<)?"((?:[^"\\]|\\.)*)"')
 
 
 def refuse_hidden_code(graph_def) -> None:
-    """ModelFault if a module of the graph, which is not imported yet, may do more than compute."""
+    """Raise ModelFault if a module of the graph, which is not imported yet, may do more than compute."""
     for node in operations.nodes_of(graph_def):
         if node.op == _OPERATION:
             faults = sorted(set(_faults(_printed(node))))
@@ -71,12 +71,12 @@ def _printed(node) -> str:
 
 
 def _faults(text: str):
-    """Texts about everything in a printed module that may do more than compute."""
+    """Descriptions of everything in a printed module that may do more than compute."""
     calls = 0
     for line in text.splitlines():
         bare = _RESULTS.sub("", line.strip(), count=1)
         name = _name_of(bare)
-        # Counted on lines, and in the text without strings below: a call that hides from one is seen by the other.
+        # Counted here by lines, and below in the text without strings: a call hidden from one count shows in the other.
         if "custom_call" in name:
             calls += 1
             target = _target_of(bare)
@@ -86,13 +86,13 @@ def _faults(text: str):
             yield f"operation {name}"
         elif not name and not _WITHOUT_OPERATION.match(bare):
             yield f"line {bare[:60]!r}"
-    # Each must have been the first word of a line: only there its target was checked.
+    # Each call must have been the first word of a line: only there its target was checked.
     if len(re.findall("custom_call", _without_strings(text))) != calls:
         yield "custom call at a place that is not looked at"
 
 
 def _name_of(line: str) -> str:
-    """The operation that a line without its results begins with; "" if it begins with none."""
+    """The operation at the start of a line without its results; "" if there is none."""
     found = _NAME.match(line)
     return found[1] if found and not _WITHOUT_OPERATION.match(line) else ""
 
@@ -101,7 +101,7 @@ def _is_known(name: str) -> bool:
     dialect, _, operation = name.partition(".")
     if name in _BUILTIN:
         return True
-    # VHLO, the form of StableHLO in files, has a version behind each name: `vhlo.add_v1`.
+    # VHLO, the form of StableHLO in files, appends a version to each name: `vhlo.add_v1`.
     return dialect in _DIALECTS and re.sub(r"_v\d+$", "", operation) not in _REACHING_OUT
 
 
@@ -114,5 +114,5 @@ def _target_of(line: str) -> str:
 
 
 def _without_strings(text: str) -> str:
-    """`text` without what is quoted; a name of an operation in quotes, before its operands, is kept."""
+    """`text` without quoted strings, except a quoted name of an operation before its operands."""
     return _STRING.sub(lambda found: found[0][1:-1] if text[found.end() : found.end() + 1] == "(" else "", text)

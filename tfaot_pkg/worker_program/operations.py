@@ -1,8 +1,8 @@
 """Which operations a model may contain, and which of them XLA can compile.
 
-Allowed are those of operations.txt that XLA compiles, and a few that only give structure to a graph. Every operation of
-every toolchain has a line in that file (tools/classify_operations.py keeps it); one without a line is rejected. The
-toolchain itself is asked which of them XLA can compile, and for which dtypes.
+Operations of operations.txt that XLA compiles are allowed, and a few that only structure a graph. The file has a
+line for every operation of every toolchain (tools/classify_operations.py maintains it); an operation without a line is
+rejected. The toolchain tells which operations XLA can compile, and for which dtypes.
 """
 
 import functools
@@ -13,7 +13,7 @@ from messages.requests import ListOperations, ModelFault, Nothing, OperationTabl
 
 _DEVICE = "XLA_CPU_JIT"
 _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Const VarHandleOp ReadVariableOp".split())
-"""Fed, folded or frozen away before XLA sees the graph."""
+"""Fed, folded or frozen before XLA sees the graph."""
 CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase".split())
 OLD_CONTROL_FLOW = frozenset(
     "Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split()
@@ -21,7 +21,7 @@ OLD_CONTROL_FLOW = frozenset(
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
 _CLASSES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "operations.txt")
 ALLOWED = frozenset("compiled structural inspected rewritten".split())
-"""Classes of operations that are imported, `inspected` ones only after their content was checked (modules.py)."""
+"""Classes of operations that are imported; `inspected` ones only after their content was checked (modules.py)."""
 
 OUTSIDE = {
     "code": "calls code by its name",
@@ -36,7 +36,7 @@ OUTSIDE = {
     "restoring": "reads or writes the checkpoint",
     "summaries": "writes event files",
 }
-"""Families of rejected operations that reach out of the model."""
+"""Families of rejected operations, which reach outside of the model."""
 
 TABLES_ADVICE = "lookup tables cannot be compiled, except those of numbers with constant content (StaticHashTable)"
 _UNCOMPILED = {
@@ -52,7 +52,7 @@ TABLES = frozenset({"HashTableV2"})
 _WRITES = {"TensorListSetItem": "resize_if_index_out_of_bounds", "TensorArrayV3": "dynamic_size"}
 """Operation -> the attribute that lets an array grow."""
 _SIZE_OF_ARRAY = {"TensorListReserve": 1, "TensorArrayV3": 0}
-"""Operation that makes an array -> which of its inputs is the number of elements."""
+"""Operation that creates an array -> which of its inputs is the number of elements."""
 _MOST_SHOWN = 20
 
 
@@ -73,14 +73,14 @@ def is_allowed(operation: str) -> bool:
 
 
 def faults_of(signature: str, placed: list, functions: list) -> list:
-    """[(operation, node, why)], sorted, of `placed` nodes ([(node, function)]) that cannot be compiled.
+    """[(operation, node, why)], sorted, for those of the `placed` nodes ([(node, function)]) that cannot be compiled.
 
-    ModelFault if some would reach out of the model, or if a function hides an operation of TensorFlow's.
+    Raises ModelFault if one reaches outside of the model, or if a function has the name of a TensorFlow operation.
     """
     _refuse_hidden(functions)
     outside, uncompiled = [], []
     for node, function in placed:
-        # An operation of a later TensorFlow has no line: it is rejected until someone has looked at it.
+        # An operation of a newer TensorFlow has no line: it is rejected until a maintainer has classified it.
         kind, family = classes().get(node.op, ("refused", "unclassified"))
         if node.op in functions:
             continue
@@ -100,7 +100,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
 
 
 def _misplaced(node, function: str) -> str:
-    """Why an operation that is allowed elsewhere is not at this place; "" if it is."""
+    """Why an operation that is allowed elsewhere is not allowed at this place; "" if it is."""
     if node.op in _PLACEHOLDERS:
         return "no input feeds it: name it in model.inputs, or give it a value in model.constants"
     if function and node.op in TABLES:
@@ -111,7 +111,7 @@ def _misplaced(node, function: str) -> str:
 
 
 def _refuse_hidden(functions: list) -> None:
-    # A node of such a name would pass as a call of the function, while TensorFlow may run the operation.
+    # A node of such a name would pass the check as a call of the function, while TensorFlow may run the operation.
     hidden = sorted(set(functions) & set(classes()))
     if hidden:
         raise ModelFault(
@@ -126,24 +126,24 @@ def _shown(node, family: str) -> str:
 
 
 def listing(faults: list) -> str:
-    """A line per fault, the first ones."""
+    """One line per fault, up to a limit."""
     lines = [f"  {operation} (node {node}): {why}" for operation, node, why in faults[:_MOST_SHOWN]]
     more = [f"  and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
     return "\n".join([*lines, *more])
 
 
 def nodes_of(graph_def):
-    """All nodes of a GraphDef, those inside of functions too."""
+    """All nodes of a GraphDef, including those in functions."""
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def
 
 
-@functools.cache  # hundreds of operations: reading them takes a tenth of the time that a small model takes
+@functools.cache  # hundreds of operations: reading them takes a tenth of the build time of a small model
 def compilable() -> dict:
     """Operation name -> list of dtype constraints per kernel, e.g. {"T": ["float", "half"]}.
 
-    The kernels for XLA's device are registered at the first XLA compilation of a process.
+    TensorFlow registers the kernels for XLA's device at the first XLA compilation of a process.
     """
     from tensorflow.python.framework import dtypes, kernels
 
@@ -196,7 +196,7 @@ def unsupported_nodes(graph_def) -> list:
 
 
 def _growing(graph_def) -> list:
-    """The same of arrays that begin empty and grow: XLA drops what is written behind an array's end."""
+    """The same for arrays that begin empty and grow: XLA drops elements written past an array's end."""
     if not any(node.op in _WRITES and node.attr[_WRITES[node.op]].b for node in nodes_of(graph_def)):
         return []
     why = "XLA's arrays cannot grow: give tf.TensorArray its size (size=n), and no dynamic_size"
@@ -217,12 +217,12 @@ def _is_zero(tensor) -> bool:
 
 
 def require_compilable(graph_def) -> None:
-    """ModelFault naming every operation that XLA cannot compile."""
+    """Raise ModelFault that names every operation that XLA cannot compile."""
     require_none(unsupported_nodes(graph_def))
 
 
 def require_none(faults: list) -> None:
-    """ModelFault naming the operations of `faults`, [(operation, node name, why)], unless there are none."""
+    """Raise ModelFault that names the operations of `faults`, [(operation, node name, why)], if there are any."""
     if faults:
         raise ModelFault(
             f"the model has operations that cannot be compiled:\n{listing(faults)}",

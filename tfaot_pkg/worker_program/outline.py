@@ -1,10 +1,10 @@
-"""The outline of a frozen graph, for people: operations with shapes and the tensors between them.
+"""The outline of a frozen graph, for people: operations with shapes, and the tensors between them.
 
-Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. In
-large graphs, operations that follow one another are one node: those of a layer, by their names. Such a node stands for
-a run of one order of all operations, in which each is behind those that it depends on: so groups depend on one another
-as their operations do, in no circle but those of the graph itself. A layer that is recognized (layers.py) is one node,
-too. The result does not depend on the order in which TensorFlow lists the nodes.
+Constants, values computed from constants and shapes alone, and operations that only pass values on are left out. In
+large graphs, consecutive operations are one node: those of a layer, by their names. Such a node is a run in one
+topological order of all operations, so groups depend on one another as their operations do, and form no cycle that
+the graph does not have. A recognized layer (layers.py) is one node too. The result does not depend on the order in
+which TensorFlow lists the nodes.
 """
 
 import collections
@@ -24,11 +24,11 @@ _LONGEST_NAME = 120
 
 
 def outline(graph, inputs, outputs, functions=()):
-    """An Outline; None if it would say nothing. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's.
+    """An Outline; None if it would be empty. `graph` is TensorFlow's; `inputs` and `outputs` are those of freeze.py.
 
-    `functions` are those that the graph's loops and conditions run, as GraphDefs hold them.
+    `functions` are those that the graph's loops and conditions run, as GraphDefs store them.
     """
-    # More nodes than this are no picture any more, and the page has a limit of bytes (catalogue/package.py).
+    # A picture of more nodes cannot be read, and the page has a limit of bytes (catalogue/package.py).
     room = MOST_NODES - len(inputs) - len(outputs)
     if room < 1:
         return None
@@ -71,7 +71,7 @@ def _wholes(names: list, sources: dict, operations: dict, functions: dict) -> di
 
 
 def _contracted(names: list, sources: dict, wholes: dict) -> tuple:
-    """(names, their sources), in which one operation represents each layer."""
+    """(names, their sources) with one operation in place of each layer."""
     stands = {name: first for first, whole in wholes.items() for name in whole.members}
     between: dict = {}
     for name in names:
@@ -102,7 +102,7 @@ def _through(operation, operations: dict, kept) -> list:
 
 
 def _sources(operations: dict, fed: set) -> dict:
-    """The shown operations that each shown operation takes its values from."""
+    """The shown operations that each shown operation reads from."""
     shown = {
         name: operation
         for name, operation in operations.items()
@@ -128,7 +128,7 @@ def _used(sources: dict, ends: list, operations: dict, fed: set) -> list:
 
 
 def _fed_only(used: list, sources: dict, fed: set) -> list:
-    """Those of `used` that depend on an input; all of them if none does."""
+    """The operations of `used` that depend on an input; all of them if none does."""
     after: dict = {}
     for name in used:
         for source in sources[name]:
@@ -144,11 +144,11 @@ def _fed_only(used: list, sources: dict, fed: set) -> list:
 
 
 def _groups(names: list, sources: dict, room: int) -> list:
-    """[(name, its members)] in the order of the graph: one operation each if there is room, else runs of operations.
+    """[(name, its members)] in the order of the graph: single operations if there is room, else runs of operations.
 
-    The largest runs are divided where the next part of their names changes, as long as there is room, those of the same
+    The largest runs are divided where the next part of their names changes, as long as there is room; runs of the same
     size (the repeated blocks of a network) all or none. A run of most of the graph that names do not divide is cut into
-    pieces of the same size; their name is that of all.
+    pieces of equal size, which all have its name.
     """
     order = _ordered(names, sources)
     if len(order) <= room:
@@ -171,7 +171,7 @@ def _groups(names: list, sources: dict, room: int) -> list:
 
 
 def _name_of(members: list) -> str:
-    """The beginning that the names of a group share, "" if they share none."""
+    """The common prefix of the names in a group; "" if there is none."""
     if len(members) == 1:
         return members[0]
     parts = min(_shared(members[0], name) for name in members)
@@ -179,7 +179,7 @@ def _name_of(members: list) -> str:
 
 
 def _divided(run: tuple) -> list:
-    """The parts of a run, (the number of parts of names that it is made by, names): one if names do not divide it."""
+    """The parts of a run (a pair: the depth of names that made it, its names); one part if names do not divide it."""
     depth, members = run
     while True:
         depth += 1
@@ -191,13 +191,13 @@ def _divided(run: tuple) -> list:
 
 
 def _beginning(name: str, depth: int) -> str:
-    """The first `depth` parts of a name: `model/block_3/dense` has four."""
+    """The first `depth` parts of a name; `model/block_3/dense` has four parts."""
     parts = [found.end() for found in re.finditer(r"[^/_]+", name)]
     return name[: parts[depth - 1]] if depth < len(parts) else name
 
 
 def _ordered(names: list, sources: dict) -> list:
-    """The names in an order in which each is behind its sources, except in circles, and layers stay together."""
+    """The names in topological order, except in cycles, with layers kept together."""
     wanted = {name: {one for one in sources.get(name, ()) if one != name} for name in names}
     after: dict = {}
     for name in names:
@@ -210,7 +210,7 @@ def _ordered(names: list, sources: dict) -> list:
             ready.add(name)
     left, order, last = dict.fromkeys(sorted(names)), [], ""
     while left:
-        last = ready.take(last) or next(iter(left))  # if none is ready: breaks a circle
+        last = ready.take(last) or next(iter(left))  # if none is ready, break a cycle
         del left[last]
         order.append(last)
         for one in after.get(last, ()):
@@ -221,9 +221,9 @@ def _ordered(names: list, sources: dict) -> list:
 
 
 class _Ready:
-    """Names that may come next, by the beginnings that they share.
+    """Names that may come next, by their common prefixes.
 
-    Looking at all of them for each step took 35 s for a graph of 1000 chains of three operations; this takes 0.1 s.
+    Comparing all of them in each step took 35 s for a graph of 1000 chains of three operations; this takes 0.1 s.
     """
 
     def __init__(self, names: list) -> None:
@@ -235,15 +235,15 @@ class _Ready:
         self._waiting.add(name)
         parts = _name_parts(name)
         for depth in range(len(parts) + 1):
-            # In a heap for each beginning of its name, and taken out of the others when they come upon it.
+            # In one heap for each prefix of its name; the other heaps drop it when they reach it.
             heapq.heappush(self._by_beginning.setdefault(parts[:depth], []), (self._ranks[name], name))
 
     def take(self, last: str) -> str:
-        """The one that shares most parts with `last`, the first by name among several; "" if there is none."""
+        """The name with the longest prefix common with `last`, the first in sorted order; "" if there is none."""
         parts = _name_parts(last)
         for depth in reversed(range(len(parts) + 1)):
             heap = self._by_beginning.get(parts[:depth], [])
-            while heap and heap[0][1] not in self._waiting:  # taken by another beginning
+            while heap and heap[0][1] not in self._waiting:  # already taken from the heap of another prefix
                 heapq.heappop(heap)
             if heap:
                 _, name = heapq.heappop(heap)
@@ -257,7 +257,7 @@ def _descending(name: str) -> list:
 
 
 def _shared(one: str, other: str) -> int:
-    """The number of parts of their names that two operations share."""
+    """The number of leading name parts that two operations have in common."""
     count = 0
     for mine, theirs in zip(_name_parts(one), _name_parts(other), strict=False):
         if mine != theirs:
@@ -272,7 +272,7 @@ def _name_parts(name: str) -> tuple:
 
 def _operation(group: str, label: str, members: list, operations: dict) -> OutlineNode:
     if len(members) > 1:
-        # Without a name, a group is called by its commonest operations.
+        # Without a name, a group is labelled with its most common operations.
         kinds = collections.Counter(_label(operations[name]) for name in members).most_common(3)
         group = (_name_of(members) or group) if label else group
         label = label or _last_parts(group) or ", ".join(kind for kind, _ in kinds)
@@ -283,20 +283,20 @@ def _operation(group: str, label: str, members: list, operations: dict) -> Outli
 
 
 def _last_parts(scope: str) -> str:
-    """What a scope is called by: `dense`, or `layers/0` for a block that has a number only."""
+    """The label of a scope: `dense`, or `layers/0` for a block that has only a number."""
     last = re.search(r"([^/]*/)?[0-9]+$|[^/]*$", scope)
     return last[0] if last else ""
 
 
 def _label(operation) -> str:
-    """The kind of an operation, by the name that people know."""
+    """The kind of an operation, by its common name."""
     if operation.type == "XlaCallModule":
         return _own_call(operation)
     return layers.label_of(operation) or operation.type
 
 
 def _own_call(operation) -> str:
-    """What a call of ours (own_calls.py) computes; files from elsewhere have no such attributes, or mean nothing."""
+    """What a call of ours (own_calls.py) computes; in files from elsewhere these attributes mean nothing."""
     try:
         target, config = (operation.get_attr(name).decode() for name in ("_tfaot_target", "_tfaot_config"))
         return str(json.loads(config).get("name") or target.rpartition(".")[2].capitalize())
@@ -305,7 +305,7 @@ def _own_call(operation) -> str:
 
 
 def _type_of(operation) -> tuple:
-    """(dtype, shape) of the first output, "" and None if there is none or if its rank is not known."""
+    """(dtype, shape) of the first output; "" and None if there is none or its rank is unknown."""
     outputs = operation.outputs
     shape = outputs[0].shape if outputs else None
     dims = None if shape is None or shape.rank is None else shape.as_list()
@@ -317,7 +317,7 @@ def _has_parts(members: list, operations: dict) -> bool:
 
 
 def _parts(members: list, operations: dict, functions: dict) -> list:
-    """The operations of a group in their order, and behind each loop or condition those of its body or branches."""
+    """The operations of a group in order; after each loop or condition those of its body or branches."""
     scope, found = _name_of(members), []
     for name in members:
         operation = operations[name]

@@ -1,8 +1,8 @@
 """Operations that TensorFlow does not have, in SavedModels that this program builds: custom calls with our targets.
 
 Each becomes an opcode of programs (compiler/). TensorFlow wants all sizes of a custom call at once, so the SavedModel
-holds an empty module in its place, of which two attributes say what it stands for. They mean nothing in files from
-elsewhere (messages.graph.Chosen.is_built), and TensorFlow has no code for such calls.
+holds an empty module in its place, and two attributes of it say what it stands for. These attributes mean nothing in
+files from elsewhere (messages.graph.Chosen.is_built). TensorFlow itself cannot run such calls.
 """
 
 import json
@@ -18,12 +18,12 @@ _TARGET, _CONFIG = "_tfaot_target", "_tfaot_config"
 
 
 def trees(forest: Forest, x):
-    """The sums of a forest for the rows of `x` [batch, features], as a tensor of TensorFlow's."""
+    """The sums of a forest for the rows of `x` [batch, features], as a TensorFlow tensor."""
     return own_call(TREES, [x, packed(forest)], {}, [(forest.total, (None, forest.outputs))])[0]
 
 
 def own_call(target: str, operands: list, config: dict, results: list) -> list:
-    """Tensors of `results`, [(dtype, shape)] with None for the batch. `config` is JSON, listed with the call."""
+    """Tensors of `results`, [(dtype, shape)] with None for the batch. `config` is JSON, and listed with the call."""
     import tensorflow as tf
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
     from tensorflow.core.framework import attr_value_pb2
@@ -43,7 +43,7 @@ def own_call(target: str, operands: list, config: dict, results: list) -> list:
 
 
 def place(graph_def) -> tuple:
-    """Put the calls themselves into the graph of a SavedModel that this program built; gives their targets, sorted."""
+    """Put the calls into the graph of a SavedModel that this program built; return their targets, sorted."""
     found = set()
     for node in operations.nodes_of(graph_def):
         if node.op == _HOLDER and _TARGET in node.attr:

@@ -1,7 +1,7 @@
-"""Complex arithmetic as arithmetic of real and imaginary parts, which programs and all of XLA's types know.
+"""Complex arithmetic as arithmetic of real and imaginary parts, which programs and all types of XLA support.
 
-Operations on complex tensors get two real ones beside them, as far as all that they read has parts; what makes real
-numbers of complex ones then reads those. Complex operations that nothing reads any more are left out.
+An operation on complex tensors gets two real ones beside it if all tensors that it reads have parts; operations that
+turn complex numbers into real ones then read these. Complex operations that nothing reads any more are removed.
 """
 
 from carriers import type_number
@@ -13,14 +13,14 @@ _MOVING = frozenset(
     "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
     "StridedSlice Sum Tile Transpose".split()
 )
-"""Of these, each part is the same operation of that part. Inputs that are not complex are the same."""
+"""Each part of their result is the same operation on that part. Inputs that are not complex stay the same."""
 _SINGLE = frozenset("Add AddV2 Neg Sub".split())
 _BINARY = frozenset("Add AddV2 BatchMatMulV2 MatMul Mul Sub".split())
 _KNOWN = _MOVING | _SINGLE | _BINARY | {"Conj", "Exp"}
 
 
 def split(graph_def, outputs) -> None:
-    """Replace what can be replaced in `graph_def`, whose `outputs` are real."""
+    """Replace complex operations in `graph_def` where possible; its `outputs` are real."""
     if _Split(graph_def).run():
         placeholders = [node.name for node in graph_def.node if node.op == "Placeholder"]
         prune(graph_def, [*(each.node for each in outputs), *placeholders])
@@ -33,7 +33,7 @@ class _Split:
         self._parts: dict = {}  # names of nodes -> (real, imaginary part, their type); None if it has none
 
     def run(self) -> bool:
-        """Whether anything was replaced."""
+        """Replace operations; return whether there were any."""
         found = False
         for node in list(self._graph_def.node):
             if node.op in _REAL and (parts := self._of(node.input[0])) is not None:
@@ -42,12 +42,12 @@ class _Split:
         return found
 
     def _of(self, text: str):
-        """The parts of a complex tensor, made when first asked for; None if it has none."""
+        """The parts of a complex tensor, created on first use; None if it has none."""
         name, _, index = text.partition(":")
         if index not in ("", "0"):
             return None
         waiting = [name]
-        while waiting:  # graphs are deeper than Python's stack
+        while waiting:  # a list: graphs are deeper than Python's stack
             name = waiting[-1]
             if name not in self._parts:
                 missing = [each for each in self._complex_inputs(name) if each not in self._parts]
@@ -64,7 +64,7 @@ class _Split:
         return [node_name(text) for text in self._data(node)] if is_known else []
 
     def _data(self, node) -> list:
-        """Inputs of the type T."""
+        """The inputs of type T."""
         texts = data_inputs(node)
         if node.op == "ConcatV2":
             return texts[:-1]
@@ -101,10 +101,10 @@ class _Split:
         return *(self._copied(node, [each[part] for each in data], real) for part in (0, 1)), real
 
     def _of_pair(self, node, re: str, im: str) -> tuple:
-        """Of a `Complex`, which gives both parts one shape."""
+        """The parts of a `Complex`, which broadcasts both to one shape."""
         real = node.attr["T"].type
         sources = {node_name(re), node_name(im)}
-        # Parts of one source have one shape already; what this program made has it, too.
+        # Two parts of one source have the same shape already, and so have those that this program created.
         if len(sources) == 1 or MADE in node.name:
             return re, im, real
         shape = self.add(node, "BroadcastArgs", _int32(), *(self._shape(node, real, each) for each in (re, im)))
@@ -122,13 +122,13 @@ class _Split:
         return name
 
     def _product(self, node, data: list, real: int) -> tuple:
-        """Of numbers or matrices; adjoint ones are conjugated as well."""
+        """The product of numbers or matrices; adjoint matrices are conjugated too."""
         (a, b, _), (c, d, _) = data
         if node.attr["adj_x"].b:
             b = self.add(node, "Neg", real, b)
         if node.attr["adj_y"].b:
             d = self.add(node, "Neg", real, d)
-        # Four products: the way with three loses digits if the parts differ in size.
+        # Four products: the method with three loses digits if the parts differ in magnitude.
         ac, bd, ad, bc = (self._copied(node, [*pair], real) for pair in ((a, c), (b, d), (a, d), (b, c)))
         return self.add(node, "Sub", real, ac, bd), self.add(node, "AddV2", real, ad, bc), real
 
@@ -137,7 +137,7 @@ class _Split:
         return text.partition(":")[2] in ("", "0")
 
     def _copied(self, node, data: list, real: int) -> str:
-        """The same operation of one part."""
+        """The same operation on one part."""
         made = self._new(node, node.op)
         rest = data_inputs(node)[len(data) :]
         made.input.extend([*data, *rest])
@@ -163,7 +163,7 @@ class _Split:
         return *parts, real
 
     def _of_cast(self, node, text: str):
-        """Of real numbers to complex ones."""
+        """The parts of real numbers that are cast to complex ones."""
         real = _parts_by_number().get(node.attr["DstT"].type)
         if real is None or node.attr["SrcT"].type in _parts_by_number():
             return None
@@ -211,7 +211,7 @@ def _imag(split: _Split, node, re: str, im: str, real: int) -> None:
 
 
 def _abs(split: _Split, node, re: str, im: str, real: int) -> None:
-    """The larger part times sqrt(1 + (smaller / larger)^2), because squares overflow; 0 and infinities are exact."""
+    """The larger part times sqrt(1 + (smaller / larger)^2), because squares overflow; exact for 0 and infinities."""
     sizes = [split.add(node, "Abs", real, each) for each in (re, im)]
     large, small = (split.add(node, op, real, *sizes) for op in ("Maximum", "Minimum"))
     one = split.constant(node, real, 1)
@@ -231,7 +231,7 @@ def _angle(split: _Split, node, re: str, im: str, real: int) -> None:
 
 
 _REAL = {"Angle": _angle, "Real": _real, "Imag": _imag, "ComplexAbs": _abs}
-"""Operations that make real numbers of complex ones."""
+"""Operations from complex to real numbers."""
 
 
 def _int32() -> int:

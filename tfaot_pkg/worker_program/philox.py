@@ -1,7 +1,7 @@
 """TensorFlow's stateless random numbers as integer arithmetic: XLA's generator gives the same bits in another order.
 
-Philox 4x32 with ten rounds (Salmon et al., SC 2011): block number i of four words is made of a key of 64 bits and of a
-counter of 128 bits plus i. Numbers are made of the words one after the other.
+Philox 4x32 with ten rounds (Salmon et al., SC 2011): block i of four words is a function of a key of 64 bits and of a
+counter of 128 bits plus i. Numbers are made of consecutive words.
 """
 
 import math
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 _ALGORITHMS = (1, 3)
-"""Philox, and whatever the device takes, which is Philox on CPUs."""
+"""Philox, and the device's default, which is Philox on CPUs."""
 _MULTIPLIERS, _WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
 _ROUNDS = 10
@@ -21,7 +21,7 @@ def is_known(algorithm) -> bool:
 
 
 def uniform(shape, key, counter, dtype):
-    """Floats from [0, 1)."""
+    """Floats in [0, 1)."""
     if dtype == tf.float64:
         low, high = _pairs(shape, key, counter)
         return _shaped(_double(low, high), shape)
@@ -29,7 +29,7 @@ def uniform(shape, key, counter, dtype):
 
 
 def normal(shape, key, counter):
-    """float32 by Box and Muller's method: each two words give two numbers."""
+    """float32 by Box and Muller's method: each pair of words gives two numbers."""
     words = tf.reshape(_words(shape, key, counter, 1), [-1, 2])
     # TensorFlow's BoxMullerFloat (random_distributions.h) has the same limit, below which log would be infinite.
     radius = tf.sqrt(-2.0 * tf.math.log(tf.maximum(_single(words[:, 0]), 1e-7)))
@@ -38,7 +38,7 @@ def normal(shape, key, counter):
 
 
 def integers(shape, key, counter, dtype):
-    """Of all their bits."""
+    """Integers of all bits of the words."""
     if dtype.size == 4:
         return _shaped(tf.cast(_words(shape, key, counter, 1), tf.uint32), shape)
     low, high = _pairs(shape, key, counter)
@@ -56,10 +56,10 @@ def _shaped(values, shape):
 
 def _words(shape, key, counter, each: int):
     """At least `each` words of 32 bits, in uint64, for every number of an array of `shape`."""
-    # Four words a block, as TensorFlow fills its arrays from it; a last block may be used in part.
+    # Four words a block, as TensorFlow fills its arrays; the last block may be used in part.
     blocks = (tf.reduce_prod(tf.cast(shape, tf.int32)) * each + 3) // 4
     low = counter[0] + tf.cast(tf.range(blocks), tf.uint64)
-    # The carry of a counter of 128 bits.
+    # The carry of the 128-bit counter.
     high = counter[1] + tf.cast(low < counter[0], tf.uint64)
     words = [low & _u64(_WORD), _upper(low), high & _u64(_WORD), _upper(high)]
     keys = [key[0] & _u64(_WORD), _upper(key[0])]
@@ -84,8 +84,8 @@ def _u64(value: int):
 
 
 def _single(words):
-    """23 bits behind the point of a number from [1, 2)."""
-    # The bits of the exponent are those of 1: a number from [1, 2), from which 1 is subtracted exactly.
+    """Floats in [0, 1) of 23 bits each."""
+    # With the exponent bits of 1 the number is in [1, 2), and subtracting 1 is exact.
     bits = tf.cast(words & _u64(0x7FFFFF), tf.uint32) | tf.constant(127 << 23, tf.uint32)
     return tf.bitcast(bits, tf.float32) - 1.0
 

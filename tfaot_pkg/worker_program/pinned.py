@@ -1,7 +1,7 @@
-"""Inputs that become constants, and what they decide: the branches that they turn off are taken out of the graph.
+"""Inputs that become constants, and the branches that they turn off, which are removed from the graph.
 
-Old graphs know training from inference by a placeholder. Once it is a constant, XLA would still compile both sides.
-The file is only changed; nothing runs.
+Old graphs distinguish training from inference by a placeholder. Even as a constant, XLA would still compile both sides.
+The file is only changed; nothing is run.
 """
 
 import collections
@@ -21,7 +21,7 @@ _MERGES = frozenset("Merge RefMerge".split())
 
 
 def pin(request: Pin, report) -> Nothing:
-    """The SavedModel with constants for the inputs of its signature that the request names."""
+    """Write the SavedModel with constants for the inputs of its signature that the request names."""
     model = saved_model.read(request.folder)
     meta_graph = saved_model.meta_graph(model, request.tags)
     signature = saved_model.require_signature(meta_graph, request.signature)
@@ -43,7 +43,7 @@ def pin(request: Pin, report) -> Nothing:
 
 
 def replace_nodes(graph_def, constants) -> None:
-    """Let the nodes `constants` be constants of these values (messages.conversions.Values)."""
+    """Make the nodes named in `constants` constants of these values (messages.conversions.Values)."""
     nodes = by_name(graph_def)
     for text, value in constants.items():
         node = nodes.get(text.removesuffix(":0"))
@@ -72,7 +72,7 @@ def _become_constant(node, value) -> None:
             "correct it in the spec",
         )
     known = tensor_shape.TensorShape(node.attr["shape"].shape) if "shape" in node.attr else None
-    # [] is also what old graphs say of any shape.
+    # [] also stands for any shape in old graphs.
     if known is not None and known.rank and not known.is_compatible_with(values.shape):
         raise ModelFault(
             f"model.constants: the value of {node.name!r} has the shape {list(values.shape)}, its placeholder {known}",
@@ -88,7 +88,7 @@ def _become_constant(node, value) -> None:
 def _fits(values, dtype) -> bool:
     import numpy as np
 
-    # Never as numbers: 0 and 1 are more likely a mistake in the spec.
+    # Numbers are not taken for bools: 0 and 1 are more likely a mistake in the spec.
     if dtype.is_bool or values.dtype == bool:
         return bool(dtype.is_bool and values.dtype == bool)
     if dtype.is_integer:
@@ -97,9 +97,9 @@ def _fits(values, dtype) -> bool:
 
 
 def without_dead_branches(graph_def, border: Border) -> Border:
-    """`border` in `graph_def`, in which branches that constants turn off are gone; placeholders have their defaults.
+    """`border` in `graph_def` without the branches that constants turn off; placeholders become their defaults.
 
-    ModelFault if an output is in such a branch.
+    Raises ModelFault if an output is in such a branch.
     """
     fed = {info.name for info in border.feeds.values()}
     for node in graph_def.node:
@@ -149,12 +149,12 @@ class _Flow:
         name, _, index = text.lstrip("^").partition(":")
         if tensor_name(text) in self._fed:
             return True
-        # What waits for a Switch waits for any of its outputs.
+        # A control dependency on a Switch waits for any of its outputs.
         chosen = text[:1] == "^" or self.taken.get(name, int(index or 0)) == int(index or 0)
         return name in self._live and chosen
 
     def _find_live(self) -> set:
-        """The nodes that run: all their inputs have values, or one input of a Merge does. Loops need an entry."""
+        """The nodes that run: all of their inputs have values, or one input of a Merge. A loop must be entered."""
         users = collections.defaultdict(list)
         for node in self._graph_def.node:
             for text in node.input:
@@ -174,7 +174,7 @@ class _Flow:
         return all(waits) and (any(data) if node.op in _MERGES else all(data))
 
     def remove_dead(self) -> dict:
-        """Take known Switches, and the Merges of their outputs, out of the graph; new names of tensors by old ones."""
+        """Remove known Switches and the Merges of their outputs; return new names of tensors by old ones."""
         renamed = {f"{name}:1": f"{name}:0" for name, index in self.taken.items() if index == 1}
         for node in list(self._graph_def.node):
             if node.name in self.taken:
@@ -188,7 +188,7 @@ class _Flow:
         return renamed
 
     def _merged(self, node) -> dict:
-        """Let a Merge with one input that has a value pass it on."""
+        """If only one input of a Merge has a value, make the Merge pass it on."""
         data = data_inputs(node)
         live = [place for place, text in enumerate(data) if self.is_live(text)]
         if len(live) != 1:

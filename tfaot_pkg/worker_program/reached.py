@@ -1,7 +1,7 @@
 """The part of a SavedModel that one signature runs: its nodes and functions, checked, and nothing else of the file.
 
-Nothing of the model runs here: the file is only read. What this gives is the one graph that TensorFlow ever sees, so
-operations of other signatures, of the saver, of training and of the model's initializers do not exist for it.
+Nothing of the model runs here: the file is only read. The result is the only graph that TensorFlow loads, so
+operations of other signatures, of the saver, of training and of the model's initializers never reach it.
 """
 
 import itertools
@@ -15,28 +15,28 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes, op_def_registry
 from wiring import CALLS, ancestors, by_name, called, node_name, tensor_name
 
-# A small file can describe a graph without end: functions that call others twice, constants of one repeated value.
-# These limits are checked before TensorFlow imports anything (docs/decisions/028, docs/security.md).
+# A small file can describe an unbounded graph: functions that call others twice, constants of one repeated value.
+# These limits are checked before TensorFlow imports anything (decision 028, docs/security.md).
 _MOST_NODES = 2_000_000
 _MOST_NESTED = 200
 _MOST_CONSTANT_BYTES = 4 << 30
 _KEPT_ATTRIBUTES_OF_FUNCTIONS = frozenset("_XlaMustCompile _noinline".split())
 _EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
-"""Of calls of functions: settings of the session, which are ours."""
+"""Attributes of calls: settings of the session, for which we have our own."""
 _DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
-"""References to nodes and functions that are left out (neighbours, gradients, alternatives), and remembered shapes."""
+"""References to nodes and functions that are left out (colocation, gradients, alternatives), and saved shapes."""
 _KEPT_APART = frozenset("_noinline _XlaMustCompile".split())
 _NUMBERS = itertools.count()
-"""Of graphs, for names of functions: TensorFlow knows these per process."""
+"""Numbers of graphs, for names of functions, which TensorFlow registers per process."""
 
 
 @dataclass(frozen=True)
 class Reached:
     """The graph of a signature.
 
-    `inputs` and `outputs` are the signature's TensorInfo by name. `variables` are the nodes of variables by name; they
-    are not in `graph_def`, and neither are nodes that are fed: both are fed under the names that their consumers use.
-    `fetched` are the outputs as tensors of `graph_def`, or of what is fed, by name.
+    `inputs` and `outputs` are the signature's TensorInfo by name. `variables` are the nodes of variables by name. These
+    and fed nodes are not in `graph_def`: both are fed under the names that their consumers use.
+    `fetched` are the outputs by name, as tensors of `graph_def` or fed ones.
     """
 
     graph_def: object
@@ -45,13 +45,13 @@ class Reached:
     variables: dict
     fetched: dict
     faults: list
-    """[(operation, node, why)] of what cannot be compiled; with any, the graph must not be imported."""
+    """[(operation, node, why)] for what cannot be compiled; if there is any, the graph must not be imported."""
     tables: dict = field(default_factory=dict)
-    """The contents of lookup tables (tables.Table) by their nodes, which are fed as variables are."""
+    """The contents of lookup tables (tables.Table) by their nodes, which are fed like variables."""
 
 
 def reached_by(meta_graph, name: str, signature) -> Reached:
-    """What the signature `name` runs; ModelFault if that reaches out of the model or the graph is damaged."""
+    """What the signature `name` runs; ModelFault if that reaches outside of the model, or the graph is damaged."""
     graph = _Walk(meta_graph.graph_def, name)
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
@@ -76,7 +76,7 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
 
 
 def _contents(graph_def, nodes: dict, faults: list) -> dict:
-    """The contents of tables by name; a fault for each that is not known."""
+    """The contents of tables by name; adds a fault for each whose content is not known."""
     found = {}
     for name, node in sorted(nodes.items()):
         try:
@@ -94,7 +94,7 @@ def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
 
 
 def _plain(signature: str, kind: str, infos) -> dict:
-    """`infos`, each of which must be one tensor; ModelFault for sparse and ragged ones."""
+    """`infos`, each of which must be one dense tensor; ModelFault for sparse and ragged ones."""
     for name, info in sorted(infos.items()):
         if not info.name:
             raise ModelFault(
@@ -132,7 +132,7 @@ class _Walk:
                     "export the model again",
                 )
             node = self._nodes[name]
-            # Values of variables come from the checkpoint: their initializers are not walked, and never run.
+            # Variables get their values from the checkpoint: their initializers are not followed, and never run.
             if node.op in operations.VARIABLES:
                 self.variables[name] = node
             elif node.op in operations.TABLES:
@@ -143,7 +143,7 @@ class _Walk:
         self._walk_functions()
 
     def _is_given(self, text: str) -> bool:
-        """Whether an input is fed. A control input from a fed node is dropped, too: there is nothing to wait for."""
+        """Whether an input is fed. A control input from a fed node is dropped too: there is nothing to wait for."""
         return (f"{text[1:]}:0" if text.startswith("^") else tensor_name(text)) in self._fed
 
     def _walk_functions(self) -> None:
@@ -155,8 +155,8 @@ class _Walk:
                 waiting += [called for node in self._bodies[name] for called in self._called(node)]
 
     def _called(self, node) -> list:
-        """Names of the functions that a node calls; a node whose operation is a function calls that."""
-        # TensorFlow 1 writes a call as an operation of the name of the function.
+        """Names of the functions that a node calls, including one that the node's operation names."""
+        # TensorFlow 1 writes a call as an operation with the name of the function.
         names = [node.op] if node.op in self._library else []
         for key, value in node.attr.items():
             if key not in _DROPPED_ATTRIBUTES:
@@ -173,7 +173,7 @@ class _Walk:
         return sorted(self._bodies)
 
     def placed_nodes(self):
-        """(node, the function that it is in or ""), of all that is reached; variables too."""
+        """All reached nodes with variables, as (node, its function or "")."""
         for node in (*self._reached.values(), *self.variables.values(), *self.tables.values()):
             yield node, ""
         for name, body in sorted(self._bodies.items()):
@@ -186,11 +186,11 @@ class _Walk:
         return {name: (len(body), [c for node in body for c in self._called(node)]) for name, body in bodies.items()}
 
     def as_graph_def(self):
-        """The reached part alone. Functions are renamed for it: a process may load several models."""
+        """Only the reached part, with renamed functions: a process may load several models."""
         graph_def = graph_pb2.GraphDef()
         graph_def.versions.CopyFrom(self._source.versions)
-        for node in self._source.node:  # in the order of the file: what is made of it must not depend on the walk
-            # By identity: a file may have several nodes of one name, of which only one was checked.
+        for node in self._source.node:  # in the order of the file: the result must not depend on the walk
+            # By identity: a file may have several nodes of the same name, and only one of them was checked.
             if self._reached.get(node.name) is node:
                 copy = graph_def.node.add()
                 _copy_node(node, copy, self._keeps_input)
@@ -225,16 +225,16 @@ class _Walk:
 
 
 def _needed_nodes(function) -> list:
-    """The nodes of a function's body that its results and side effects need; dead ones need not be compiled."""
+    """The nodes of a function's body that its results and side effects need; others need not be compiled."""
     nodes = {node.name: node for node in function.node_def}
     needed = ancestors(nodes, (*function.ret.values(), *function.control_ret.values()))
-    # By identity, as above: of several nodes of one name, one counts.
+    # By identity, as above: of several nodes of a name, only one counts.
     return [node for node in function.node_def if node.name in needed and nodes[node.name] is node]
 
 
 def _copy_node(node, copy, keeps_input) -> None:
     copy.CopyFrom(node)
-    copy.device = ""  # of the machine that exported the model
+    copy.device = ""  # a device of the machine that exported the model
     del copy.input[:]
     copy.input.extend(text for text in node.input if keeps_input(text))
     for key in _DROPPED_ATTRIBUTES & set(copy.attr):
@@ -248,7 +248,7 @@ def _keeps_all(text: str) -> bool:
 
 
 def rename_functions(graph_def) -> None:
-    """Give all functions names that no graph of this process has had: TensorFlow keeps the first function of a name."""
+    """Give all functions names that are new in this process: TensorFlow keeps the first function of a name."""
     number = next(_NUMBERS)
     names = {
         function.signature.name: f"{function.signature.name}_of_{number}" for function in graph_def.library.function
@@ -262,7 +262,7 @@ def rename_functions(graph_def) -> None:
 
 
 def _require_complete(signature: str, graph) -> None:
-    """ModelFault if a node gets an attribute, which may be a function, from the caller of its function."""
+    """Raise ModelFault if a node gets an attribute, which may be a function, from the caller of its function."""
     for node, function in graph.placed_nodes():
         for key, value in node.attr.items():
             if value.placeholder:
@@ -274,7 +274,7 @@ def _require_complete(signature: str, graph) -> None:
 
 
 def _require_finite(signature: str, graph) -> None:
-    """ModelFault if functions call themselves, or a small file describes a graph or constants of no end."""
+    """Raise ModelFault if functions are recursive, or if a small file describes a huge graph or huge constants."""
     calls, sizes = graph.calls(), {}
     _measure(signature, calls, sizes)
     if sizes[""] > _MOST_NODES:
@@ -293,7 +293,7 @@ def _require_finite(signature: str, graph) -> None:
 
 
 def _measure(signature: str, calls: dict, sizes: dict) -> None:
-    """Fill `sizes` with the nodes of each function, those of the functions that it calls counted for each call."""
+    """Fill `sizes` with the number of nodes of each function, counting called functions once per call."""
     # With a list: calls may be nested deeper than Python's stack.
     path, entered = [""], set()
     while path:
@@ -320,21 +320,21 @@ def _measure(signature: str, calls: dict, sizes: dict) -> None:
 
 def _constant_bytes(node) -> int:
     tensor, size = node.attr["value"].tensor, 1
-    # By the shape: a file stores a constant of one repeated value once, TensorFlow makes all of its elements.
+    # By the shape: a file stores a constant of one repeated value once, but TensorFlow allocates all elements.
     for dim in tensor.tensor_shape.dim:
         size *= max(dim.size, 0)
     try:
         return size * max(dtypes.as_dtype(tensor.dtype).size or 1, 1)
-    except TypeError:  # no such dtype: TensorFlow says so when the graph is imported
+    except TypeError:  # no such dtype: TensorFlow reports it when the graph is imported
         return size
 
 
 def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
-    """(graph, outputs): if `graph_def` is constants and one call, the body of what is called; else as they are.
+    """(graph, outputs): if `graph_def` is constants and one call, the body of the called function; else unchanged.
 
-    A signature of TensorFlow 2 is one call of a function. Its body takes the call's place, so that nodes have the names
-    that they have within the function: people read these names, and tuning files hold them.
-    `outputs` are tensors by name; `fed` are nodes that `graph_def` takes tensors of but does not hold.
+    A signature of TensorFlow 2 is one call of a function. Its body replaces the call, so that nodes keep their names
+    within the function: people read these names, and tuning files store them.
+    `outputs` are tensors by name; `fed` are nodes that `graph_def` reads but does not hold.
     """
     call = _only_call(graph_def, outputs)
     if call is None:
@@ -343,14 +343,14 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
     constants = [node for node in graph_def.node if node is not call]
     taken = {node.name for node in constants} | fed
     arguments = [argument.name for argument in function.signature.input_arg]
-    # Names of the body must be free in the graph.
+    # The names in the body must be free in the graph.
     if len(arguments) != len(call.input) or taken & {node.name for node in function.node_def}:
         return graph_def, outputs
     return _body(graph_def, call, constants, function, outputs)
 
 
 def _only_call(graph_def, outputs: dict):
-    """The one call that all outputs come from, None if there is more to the graph."""
+    """The one call that all outputs come from; None if the graph has more."""
     calls = [node for node in graph_def.node if node.op != "Const"]
     if len(calls) != 1 or calls[0].op not in CALLS or any(text.startswith("^") for text in calls[0].input):
         return None
@@ -377,7 +377,7 @@ def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
 
 
 def _flat_names(function, call, library: dict) -> dict:
-    """Names of tensors within a function (`node:output:0`, or an argument's) -> in a graph (`node:0`)."""
+    """Names of tensors within a function (`node:output:0`, or an argument) -> in a graph (`node:0`)."""
     flat = {argument.name: text for argument, text in zip(function.signature.input_arg, call.input, strict=True)}
     for node in function.node_def:
         called = library.get(node.op)
@@ -391,7 +391,7 @@ def _flat_names(function, call, library: dict) -> dict:
 
 
 def _count(output, node) -> int:
-    """How many tensors an output of an operation consists of."""
+    """The number of tensors in an output of an operation."""
     if output.number_attr:
         return node.attr[output.number_attr].i
     return len(node.attr[output.type_list_attr].list.type) if output.type_list_attr else 1

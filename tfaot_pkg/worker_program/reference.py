@@ -1,4 +1,4 @@
-"""The answers of a model's own framework, run as this framework runs it, without any of our rewriting."""
+"""The answers of a model's own framework, run as this framework runs it, without any of our rewrites."""
 
 import importlib
 
@@ -8,7 +8,7 @@ from messages.elements import write_arrays
 from messages.requests import ModelFault, Reference, Referenced, one_line
 
 _SHIFT = 2
-"""Perturbed inputs are off by at most this many units in the last place."""
+"""Perturbed inputs differ by at most this many units in the last place."""
 
 _MODELS = {
     "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
@@ -16,16 +16,16 @@ _MODELS = {
     "jax": ("from_mlir.answers", "JaxModel"),
     "trees": ("from_trees.reading", "TreesModel"),
 }
-"""Framework -> the module and the class of a model that it runs, made of the request.
+"""Framework -> the module and class of the model that it runs, constructed from the request.
 
 Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `exactly()`,
-which gives None or a more exact `run`, `operations`, the kinds of operations in it, `rejections`, the exceptions of
-inputs that the framework refuses, and the framework's `version`.
+which returns None or a more exact `run`, `operations`, the kinds of operations in it, `rejections`, the exceptions that
+the framework raises for inputs it rejects, and the framework's `version`.
 """
 
 
 _NO_THREE_FRY = "counter must be a vector with length at least 2"
-"""What TensorFlow says of `alg="threefry"` on a CPU, whose operations know Philox only."""
+"""TensorFlow's error for `alg="threefry"` on a CPU, whose operations support Philox only."""
 _THREE_FRY = "TensorFlow draws ThreeFry's numbers on accelerators only: use alg='philox' or 'auto_select'"
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
@@ -33,14 +33,14 @@ _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "tre
 def reference(request: Reference, report) -> Referenced:
     """Run the model on the inputs (.npz: name -> samples) cut into batches; write the answers to `request.out`.
 
-    Inputs are held, answers are numbers (elements.py). For each batch size B and output O the .npz holds "B/O": the
-    answers of all whole batches, or of the first `most`, batch axis first. Answers without batch axis are those of the
+    Inputs are held, answers are numbers (elements.py). For each batch size B and output O the .npz holds "B/O": answers
+    of all whole batches, or of the first `most`, batch axis first. Answers without a batch axis are those of the
     first batch.
 
-    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" has by how much
-    the answers change if the inputs are off by some roundings, the largest of the tries, or by how much they are off in
-    each of them for lack of digits in special functions. With `tolerant`, batches that the framework rejects are
-    zeros, and "B/ran" holds which of them ran; if none did, "B/O" is missing.
+    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
+    answers change if the inputs change by some roundings (the largest change of all tries), or how much each try is off
+    because special functions lose digits. With `tolerant`, batches that the framework rejects are zeros, and "B/ran"
+    tells which batches ran; if none did, "B/O" is missing.
     """
     module, kind = _MODELS[request.framework]
     model = getattr(importlib.import_module(module), kind)(request)
@@ -98,7 +98,7 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
 
 
 def _run(run, feeds: dict, request: Reference) -> dict:
-    """The answers of a batch; row by row if the framework computes no batches."""
+    """The answers of a batch; row by row if the framework cannot compute batches."""
     if not request.by_row:
         return _bounded(run(feeds), feeds, request)
     rows = len(feeds[request.batched[0]])
@@ -113,7 +113,7 @@ def _run(run, feeds: dict, request: Reference) -> dict:
 
 
 def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
-    """`answers`, where outputs whose rows values count have all rows that there may be, and a number."""
+    """`answers`; outputs whose number of rows depends on values are padded, with that number beside them."""
     for name, each in request.counted.items():
         values = answers[name]
         most = feeds[each.like].shape[each.axis] if each.like else each.rows
@@ -123,7 +123,7 @@ def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
 
 
 def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
-    # Always the same moves: the same build must get the same verdict.
+    # A fixed seed: the same build must get the same verdict.
     generator = np.random.default_rng(0)
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     exactly = model.exactly()
@@ -132,17 +132,17 @@ def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
         try:
             theirs = _run(model.run, moved, request)
             right = theirs if exactly is None else _run(exactly, moved, request)
-        except model.rejections:  # the model's own checks reject the moved inputs
+        except model.rejections:  # the model's own checks reject the perturbed inputs
             continue
         for name, array in answers.items():
-            # Two ways of being off: by the moved inputs, and by digits that special functions lose.
+            # Two sources of error: the perturbed inputs, and digits lost in special functions.
             off = np.maximum(distance(array, theirs[name]), distance(theirs[name], right[name]))
             np.maximum(spreads[f"{name}/spread"], off, out=spreads[f"{name}/spread"])
     return spreads
 
 
 def nudged(generator, held, dtype: str):
-    """`held`, if floats, off by some roundings."""
+    """`held`, perturbed by some roundings if it has floats."""
     values = elements.numbers(held, dtype)
     if values.dtype.kind != "f":
         return held
@@ -152,7 +152,7 @@ def nudged(generator, held, dtype: str):
 
 
 def distance(first, second):
-    """|first - second|; infinite between a number and none, and between other integers."""
+    """|first - second|; infinite between a number and NaN, and between integers that differ."""
     if first.dtype.kind != "f":
         return np.where(first == second, 0.0, np.inf)
     with np.errstate(all="ignore"):

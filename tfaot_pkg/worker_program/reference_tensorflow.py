@@ -1,4 +1,4 @@
-"""Runs SavedModels as TensorFlow runs them, without any of our rewriting."""
+"""Runs SavedModels as TensorFlow runs them, without any of our rewrites."""
 
 import operations
 import signatures
@@ -10,12 +10,12 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
 _SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamma Zeta".split())
-"""Their series lose digits in float32, as XLA's do: igamma(a, a + 1) is off by 5e-3 at a = 5,000, and by 0.1 at 1e5.
+"""Their series lose digits in float32, as XLA's do: igamma(a, a + 1) is off by 5e-3 at a = 5,000, by 0.1 at 1e5.
 
-So they are computed in float64 as well, which tells how far off TensorFlow's own answers are."""
+So they are computed in float64 too, which tells how far off TensorFlow's own answers are."""
 
 _loaded: dict = {}
-"""The model that was asked for last, and its other functions: one validation asks many times."""
+"""The last model that was requested, and its other functions: one validation asks for it many times."""
 
 
 class TensorFlowModel:
@@ -29,7 +29,7 @@ class TensorFlowModel:
             _loaded.clear()
             signature = signatures.load_signature(*wanted)
             _loaded["signature"] = signature
-            # By position: names of tensors need not be names of Python's.
+            # By position: names of tensors need not be valid in Python.
             compiled = tf.function(signature.function, jit_compile=True)
             _loaded["jit"] = lambda **feeds: dict(
                 zip(signature.outputs, compiled(*[feeds[name] for name in signature.inputs]), strict=True)
@@ -37,7 +37,7 @@ class TensorFlowModel:
             _loaded["wanted"] = wanted
         self._function = _loaded["jit" if request.jit else "signature"]
         signature = _loaded["signature"]
-        # Behind the inputs come what the function captures: its variables.
+        # The inputs are followed by the function's captures: its variables.
         types = (tensor.dtype.name for tensor in signature.function.inputs)
         self.dtypes = dict(zip(signature.inputs, types, strict=False))
 
@@ -51,7 +51,7 @@ class TensorFlowModel:
         return _run(self._function, feeds, self.dtypes)
 
     def exactly(self):
-        """`run` with special functions in float64; None if there are none."""
+        """`run` with special functions in float64; None if the model has none."""
         if "exact" not in _loaded:
             _loaded["exact"] = signatures.load_signature(*_loaded["wanted"], change=_in_double)
         exact = _loaded["exact"]
@@ -70,7 +70,7 @@ def tensor_of(held, dtype: str):
 
 
 def _in_double(graph_def) -> bool:
-    """Let the special functions of float32 in `graph_def` be computed in float64; whether there were any."""
+    """Compute the special functions of float32 in `graph_def` in float64; return whether there were any."""
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
         for node in [node for node in nodes if node.op in _SPECIAL and node.attr["T"].type == types_pb2.DT_FLOAT]:
@@ -80,7 +80,7 @@ def _in_double(graph_def) -> bool:
 
 
 def _compute_in_double(nodes, node, function) -> None:
-    """`node` becomes a cast of what it was to float32."""
+    """Make `node` a cast to float32 of its result in float64."""
     made = nodes.add(name=f"{node.name}/in_double", op=node.op)
     made.attr["T"].type = types_pb2.DT_DOUBLE
     for index, text in enumerate(node.input):

@@ -1,7 +1,7 @@
-"""Operations that XLA cannot compile, or not in every toolchain, in terms of others that it can.
+"""Operations that XLA cannot compile, or not in every toolchain, replaced by others that it can.
 
-TensorFlow's own answers, for validation, come from the operations as they were. Each rule builds its replacement of
-tensors of known shape (bodies.py); the batch may be unknown.
+TensorFlow's own answers, for validation, come from the original operations. Each rule builds its replacement from
+tensors of known shape (bodies.py); the batch size may be unknown.
 """
 
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from messages.requests import ModelFault
 from tensorflow.python.framework import op_def_registry
 from wiring import control_inputs, data_inputs
 
-# Each pivot is a dozen operations of the graph: larger matrices would be slow to compile.
+# Each pivot takes a dozen operations of the graph: larger matrices would compile slowly.
 _MOST_PIVOTS = 64
 _DENSE, _DENSE_LEAST = 4, 4096
-"""Places of a table for each key, and places of any table, that are cheaper than a search."""
+"""A table with at most 4 places for each key, or 4096 in all, is cheaper than a search."""
 
 
-# Not frozen: context managers that it passes set its traceback.
+# Not frozen: context managers that the exception passes set its traceback.
 @dataclass(eq=False)
 class _Cannot(Exception):
-    """A rule does not apply: why not, and what to do."""
+    """A rule does not apply: why, and what to do."""
 
     why: str
     advice: str
 
 
 def rewrite(graph_def, inputs, symbols, tables) -> None:
-    """Put replacements in the place of nodes of `graph_def` for which there are rules; `tables` are contents.
+    """Replace the nodes of `graph_def` for which there are rules; `tables` are the contents of lookup tables.
 
-    A rule that gives None leaves its node as it is.
+    A rule that returns None leaves its node unchanged.
     """
     is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
     places = [("", graph_def.node, {**_RULES, **bounded.RULES} if is_bounded else _RULES)]
@@ -60,7 +60,7 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
 
 
 def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> None:
-    """Replace `node`, one of `nodes` of a graph or of `function`; `known` is what is known of its inputs."""
+    """Replace `node`, one of `nodes` of a graph or of `function`; `known` describes its inputs."""
     graph, texts = tf.Graph(), data_inputs(node)
     with graph.as_default():
         given = [
@@ -106,7 +106,7 @@ def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> N
 
 
 def _in_function(tensor) -> str:
-    """A tensor as bodies of functions name it: node, output argument, index in that."""
+    """A tensor as function bodies name it: node, output argument, index in that."""
     index = tensor.value_index
     for argument, count in _results(tensor.op.node_def):
         if index < count:
@@ -116,7 +116,7 @@ def _in_function(tensor) -> str:
 
 
 def _results(node) -> list:
-    """The output arguments of a node, and how many tensors each is."""
+    """The output arguments of a node, and how many tensors each has."""
     found = []
     for argument in op_def_registry.get(node.op).output_arg:
         if argument.number_attr:
@@ -129,7 +129,7 @@ def _results(node) -> list:
 
 
 def _rename_results(function, node) -> None:
-    """Let all that read `node` in `function` read the outputs of the identity that it becomes."""
+    """Make all readers of `node` in `function` read the outputs of the identity that it becomes."""
     tensors = [(argument, index) for argument, count in _results(node) for index in range(count)]
     renamed = {f"{node.name}:{name}:{index}": f"{node.name}:output:{i}" for i, (name, index) in enumerate(tensors)}
     for reader in function.node_def:
@@ -139,14 +139,14 @@ def _rename_results(function, node) -> None:
 
 
 def _content(name, tables: dict):
-    """The table whose handle is the node `name`, None if that depends on values."""
+    """The table whose handle is the node `name`; raises _Cannot if that depends on values."""
     if name not in tables:
         raise _Cannot("which table it reads depends on values", "read both tables, and choose among their answers")
     return tables[name]
 
 
 def _remove_handles(graph_def, tables: dict) -> None:
-    """Put numbers in the place of the handles of tables, which nothing reads now; loops may still carry them."""
+    """Replace the handles of tables, which nothing reads now, by numbers; loops may still carry them."""
     resource, number = tf.resource.as_datatype_enum, tf.int32.as_datatype_enum
     for node in graph_def.node:
         if node.name in tables:
@@ -241,17 +241,17 @@ def _eliminated(x) -> tuple:
     if size > _MOST_PIVOTS:
         raise _Cannot(f"of matrices of {size} rows", f"at most {_MOST_PIVOTS} are; compute it from a decomposition")
     sign, pivots = tf.ones(tf.shape(x)[:-2], x.dtype), []
-    # The largest pivot of the column, as LAPACK chooses it: a zero in the diagonal must not end in NaN.
+    # The largest pivot of the column, as LAPACK chooses it: a zero on the diagonal must not give NaN.
     for left in range(size, 0, -1):
         chosen = tf.argmax(tf.abs(x[..., 0]), -1)
         mask = tf.one_hot(chosen, left, dtype=x.dtype)
         row = tf.reduce_sum(tf.where(mask[..., None] > 0, x, tf.zeros_like(x)), -2)
         pivot = row[..., 0]
-        # The first row takes the place of the chosen one.
+        # The first row replaces the chosen one.
         rest = tf.where(mask[..., None] > 0, x[..., :1, :], x)[..., 1:, :]
         pivots.append(pivot)
         sign = tf.where(tf.equal(chosen, 0), sign, -sign)
-        # A singular matrix: the product with this pivot is 0 whatever the rest becomes.
+        # A singular matrix: the product with this pivot is 0 whatever the remaining rows are.
         safe = tf.where(tf.equal(pivot, 0), tf.ones_like(pivot), pivot)
         x = (rest - rest[..., :1] / safe[..., None, None] * row[..., None, :])[..., 1:]
     return pivots, sign
@@ -276,7 +276,7 @@ def _euclidean_norm(node, x, axes):
 
 
 def _resized(node, images, size):
-    """Resizing is linear, and along one axis after the other: its weights are what it makes of unit vectors."""
+    """Resizing is linear, one axis after the other: its weights are the results for unit vectors."""
     wanted = tf.get_static_value(size)
     if wanted is None:
         raise _Cannot("the size of the result is not constant", "make it a constant of the model")
@@ -290,7 +290,7 @@ def _weights(node, old: int, new: int):
     import numpy as np
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
-    # By running TensorFlow's own operation, so that its rules of rounding need no copy here.
+    # By running TensorFlow's own operation, so that its rounding rules need no copy here.
     run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
     units = np.eye(old, dtype=np.float32)[:, :, None, None]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -320,14 +320,14 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
     places = splits[:-1, None] + tf.range(length, dtype=splits.dtype)
     inside = places < splits[1:, None]
     count = _axis_length(values, 0)
-    # What is clipped is not shown: `inside` chooses the default there.
+    # Clipped indices are not used: `inside` chooses the default there.
     found = tf.gather(values, tf.clip_by_value(places, 0, max(count - 1, 0)))
     inner = len(values.shape) - 1
     return tf.where(tf.reshape(inside, tf.concat([tf.shape(inside), [1] * inner], 0)), found, default)
 
 
 def _bincount(node, values, size, weights):
-    """With a size that is known, whether or not XLA sees it (bodies.py)."""
+    """For a known size, whether or not XLA can see it (bodies.py)."""
     if tf.get_static_value(size) is None:
         return None
     return tf.raw_ops.DenseBincount(
@@ -341,7 +341,7 @@ def _nth_element(node, x, n):
 
 
 def _random(make, *, seeded: bool):
-    """A rule for random numbers of one kind, of a seed or of what TensorFlow makes of it."""
+    """A rule for one kind of random numbers, from a seed or from a key and counter."""
 
     def rule(node, shape, *rest):
         if seeded:
@@ -374,9 +374,9 @@ def _integers(shape, key, counter, dtype, *limits):
 
 
 def _looked_up(table, keys, default):
-    """By the places of a table of all keys between the smallest and the largest, or else by halving."""
+    """By a table of all keys between the smallest and the largest, or else by binary search."""
     known = table.keys
-    # Integers of Python: a span of int64 keys may not fit into their type.
+    # As Python integers: a span of int64 keys may not fit into int64.
     span = int(known[-1]) - int(known[0]) + 1
     if span <= max(_DENSE * len(known), _DENSE_LEAST):
         return _dense(table, keys, default, span)
@@ -394,7 +394,7 @@ def _dense(table, keys, default, span: int):
     import numpy as np
 
     least, most = table.keys[0], table.keys[-1]
-    # Two tables instead of one with a mark: any value may be a value of the table.
+    # A second table tells which keys exist: any value may be a value of the table.
     values, held = np.zeros(span, table.values.dtype), np.zeros(span, bool)
     places = (table.keys - least).astype(np.int64)
     values[places], held[places] = table.values, True

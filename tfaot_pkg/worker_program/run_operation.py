@@ -1,6 +1,6 @@
 """Runs the reference of an operation that the author of a model supplies: a Python function of NumPy arrays.
 
-It runs in workers only, which the sandbox confines; the host takes nothing from it but arrays.
+It runs only in workers, confined by the sandbox; the host takes only arrays from it.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from messages.requests import ModelFault, Nothing, RunOperation, one_line
 
 
 def run(request: RunOperation, report) -> Nothing:
-    """Write what the reference gives for the arrays in `request.inputs`, by their places."""
+    """Write the reference's results for the arrays in `request.inputs`, by their positions."""
     function = Reference(request.file, request.operation, request.attributes)
     with np.load(request.inputs, allow_pickle=False) as file:
         inputs = [file[str(place)] for place in range(len(file.files))]
@@ -28,12 +28,12 @@ _HINT = "the reference is a Python function with the operation's name, of NumPy 
 
 
 class Reference:
-    """The function `name` of the Python file `file`. Each call of it is a ModelFault if it raises anything."""
+    """The function `name` of the Python file `file`. Any exception that it raises becomes a ModelFault."""
 
     def __init__(self, file: str, name: str, attributes: dict) -> None:
         self._name, self._file = name, file
         self.where = f"the reference of the operation {name!r}"
-        # A lone number is a number, as the model has it.
+        # A single number stays a number, as the model has it.
         self._attributes = {
             key: _number(values[0]) if len(values) == 1 else list(map(_number, values))
             for key, values in attributes.items()
@@ -46,8 +46,8 @@ class Reference:
             raise ModelFault(f"{self.where} is missing: {os.path.basename(file)} defines no function {name}", _HINT)
 
     def __call__(self, *inputs) -> tuple:
-        """The arrays that it gives for `inputs`, all with the batch as their first axis."""
-        # Copies: a reference that changes its inputs must not change what others get.
+        """Its results for `inputs`, all with the batch as their first axis."""
+        # Copies: a reference that changes its inputs must not change them for others.
         with np.errstate(all="ignore"):
             found = self._guarded(self._function, *(np.array(each) for each in inputs), **self._attributes)
         return tuple(np.asarray(each) for each in (found if isinstance(found, tuple | list) else (found,)))

@@ -1,6 +1,6 @@
-"""Functions of a SavedModel that has no signature for them, as those of a `tf.Module`, in the form of signatures.
+"""Functions without a signature in a SavedModel, such as those of a `tf.Module`, in the form of signatures.
 
-The object graph of the file says what a function takes, gives and captures; it is only read.
+The file's object graph says what a function takes, returns and captures; it is only read.
 """
 
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class _Callable:
 
 
 def names(graph) -> list:
-    """Names of the functions that the root object has, sorted; of several traces `NAME[0]`, `NAME[1]`."""
+    """Names of the root object's functions, sorted; several traces are named `NAME[0]`, `NAME[1]`."""
     return sorted(_callables(graph))
 
 
 def add_signature(graph, name: str) -> None:
     """Add a signature `name` to the MetaGraphDef `graph`, which calls the function of that name.
 
-    ModelFault if that takes or captures what is no tensor.
+    Raises ModelFault if the function takes or captures anything except tensors.
     """
     found = _callables(graph)[name]
     function = next((each for each in graph.graph_def.library.function if each.signature.name == found.name), None)
@@ -50,7 +50,7 @@ def add_signature(graph, name: str) -> None:
         _fill(made.inputs[key], f"{texts[-1]}:0", spec)
     texts += [adding.captured(number) for number in found.captures]
     call = adding.call(found.name, texts, arguments, function.signature.output_arg)
-    # TensorFlow's own signatures call the outputs of a function without names of its own so.
+    # TensorFlow's own signatures name unnamed outputs of a function in this way.
     keys = distinct([path or f"output_{index}" for index, (path, _) in enumerate(outputs)])
     for index, (key, (_, spec)) in enumerate(zip(keys, outputs, strict=True)):
         _fill(made.outputs[key], f"{call}:{index}", spec)
@@ -60,7 +60,7 @@ def _callables(graph) -> dict:
     objects = graph.object_graph_def
     found: dict = {}
     for child in objects.nodes[0].children if objects.nodes else ():
-        # Functions of a name with one underscore are not meant for callers; __call__ is.
+        # Functions whose name begins with one underscore are private; __call__ is not.
         is_private = child.local_name.startswith("_") and not child.local_name.startswith("__")
         if is_private or not 0 <= child.node_id < len(objects.nodes):
             continue
@@ -83,7 +83,7 @@ def _callables(graph) -> dict:
 
 
 def _leaves(function: str, value, path: str) -> list:
-    """[(path, TensorSpec)] of a StructuredValue, in TensorFlow's order; values that are no tensors are left out."""
+    """[(path, TensorSpec)] of a StructuredValue, in TensorFlow's order; values that are not tensors are left out."""
     kind = value.WhichOneof("kind")
     if kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
         return [(path, getattr(value, kind))]
@@ -94,7 +94,7 @@ def _leaves(function: str, value, path: str) -> list:
         )
     if kind in ("list_value", "tuple_value"):
         parts = [(str(index), each) for index, each in enumerate(getattr(value, kind).values)]
-        # The outermost list is that of arguments or results: their places say nothing.
+        # The outermost list is that of arguments or results: positions in it are no names.
         parts = parts if path else [("", each) for _, each in parts]
     elif kind == "dict_value":
         parts = sorted(value.dict_value.fields.items())
@@ -146,7 +146,7 @@ class _Adding:
                 "lookup tables and assets cannot be compiled: pass what they give as inputs",
             )
         name = captured.variable.name.removesuffix(":0") or f"variable_{number}"
-        if name in self._handles:  # the saver's: which value it gets follows from the call
+        if name in self._handles:  # of the saver: the call determines which value it gets
             self._handles.remove(name)
             return name
         node = self._node(name, "VarHandleOp")

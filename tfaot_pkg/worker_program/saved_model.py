@@ -1,4 +1,4 @@
-"""Read a SavedModel from disk, and report each of its faults in plain words."""
+"""Read a SavedModel from disk, and report its faults."""
 
 import os
 
@@ -14,7 +14,7 @@ _CHOICE = "set model.serving_key, or choose one with --signature"
 
 
 def inspect(request: Inspect, report) -> Inspected:
-    """What the SavedModel offers, without loading it."""
+    """The signatures and functions of the SavedModel, without loading it."""
     graph = meta_graph(read(request.folder), request.tags)
     names = signature_names(graph) or saved_functions.names(graph)
     definitions = {name: require_signature(graph, name) for name in names}
@@ -29,7 +29,7 @@ def inspect(request: Inspect, report) -> Inspected:
 
 
 def rename(request: Rename, report) -> Nothing:
-    """The SavedModel under other names; ModelFault if the signature has others than the request names."""
+    """Write the SavedModel with other names; ModelFault if the signature does not have the names of the request."""
     model = read(request.folder)
     signature = require_signature(meta_graph(model, request.tags), request.signature)
     for kind, infos in (("inputs", signature.inputs), ("outputs", signature.outputs)):
@@ -37,7 +37,7 @@ def rename(request: Rename, report) -> Nothing:
             continue
         interface.in_order(kind, tensors_of(infos), tuple(names))
         kept = {names[name]: infos[name].SerializeToString() for name in names}
-        # All at once: two names may be exchanged.
+        # All at once: two names may be swapped.
         infos.clear()
         for name, info in kept.items():
             infos[name].ParseFromString(info)
@@ -47,7 +47,7 @@ def rename(request: Rename, report) -> Nothing:
 
 
 def join(request: Join, report) -> Nothing:
-    """The SavedModel with one signature for several; ModelFault if two of them read one tensor as input."""
+    """Write the SavedModel with one signature for several; ModelFault if two of them read the same tensor as input."""
     model = read(request.folder)
     graph = meta_graph(model, request.tags)
     parts = [(part, require_signature(graph, part.key)) for part in request.parts]
@@ -72,7 +72,7 @@ def join(request: Join, report) -> Nothing:
 
 
 def require_dtypes(signature) -> None:
-    """ModelFault if a compiled library cannot have the dtype of an input or output."""
+    """Raise ModelFault if a compiled library cannot have the dtype of an input or output."""
     for kind, infos in (("input", signature.inputs), ("output", signature.outputs)):
         for tensor in tensors_of(infos):
             interface.require_dtype(kind, tensor.name, tensor.dtype)
@@ -119,9 +119,9 @@ def read(folder: str):
 
 
 def meta_graph(model, tags):
-    """The graph of `model` with exactly these tags; ModelFault listing those that exist."""
+    """The graph of `model` with exactly these tags; ModelFault that lists the existing ones."""
     for graph in model.meta_graphs:
-        # Exactly these: another graph of the file may have them, and others.
+        # Exactly these: another graph of the file may have them and more.
         if set(graph.meta_info_def.tags) == set(tags):
             return graph
     existing = "; ".join(", ".join(graph.meta_info_def.tags) or "(none)" for graph in model.meta_graphs)
@@ -129,12 +129,12 @@ def meta_graph(model, tags):
 
 
 def signature_names(graph) -> list:
-    """Signatures that a caller can use: TensorFlow's own (`__saved_model_init_op`) left out."""
+    """Signatures that a caller can use, without TensorFlow's own (`__saved_model_init_op`)."""
     return sorted(name for name, signature in graph.signature_def.items() if signature.outputs and name[:2] != "__")
 
 
 def require_signature(graph, name: str):
-    """The signature `name`, or one that is made of the function of that name; ModelFault listing those that exist."""
+    """The signature `name`, or one made for the function of that name; ModelFault that lists the existing ones."""
     names = signature_names(graph)
     if name not in names:
         functions = saved_functions.names(graph)
@@ -147,7 +147,7 @@ def require_signature(graph, name: str):
 
 
 def require_inside(folder: str, path: str) -> None:
-    """ModelFault if `path`, below the model's `folder`, is no plain file, or a link that leads out of it."""
+    """Raise ModelFault if `path`, below the model's `folder`, is not a plain file, or is a link out of the folder."""
     real = os.path.realpath(path)
     if os.path.commonpath([real, os.path.realpath(folder)]) != os.path.realpath(folder):
         raise ModelFault(f"{path} is a link that leads out of the model's folder", "put the file itself in its place")

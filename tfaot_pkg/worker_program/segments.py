@@ -1,9 +1,9 @@
 """Parts of a frozen graph that our compiler has no operations for: each becomes a graph of its own, for XLA.
 
 A part begins as the operations that compute with other types (complex numbers), decompose matrices,
-or loop until all rows have converged. It grows until all that passes its border is of a type that programs know, has
-the batch as its first axis, and no path leaves it and comes back. What is computed of shapes and constants alone is
-copied into it. In the graph that remains, a custom call stands for it; the program runs the part for one row at a time.
+or loop until all rows have converged. It grows until every tensor that crosses its border has a type that programs know
+and the batch as its first axis, and no path leaves it and comes back. Values computed from shapes and constants alone
+are copied into it. In the remaining graph, a custom call stands for it; the program runs the part row by row.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class _Unfit(Exception):
 
 @dataclass(frozen=True)
 class Cut:
-    """`graph_def` has calls in place of `segments`, whose graphs are `parts`; `outputs` are the model's in it."""
+    """`graph_def` has calls in place of `segments`, whose graphs are `parts`; `outputs` are the model's."""
 
     graph_def: object
     outputs: tuple
@@ -48,7 +48,7 @@ class Cut:
 
 
 def cut(graph_def, inputs, outputs):
-    """The graph cut, or None if there is nothing to cut or no way to do so."""
+    """The graph cut, or None if nothing needs cutting or it cannot be cut."""
     if not _may_lack(graph_def):
         return None
     try:
@@ -58,7 +58,7 @@ def cut(graph_def, inputs, outputs):
 
 
 def _may_lack(graph_def) -> bool:
-    """Whether a node names what the compiler lacks; a look at the nodes alone, because an import copies all weights."""
+    """Whether the compiler may lack a node; decided by the nodes alone, because an import copies all weights."""
     return any(map(_is_lacking, operations.nodes_of(graph_def)))
 
 
@@ -67,7 +67,7 @@ def _is_lacking(node) -> bool:
 
 
 def _functions_of(node) -> list:
-    """Names of functions that a node may call: TensorFlow 1 writes a call as a node of the function's name."""
+    """Names of functions that a node may call: TensorFlow 1 writes a call as a node with the function's name."""
     return [*(each.name for each in called(node)), node.op]
 
 
@@ -94,21 +94,21 @@ class _Graph:
         self._fixed = self._of_shapes()
 
     def cut(self):
-        if any(op.type in ("Enter", "RefEnter") for op in self._ops.values()):  # loops of TensorFlow 1 are no one node
+        if any(op.type in ("Enter", "RefEnter") for op in self._ops.values()):  # loops of TensorFlow 1
             return None
         found = {name: why for name, op in self._ops.items() if (why := self._lacks(op)) and name not in self._fixed}
         if not found:
             return None
         parts = self._parts(set(found))
-        # The first one of a part, in the order of the graph, is what users are told.
+        # Users are told the reason of a part's first operation in the order of the graph.
         reasons = [next(why for name, why in found.items() if name in part) for part in parts]
         return self._made(parts, reasons)
 
     def _of_shapes(self) -> set:
-        """Operations whose results depend on shapes and constants alone."""
+        """Operations whose results depend only on shapes and constants."""
         fixed: set = set()
         for name, op in self._ops.items():  # in topological order
-            # Random numbers must not be made twice.
+            # Drawing random numbers twice would give others.
             constant = op.type not in _SOURCES and not op.op_def.is_stateful
             if op.type in _OF_SHAPES or (constant and all(each.op.name in fixed for each in op.inputs)):
                 fixed.add(name)
@@ -138,7 +138,7 @@ class _Graph:
 
     def _parts(self, found: set) -> list:
         """Sets of operations, each with a border that fits."""
-        # A part that grows may touch another one, so all are connected again.
+        # A part that grows may touch another one, so they are connected again.
         while True:
             parts = self._connected(found)
             grown = set(found)
@@ -167,7 +167,7 @@ class _Graph:
         return parts
 
     def _between(self, part: set) -> set:
-        """What is computed of the part, and what the part is computed of."""
+        """Operations on paths from the part back to it."""
         behind: set = set()
         before: set = set()
         for name, op in self._ops.items():
@@ -179,11 +179,11 @@ class _Graph:
         return (behind & before) - self._fixed
 
     def _behind_border(self, part: set) -> set:
-        """What must belong to the part as well, because values between it and the part do not fit."""
+        """Operations that must join the part, because tensors between them and the part do not fit."""
         more = set()
         for tensor in self._read(part):
             if not self._fits(tensor):
-                # Nothing computes an input: the border cannot move beyond it.
+                # An input is computed by nothing: the border cannot move beyond it.
                 if tensor.op.type in _SOURCES:
                     raise _Unfit
                 more.add(tensor.op.name)
@@ -199,11 +199,11 @@ class _Graph:
         return tensor.dtype.name in _KNOWN and shape is not None and None not in shape[1:]
 
     def _shape(self, tensor):
-        """With None for an axis that is the batch; None for all if an axis is neither that nor constant."""
+        """The shape with None for the batch axis; None if another axis is not constant."""
         known = [found[tensor.name] for found in self._shapes]
         if not all(each.is_fully_defined() for each in known):
             return None
-        # Two sizes tell an axis that is the batch from one that only has its size now.
+        # Two batch sizes distinguish the batch axis from one that happens to have its size.
         first, second = (each.as_list() for each in known)
         made: list = []
         for small, large in zip(first, second, strict=True):
@@ -213,7 +213,7 @@ class _Graph:
         return tuple(made)
 
     def _read(self, part: set) -> list:
-        """What it reads from outside, except what depends on shapes and constants alone."""
+        """The tensors that it reads from outside, except those that depend only on shapes and constants."""
         read = {
             each.name: each
             for name in self._closure(part)
@@ -232,7 +232,7 @@ class _Graph:
         ]
 
     def _closure(self, part: set) -> set:
-        """The part and what of shapes and constants it needs."""
+        """The part, and the operations on shapes and constants that it needs."""
         needed, waiting = set(part), [each.op.name for name in part for each in self._ops[name].inputs]
         while waiting:
             name = waiting.pop()
@@ -272,7 +272,7 @@ class _Graph:
         outputs = tuple(_moved(each, renamed) for each in self._outputs)
         outside = self._without(parts, segments, renamed)
         needed = [*(each.node for each in outputs), *(each.node for each in self._inputs)]
-        prune(outside, needed)  # weights of the parts, say, which would be the program's
+        prune(outside, needed)  # for example weights of the parts, which would otherwise stay in the program
         return Cut(graph_def=outside, outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
 
     def _has_weights(self, part: set) -> bool:
@@ -282,12 +282,12 @@ class _Graph:
         return multiplies or any(node.op in _PRODUCTS for node in self._called_nodes(part))
 
     def _iterates(self, part: set) -> bool:
-        """Whether it decomposes matrices in steps, until all have converged."""
+        """Whether it decomposes matrices iteratively, until all have converged."""
         called = {node.op for node in self._called_nodes(part)}
         return bool(_ITERATIVE & (called | {self._ops[name].type for name in part}))
 
     def _called_nodes(self, part: set):
-        """Nodes of the functions that it calls, and of those called in turn."""
+        """Nodes of the functions that it calls, directly or indirectly."""
         waiting, seen = [name for each in part for name in _functions_of(self._ops[each].node_def)], set()
         while waiting:
             name = waiting.pop()
@@ -297,7 +297,7 @@ class _Graph:
                 waiting += [other for node in self._functions[name].node_def for other in _functions_of(node)]
 
     def _part_of(self, part: set, feeds: dict):
-        """The part alone, with placeholders for what it reads."""
+        """The part alone, with placeholders for the tensors that it reads."""
         kept = self._closure(part)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
         for feed in feeds.values():
@@ -315,7 +315,7 @@ class _Graph:
         return made
 
     def _without(self, parts: list, segments: list, renamed: dict):
-        """The graph with calls in place of the parts. What only they needed goes."""
+        """The graph with calls in place of the parts, and without the nodes that only they needed."""
         inside = set().union(*parts)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
         for node in self._graph_def.node:
@@ -323,7 +323,7 @@ class _Graph:
                 copy = made.node.add()
                 copy.CopyFrom(node)
                 del copy.input[:]
-                # Waiting for another operation changes no value, and would keep the weights of the parts.
+                # Control dependencies change no value, and would keep the weights of the parts.
                 copy.input.extend(_rewired(text, renamed) for text in data_inputs(node))
         for part, segment in zip(parts, segments, strict=True):
             _add_call(made, segment, [_rewired(each.name, renamed) for each in self._read(part)])
@@ -345,7 +345,7 @@ def _add_call(graph, segment: FoundSegment, operands: list) -> None:
 
 
 def _moved(output: Fetch, renamed: dict) -> Fetch:
-    """An output of the model in the graph that remains."""
+    """An output of the model in the remaining graph."""
     place = renamed.get(f"{output.node}:{output.index}")
     if place is None:
         return output

@@ -1,7 +1,7 @@
-"""Signatures of SavedModels as functions of TensorFlow's: the only place where a model gets into this process.
+"""Signatures of SavedModels as TensorFlow functions: the only place where a model is loaded into this process.
 
-What is imported is what the signature runs (reached.py), of allowed operations (operations.py), over variables read
-from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are not there.
+Only the part that the signature runs is imported (reached.py), of allowed operations (operations.py), with variables
+read from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are left out.
 """
 
 import re
@@ -17,23 +17,23 @@ from wiring import free, tensor_name
 
 
 class LoadedSignature:
-    """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` gives its outputs by name.
+    """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` returns its outputs by name.
 
-    `inputs` and `outputs` are names, sorted; `function` is the concrete function, of the inputs in that order, which
-    gives the outputs in theirs. `tables` are handles of lookup tables, by the names of what stands for them.
+    `inputs` and `outputs` are names, sorted; `function` maps inputs to outputs in these orders.
+    `tables` are handles of lookup tables, by the names of the nodes that stand for them.
     """
 
     def __init__(self, function, inputs: list, outputs: list, variables: dict, tables: dict) -> None:
         self.function = function
         self.inputs = inputs
         self.outputs = outputs
-        # By node. A function keeps neither its variables nor its tables alive.
+        # By node. A function does not keep its variables and tables alive.
         self.variables = variables
         self.tables = {name: table.resource_handle for name, table in tables.items()}
         self._kept = [*tables.values()]
 
     def __call__(self, /, **feeds) -> dict:
-        """Outputs by name. Inputs that are not given by name are a TypeError, as are unknown ones."""
+        """Outputs by name. Raises TypeError for missing and unknown inputs."""
         if sorted(feeds) != self.inputs:
             raise TypeError(f"the inputs are {', '.join(self.inputs)}; given: {', '.join(sorted(feeds))}")
         return dict(zip(self.outputs, self.function(*[feeds[name] for name in self.inputs]), strict=True))
@@ -42,7 +42,7 @@ class LoadedSignature:
 def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSignature | None:
     """The signature `name` of the SavedModel; ModelFault if it may not or cannot be loaded.
 
-    `change` is called with its graph, which it may change; None if it returns False.
+    `change` is called with its graph, and may change it; if it returns False, the result is None.
     """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
     found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
@@ -53,11 +53,11 @@ def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSig
 
 
 def imported(folder: str, meta_graph, found) -> LoadedSignature:
-    """The signature of which `found` (reached.Reached) is known to be allowed."""
+    """The signature of `found` (reached.Reached), whose operations were checked."""
     # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
-    # Popped: no value is in memory twice.
+    # Popped, so that no value is in memory twice.
     variables = {name: _variable(name, node, values.pop(name)) for name, node in sorted(found.variables.items())}
     tables = {name: _table(table) for name, table in sorted(found.tables.items())}
     try:
@@ -83,7 +83,7 @@ def _variable(name: str, node, values):
 
 
 def _specs(found) -> list:
-    """The inputs, sorted by name; each is the node of its name, if that is free."""
+    """The inputs, sorted by name; each has the node of its name, if that is free."""
     taken = {node.name for node in found.graph_def.node} | set(found.variables) | set(found.tables)
     specs = []
     for name in sorted(found.inputs):
@@ -119,7 +119,7 @@ def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
 
 
 def _fed(name: str, node, variable):
-    """What represents a variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
+    """A variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
     graph = tf.compat.v1.get_default_graph()
     graph.watch_variable(variable)
     handle = graph.capture(variable.handle, name=name)

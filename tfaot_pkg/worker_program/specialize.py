@@ -1,10 +1,10 @@
-"""A frozen graph at one batch size: all shapes known, what depends on shapes alone computed."""
+"""A frozen graph at one batch size: all shapes are known, and values that depend only on shapes are computed."""
 
 import math
 from dataclasses import dataclass
 
 PROBES = (5, 7)
-"""Two batch sizes that tell an axis that grows with the batch from one that does not."""
+"""Two batch sizes, which distinguish axes that grow with the batch from those that do not."""
 _MAXIMA: dict = {}
 WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
@@ -22,7 +22,7 @@ class ConstantFeed:
 
 
 def sized(tensor, batch_size: int, sizes) -> list:
-    """The shape of `tensor` at a batch size, and `sizes` of symbols; its own of those that are not among them."""
+    """The shape of `tensor` at a batch size; axes with a symbol that is not in `sizes` keep their maximum."""
     names = getattr(tensor, "axes", ()) or [""] * len(tensor.shape)
     return [
         batch_size if size is None else sizes.get(name, size) for size, name in zip(tensor.shape, names, strict=True)
@@ -32,7 +32,7 @@ def sized(tensor, batch_size: int, sizes) -> list:
 def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
     """A copy of `graph_def` with placeholders of the shapes of `feeds`, in which None means `batch_size`.
 
-    Axes with a symbol are as long as `sizes` says, or as their maximum.
+    Axes with a symbol have the length in `sizes`, or their maximum.
     """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import tensor_shape
@@ -43,8 +43,8 @@ def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
     for node in copy.node:
         if node.name in shapes and node.op == "Placeholder":
             node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shapes[node.name]).as_proto())
-        node.attr.pop("_output_shapes", None)  # what was known when the model was saved
-        if node.op == "XlaCustomCallV2":  # a segment (segments.py), or a call of ours
+        node.attr.pop("_output_shapes", None)  # those of the time when the model was saved
+        if node.op == "XlaCustomCallV2":  # a segment (segments.py), or a call of ours (own_calls.py)
             for shape in node.attr["result_shapes"].list.shape:
                 for axis in shape.dim:
                     axis.size = batch_size if axis.size < 0 else axis.size
@@ -52,7 +52,7 @@ def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
 
 
 def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
-    """(a copy of `graph_def` with placeholders for large constants, these as ConstantFeed)."""
+    """(a copy of `graph_def` with placeholders for large constants, these constants as ConstantFeed)."""
     from tensorflow.core.framework import graph_pb2
 
     copy = graph_pb2.GraphDef(versions=graph_def.versions, library=graph_def.library)
@@ -70,7 +70,7 @@ def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
 
 
 def _as_feed(node, large: int):
-    """A constant that may be a weight, of `large` elements and more, as a feed; None for another one."""
+    """A constant of at least `large` elements, which may be a weight, as a feed; None for others."""
     from tensorflow.python.framework import dtypes
 
     tensor = node.attr["value"].tensor
@@ -93,9 +93,9 @@ def inferred_shapes(graph_def, outputs: list) -> list:
 
 
 def folded(graph_def, feeds, outputs):
-    """`graph_def`, whose shapes are known, with constants and what is made of shapes and constants computed.
+    """`graph_def`, whose shapes are known, with everything that depends only on shapes and constants computed.
 
-    XLA does some of this itself, but not for every operation (scattering into a shape, say).
+    XLA does some of this itself, but not for every operation (for example, scattering into a shape).
     """
     from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
     from tensorflow.python.grappler import tf_optimizer
@@ -108,7 +108,7 @@ def folded(graph_def, feeds, outputs):
     config = config_pb2.ConfigProto()
     options = config.graph_options.rewrite_options
     options.optimizers.append("constfold")
-    # By default it leaves small graphs alone.
+    # By default it skips small graphs.
     options.min_graph_nodes = -1
     options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     return tf_optimizer.OptimizeGraph(config, meta_graph)
@@ -147,8 +147,8 @@ def _with_constant_shapes(graph_def):
 def tfcompile_config(feeds: list, outputs: list, batch_size: int, sizes=_MAXIMA):
     """tf2xla's Config: feeds and fetches in our order, under names of ours that are C identifiers.
 
-    None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`; axes with a symbol are
-    as long as `sizes` says, or as their maximum.
+    None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`; axes with a symbol
+    have the length in `sizes`, or their maximum.
     """
     from tensorflow.compiler.tf2xla import tf2xla_pb2
     from tensorflow.python.framework import dtypes, tensor_shape

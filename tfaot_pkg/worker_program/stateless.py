@@ -1,8 +1,8 @@
-"""A graph whose variables are inputs, and whose updated variables are outputs: what it computes, without state.
+"""A graph whose variables become inputs, and updated variables outputs: the same computation without state.
 
-Each use of a lifted variable is replaced by its value at that place: operations are followed in an order that their
-data and control edges allow, and each assignment gives a new value. Functions take the values of variables in the place
-of the variables, and give the new ones as further results; loops carry them.
+Each use of a lifted variable is replaced by its value at that place: operations are visited in an order that their
+data and control edges allow, and each assignment gives a new value. Functions take the values of variables instead of
+the variables, and return the new values as further results; loops carry them.
 """
 
 import graphlib
@@ -18,9 +18,9 @@ _CASES = frozenset("Case StatelessCase".split())
 
 
 class Lifted:
-    """What `lift` gives: `graph_def` with `inputs` (variable -> placeholder) and `outputs` (variable -> tensor).
+    """The result of `lift`: `graph_def` with `inputs` (variable -> placeholder) and `outputs` (variable -> tensor).
 
-    `outputs` has the variables that the graph changes; `resolve` gives what stands for a tensor of the former graph.
+    `outputs` has the variables that the graph changes; `resolve` gives the replacement of a tensor of the former graph.
     """
 
     def __init__(self, graph_def, inputs: dict, body) -> None:
@@ -31,10 +31,10 @@ class Lifted:
 
 
 def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
-    """`graph_def` (as reached.Reached has it) with the `variables` (by node) that are lifted as inputs.
+    """`graph_def` (as in reached.Reached) with the lifted `variables` (by node) as inputs.
 
-    ModelFault for uses of variables that are neither reading nor assigning; if it `is_lenient` these stay as they are,
-    which only tells what is changed.
+    Raises ModelFault for uses of variables that are neither reading nor assigning. If it `is_lenient`, these are left
+    unchanged, and the result only tells which variables are changed.
     """
     made = graph_pb2.GraphDef(versions=graph_def.versions)
     made.library.CopyFrom(graph_def.library)
@@ -60,7 +60,7 @@ def _placeholder(name: str, variable):
 
 
 class _Functions:
-    """Functions that take values in the place of variables."""
+    """Functions that take values instead of variables."""
 
     def __init__(self, library: dict, target, is_lenient: bool) -> None:
         self.library, self._target, self.is_lenient = library, target, is_lenient
@@ -68,13 +68,13 @@ class _Functions:
         self._made: dict = {}
 
     def updated(self, name: str, bound: tuple) -> list:
-        """The variables that the function `name` changes; `bound` are those of its arguments, None for others."""
+        """The variables that the function `name` changes; `bound` has a variable or None for each argument."""
         return self._body(name, bound).updated
 
     def made(self, name: str, bound: tuple, given: tuple, carries: bool = False) -> str:
-        """A function that gives the next values of `given` (keys) as further results.
+        """A function that returns the next values of `given` (keys) as further results.
 
-        If it `carries`, results that were variables are their next values.
+        If it `carries`, results that were variables become their next values.
         """
         key = (name, bound, given, carries)
         if key not in self._made:
@@ -91,7 +91,7 @@ class _Functions:
                 assignments.Nodes([], taken, in_function=True),
                 {text: each for text, each in zip(arguments, bound, strict=True) if each is not None},
             )
-            # Of a variable that is two of the arguments, both are the same value.
+            # A variable that is passed as two arguments has the same value in both.
             body.values.update(
                 {each.key: text for text, each in zip(arguments, bound, strict=True) if each and each.is_lifted}
             )
@@ -140,8 +140,8 @@ class _Functions:
 class _Body:
     """The nodes of a graph or function, rewritten one after the other.
 
-    `handles` are the tensors that are variables, `values` the present value of each lifted one by its key, `updated`
-    the keys of those that were assigned, in that order.
+    `handles` are the tensors that are variables; `values` the current value of each lifted variable by its key;
+    `updated` the keys of assigned variables, in order.
     """
 
     def __init__(self, functions: _Functions, nodes: assignments.Nodes, handles: dict) -> None:
@@ -153,15 +153,15 @@ class _Body:
         self._renamed: dict = {}
 
     def run(self, nodes) -> None:
-        # Order is meaning here: a read between two assignments sees the first one's value.
+        # The order matters: a read between two assignments sees the value of the first.
         for node in _in_order(nodes):
             self._rewrite(node)
 
     def resolve(self, text: str) -> str:
-        """What replaces a tensor (or a control input) of the former graph."""
+        """The replacement of a tensor (or a control input) of the former graph."""
         if text.startswith("^"):
             return text
-        # Values of variables may be other variables' former values, but never tensors that are replaced again.
+        # The value of a variable may be another variable's former value, but never a tensor that is replaced again.
         return self._renamed.get(self._canonical(text), text)
 
     def _canonical(self, text: str) -> str:
@@ -226,7 +226,7 @@ class _Body:
             self.updated.append(key)
 
     def _with_values(self, made, variables: list, kinds, offset: int) -> None:
-        """Let the call `made` take values in the place of variables; `kinds` are the types of its arguments."""
+        """Make the call `made` take values instead of variables; `kinds` are the types of its arguments."""
         for index, variable in enumerate(variables):
             if variable is not None and variable.is_lifted:
                 made.input[index] = self.values[variable.key]
@@ -257,7 +257,7 @@ class _Body:
         self._take_results(made, given, variables)
 
     def _take_results(self, made, given: tuple, variables: list) -> None:
-        """Let the last results of the call `made` be the next values of `given`."""
+        """Make the last results of the call `made` the next values of `given`."""
         dtypes = {each.key: each.dtype for each in variables if each is not None}
         for key in given:
             place = len(made.attr["Tout"].list.type)
@@ -267,7 +267,7 @@ class _Body:
     def _loop(self, node, variables: list) -> None:
         bound = tuple(variables)
         body, condition = node.attr["body"].func.name, node.attr["cond"].func.name
-        # A condition runs once more than the body: its assignments have no place in what a turn gives.
+        # A condition runs once more than the body, so its assignments cannot be results of an iteration.
         if changed := self._functions.updated(condition, bound):
             names = {each.key: each.name for each in variables if each is not None}
             raise ModelFault(
@@ -301,7 +301,7 @@ def _result_name(op: str) -> str:
 
 
 def _in_order(nodes) -> list:
-    """`nodes`, each behind those that it takes tensors from or waits for; loops of TensorFlow 1 begin at Merge."""
+    """`nodes` in topological order of data and control edges; loops of TensorFlow 1 begin at Merge."""
     by_name = {node.name: node for node in nodes}
     before = {
         node.name: [

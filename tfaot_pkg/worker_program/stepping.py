@@ -1,4 +1,4 @@
-"""TensorFlow's own answers, call by call: of signatures that keep variables, and of those that draw random numbers."""
+"""TensorFlow's own answers, call by call, for signatures that keep variables or draw random numbers."""
 
 import lifting
 import numpy as np
@@ -14,17 +14,17 @@ from reference_tensorflow import tensor_of
 
 
 def run_steps(request: RunSteps, report) -> Nothing:
-    """Run the signature on the arrays in `inputs`, whose first axes are the steps; write the answers to `request.out`.
+    """Run the signature on the arrays in `inputs`, whose first axis is the steps; write the answers to `request.out`.
 
     For each output O the .npz has "outputs/O", all steps on the first axis, and for each variable V "state/V", its
-    value after the last step, both as numbers (messages/elements.py). "spread/" before these names has by how much
-    they change, at most, if all inputs are off by some roundings.
+    value after the last step, both as numbers (messages/elements.py). "spread/" before these names is the largest
+    change of these numbers if all inputs change by some roundings.
     """
     with np.load(request.inputs, allow_pickle=False) as file:
         inputs = dict(file)
     steps = _Steps(request)
     answers = steps.run(inputs)
-    # Always the same moves: the same build must get the same verdict.
+    # A fixed seed: the same build must get the same verdict.
     generator = np.random.default_rng(0)
     spreads = {f"spread/{name}": np.zeros(array.shape) for name, array in answers.items()}
     for _ in range(request.tries):
@@ -45,7 +45,7 @@ class _Steps:
         operations.require_none(found.faults)
         self._signature = signatures.imported(request.folder, graph, found)
         types = (tensor.dtype.name for tensor in self._signature.function.inputs)
-        self.dtypes = dict(zip(self._signature.inputs, types, strict=False))  # behind them come variables
+        self.dtypes = dict(zip(self._signature.inputs, types, strict=False))  # variables follow the inputs
         self._begin = {key: variable.numpy() for key, variable in self._signature.variables.items()}
         keys = {each.name: key for key, each in lifting.variables_of(found.variables, graph.graph_def).items()}
         self._kept = {name: self._signature.variables[keys[name]] for name in request.variables}
@@ -67,7 +67,7 @@ def _numbers(tensor):
 
 
 def draw(request: DrawNumbers, report) -> Nothing:
-    """Call the signature `count` times on the arrays in `inputs`; write what is kept of each output to `out`."""
+    """Call the signature `count` times on the arrays in `inputs`; write statistics of each output to `out`."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     types = dict(zip(signature.inputs, (tensor.dtype.name for tensor in signature.function.inputs), strict=False))
     with np.load(request.inputs, allow_pickle=False) as file:

@@ -1,7 +1,7 @@
-"""Contents of lookup tables: TensorFlow fills them when a model is loaded, here they are read from the file.
+"""Contents of lookup tables: TensorFlow fills them when it loads a model; here they are read from the file.
 
 A table is filled by an initializer: an operation beside it, or in a function that gets the table, its keys and its
-values. Only constant numbers are taken; nothing of an initializer runs.
+values. Only constant numbers are accepted; no initializer is run.
 """
 
 import math
@@ -16,19 +16,19 @@ _NO_NUMBERS = "its keys or values are text: look them up in the calling program,
 
 
 class Unknown(Exception):
-    """The content of a table cannot be told; the message says why."""
+    """The content of a table is not known; the message says why."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """`keys`, ascending and each once, and the values of each, as NumPy arrays."""
+    """`keys`, ascending and unique, and the value of each, as NumPy arrays."""
 
     keys: object
     values: object
 
 
 def content(graph_def, table) -> Table:
-    """What the node `table` of `graph_def` (a whole file's) is filled with. Raises Unknown."""
+    """The content of the node `table` of `graph_def`, which is a whole file's graph. Raises Unknown."""
     for name in ("key_dtype", "value_dtype"):
         dtype = dtypes.as_dtype(table.attr[name].type)
         if not (dtype.is_integer or (name == "value_dtype" and (dtype.is_floating or dtype.is_bool))):
@@ -47,7 +47,7 @@ def content(graph_def, table) -> Table:
 
 
 def _filling(node, table: str, functions: dict):
-    """(keys, values), as tensors of the graph, if `node` fills the table; or calls a function that does."""
+    """(keys, values), as tensors of the graph, if `node` fills the table, or calls a function that fills it."""
     inputs = data_inputs(node)
     if node.op in _FILLING and node_name(inputs[0]) == table:
         yield inputs[1], inputs[2]
@@ -81,7 +81,7 @@ def _sorted(keys, values) -> Table:
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     again = keys[1:] == keys[:-1]
-    # TensorFlow takes a key twice if its value is the same.
+    # TensorFlow accepts a key twice if its value is the same.
     if np.any(again & (values[1:] != values[:-1])):
         raise Unknown("a key has two values")
     first = np.concatenate([[True], ~again])

@@ -1,6 +1,6 @@
-"""Branches of TensorFlow 2 (`If`) whose condition is a constant: the function that is taken is called.
+"""Branches of TensorFlow 2 (`If`) whose condition is constant: the function of the taken branch is called directly.
 
-Functions are followed as far as each is called once: then what a call gives it is all that it ever gets.
+Functions are followed only if they are called once: then the arguments of that call are the only ones they get.
 """
 
 import collections
@@ -11,11 +11,11 @@ from wiring import by_name, called, data_inputs, free, node_name
 _BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
 _CALLS = frozenset(_BRANCHES.values())
 _DEEPEST = 100
-"""Functions nested deeper than this are left as they are."""
+"""Functions nested deeper than this are left unchanged."""
 
 
 def call_taken(graph_def, fetches: list, fed: set) -> None:
-    """Let each `If` of a known condition call its branch; `fetches` (TensorInfo) follow what gets another name."""
+    """Replace each `If` of a known condition by a call of its branch; renames tensors in `fetches` (TensorInfo) too."""
     calls = _Calls(graph_def)
     nodes = graph_def.node
     renamed = calls.take(nodes, Known(by_name(graph_def), fed), 0)
@@ -33,7 +33,7 @@ class _Calls:
         self._uses = collections.Counter(each.name for nodes in bodies for node in nodes for each in called(node))
 
     def take(self, nodes, known: Known, depth: int) -> dict:
-        """Change `nodes`, and what they call; the new names of nodes by their old ones."""
+        """Change `nodes` and the functions that they call; return the new names of nodes by their old ones."""
         names, renamed = {node.name for node in nodes}, {}
         for node in nodes:
             condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
@@ -41,7 +41,7 @@ class _Calls:
             if isinstance(condition, bool):
                 _become_call(node, condition)
                 values = values[1:]
-                # TensorFlow puts a function's nodes below the name of its call, where an `If` has nodes of the graph.
+                # TensorFlow names a function's nodes below its call; below an `If` the graph may have nodes.
                 renamed[node.name] = free(f"{node.name}_taken", names)
                 node.name = renamed[node.name]
             if node.op in _CALLS and depth < _DEEPEST:
@@ -50,7 +50,7 @@ class _Calls:
 
     def _follow(self, name: str, values: list, depth: int) -> None:
         function = self._library.get(name)
-        # Called twice, a function would need a copy for each set of constants.
+        # A function that is called twice would need a copy for each set of constants.
         if function is None or self._uses[name] != 1 or len(values) != len(function.signature.input_arg):
             return
         arguments = [argument.name for argument in function.signature.input_arg]
@@ -75,7 +75,7 @@ def _become_call(node, condition: bool) -> None:
 
 
 def rename(nodes, renamed: dict) -> None:
-    """Let `nodes` use the new names of `renamed` (old -> new)."""
+    """Make `nodes` use the new names in `renamed` (old -> new)."""
     for node in nodes if renamed else ():
         node.input[:] = [renamed_in(text, renamed) for text in node.input]
 

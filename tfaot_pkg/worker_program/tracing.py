@@ -1,4 +1,4 @@
-"""Where the time of a model goes in TensorFlow: spans of its profiler, in Chrome's trace event format."""
+"""Where a model spends its time in TensorFlow: spans of its profiler, in Chrome's trace event format."""
 
 import glob
 import json
@@ -11,15 +11,15 @@ from messages.requests import ModelFault, Nothing, Trace, one_line
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 _WARM = 3
-"""Calls before those that are traced: TensorFlow traces and optimizes the function, XLA compiles it."""
+"""Calls before the traced ones: in these, TensorFlow traces and optimizes the function, and XLA compiles it."""
 _NOISE = ("ThreadpoolListener::", "TFE_DeleteTensorHandle")
-"""Events without a length, of TensorFlow's own bookkeeping."""
+"""Events without a length, from TensorFlow's own bookkeeping."""
 
 
 def trace(request: Trace, report) -> Nothing:
     """Write the spans of some calls of the signature on the inputs (.npz: one batch) to `request.out`."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
-    # One argument: tf.function would change names that are no words of Python, such as state/hidden.
+    # One argument: tf.function would rename keywords that are not identifiers, such as state/hidden.
     function = tf.function(lambda feeds: signature(**feeds), jit_compile=request.jit or None)
     with np.load(request.inputs, allow_pickle=False) as file:
         feeds = {name: tf.constant(values) for name, values in file.items()}
@@ -33,7 +33,7 @@ def trace(request: Trace, report) -> Nothing:
     tf.profiler.experimental.start(request.scratch, options=options)
     for call in range(request.calls):
         with tf.profiler.experimental.Trace("call", step_num=call):
-            # A call has ended only when its results can be read.
+            # A call is complete only when its results can be read.
             for tensor in function(feeds).values():
                 tensor.numpy()
     tf.profiler.experimental.stop()

@@ -1,8 +1,8 @@
-"""Nodes that no output sees: assignments of seeds, and random numbers of a dropout that keeps everything.
+"""Nodes that no output depends on: assignments of seeds, and random numbers of a dropout that keeps everything.
 
-Keras's recurrent layers with dropout change its seed in predictions, too. Old graphs compute dropout in inference as
-well, with a placeholder for the probability. If that is a constant of 1, the comparison behind each random number has
-one result; XLA would still draw the numbers, and rows would seem to depend on one another.
+Keras's recurrent layers with dropout change its seed in predictions too. Old graphs compute dropout in inference as
+well, with a placeholder for the probability. If that is the constant 1, the comparison after each random number has
+only one result; XLA would still draw the numbers, and rows would seem to depend on one another.
 """
 
 import math
@@ -17,14 +17,14 @@ _FORWARD = frozenset({"Identity"})
 def without_unseen(graph_def, outputs: list):
     """`graph_def`, whose functions are inlined, without assignments if no output (a node's name) needs their variables.
 
-    With them goes what only they need, such as the random numbers of dropout. A graph with an assignment that an output
-    may see stays as it is.
+    Nodes that only these assignments need, such as random numbers of dropout, are removed too. A graph is left
+    unchanged if an output may see one of its assignments.
     """
     nodes = by_name(graph_def)
     changed = {_source(nodes, node.input[0]) for node in graph_def.node if node.op in _ASSIGNMENTS}
     needed = _needed(nodes, outputs)
     read = {_source(nodes, text) for name in needed for text in nodes[name].input if not text.startswith("^")}
-    # An output that reads what is assigned may see the old or the new value: nothing is taken out.
+    # An output that reads an assigned variable may see the old or the new value: then nothing is removed.
     if not changed or changed & read:
         return graph_def
     kept = [node for node in graph_def.node if node.name in needed or node.op == "Placeholder"]
@@ -38,7 +38,7 @@ def without_unseen(graph_def, outputs: list):
 
 
 def _needed(nodes: dict, outputs: list) -> set:
-    """The nodes that `outputs` need. Nothing needs an assignment, or the reading of a variable, to have happened."""
+    """The nodes that `outputs` need. A control edge from an assignment or a read of a variable does not count."""
     needed: set = set()
     left = list(outputs)
     while left:
@@ -55,7 +55,7 @@ def _only_orders(nodes: dict, text: str) -> bool:
 
 
 def _source(nodes: dict, text: str) -> str:
-    """The node that makes a tensor, without nodes that pass it on."""
+    """The node that computes a tensor, skipping nodes that pass it on."""
     name = node_name(text)
     while nodes[name].op in _FORWARD:
         name = node_name(nodes[name].input[0])
@@ -68,7 +68,7 @@ _OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
 
 
 def without_decided(graph_def, known) -> None:
-    """Replace RandomUniform by zeros wherever all that is made of it is the same for all of its values.
+    """Replace RandomUniform by zeros if everything computed from it is the same for all of its values.
 
     `known` gives the numbers that follow from the graph's constants (known.Known).
     """
@@ -82,7 +82,7 @@ def without_decided(graph_def, known) -> None:
 
 
 def _is_decided(node, interval: tuple, users: dict, known) -> bool:
-    """Whether nothing but `node`'s shape matters, whose values lie in the closed `interval`."""
+    """Whether only the shape of `node` matters, whose values lie in the closed `interval`."""
     return all(_passes(user, node.name, interval, users, known) for user in users.get(node.name, ()))
 
 

@@ -1,4 +1,4 @@
-"""The wiring of GraphDefs: which nodes tensors come from, what they are made of, which functions nodes call."""
+"""The wiring of GraphDefs: which nodes tensors come from and depend on, and which functions nodes call."""
 
 import keyword
 
@@ -6,7 +6,7 @@ CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 """Operations that only call a function."""
 
 LOOPS = frozenset("While StatelessWhile".split())
-"""Loops of TensorFlow 2; those of version 1 are circles of nodes (operations.OLD_CONTROL_FLOW)."""
+"""Loops of TensorFlow 2; those of version 1 are cycles of nodes (operations.OLD_CONTROL_FLOW)."""
 
 
 def tensor_name(text: str) -> str:
@@ -25,14 +25,14 @@ def data_inputs(node) -> list:
 
 
 def control_inputs(node) -> list:
-    """The inputs of a node that it only waits for."""
+    """The inputs of a node that are control dependencies."""
     return [text for text in node.input if text[:1] == "^"]
 
 
 def ancestors(nodes: dict, texts, *, control: bool = True) -> set:
-    """The names of all nodes that the tensors `texts` are made of, or, with `control`, wait for; their own too.
+    """The names of all nodes that the tensors `texts` depend on, or, with `control`, wait for; including their own.
 
-    `nodes` are by name. What is none of them, as an argument of a function, is only named.
+    `nodes` are by name. A name that is not among them, such as a function's argument, is included but not followed.
     """
     found: set = set()
     waiting = [node_name(text) for text in texts]
@@ -51,22 +51,22 @@ def by_name(graph_def) -> dict:
 
 
 def prune(graph_def, names) -> None:
-    """Remove the nodes of `graph_def` that its nodes `names` do not need."""
+    """Remove the nodes of `graph_def` that its nodes `names` do not depend on."""
     needed = ancestors(by_name(graph_def), names)
-    # From the end: places of nodes that are still to be looked at must not move.
+    # From the end, so that the indices of nodes still to be checked do not change.
     for index in reversed(range(len(graph_def.node))):
         if graph_def.node[index].name not in needed:
             del graph_def.node[index]
 
 
 def called(node):
-    """The functions (NameAttrList) that the attributes of a node name."""
+    """The functions (NameAttrList) in the attributes of a node."""
     for value in node.attr.values():
         yield from (each for each in (value.func, *value.list.func) if each.name)
 
 
 def free(wanted: str, taken: set) -> str:
-    """`wanted`, with a number if it is `taken`; it is taken from now on."""
+    """`wanted`, with a number appended if it is `taken`; the result is then taken."""
     name, number = wanted, 0
     while name in taken:
         number += 1
@@ -76,11 +76,11 @@ def free(wanted: str, taken: set) -> str:
 
 
 def parameter(name: str) -> str:
-    """`name`, which TensorFlow makes a parameter of a Python function: `in_` for `in`."""
+    """`name` as TensorFlow writes it as a parameter of a Python function: `in_` for `in`."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def distinct(wanted) -> list:
-    """The names `wanted`, with a number after those that occurred before."""
+    """The names `wanted`, with a number appended to repeated ones."""
     taken: set = set()
     return [free(name, taken) for name in wanted]
