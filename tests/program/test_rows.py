@@ -97,6 +97,16 @@ def _loop(b: Builder, *, read: int = 0, write: int = 0, turns: int = 0, carry: b
     return m.add("get-tuple-element", (b.batch, 4), done, index=1)
 
 
+def _mirrored(b: Builder, rows: int) -> int:
+    """The batch axis padded by mirroring, with `rows` on either side, as TensorFlow's bridge writes it."""
+    x = _input(b, 4)
+    turned = b.main.add("reverse", (b.batch, 4), x, dimensions=[0])
+    before = b.main.add("slice", (rows, 4), turned, slices=[[b.batch - 1 - rows, b.batch - 1, 1], [0, 4, 1]])
+    behind = b.main.add("slice", (rows, 4), turned, slices=[[1, 1 + rows, 1], [0, 4, 1]])
+    padded = b.main.add("concatenate", (b.batch + 2 * rows, 4), before, x, behind, dimensions=[0])
+    return b.main.add("slice", (b.batch, 4), padded, slices=[[0, b.batch, 1], [0, 4, 1]])
+
+
 INDEPENDENT: dict[str, Write] = {
     "a gather of the own row": lambda b: _gather(b, _own),
     "a gather by folded numbers": lambda b: _gather(b, _folded_numbers),
@@ -123,6 +133,7 @@ INDEPENDENT: dict[str, Write] = {
             "dot", (b.batch, 2), b.main.add("reshape", (b.batch, 0), b.main.add(
                 "slice", (b.batch, 0), _input(b, 2), slices=[[0, b.batch, 1], [0, 0, 1]])),
             b.main.constant([], (0, 2), dtype="f32"), contracting=[[1], [0]], batch=[[], []])),
+    "padding of no rows by mirroring": lambda b: _mirrored(b, 0),
     "a constant in every row": lambda b: b.main.add(
         "add", (b.batch, 2), _input(b, 2), b.main.constant([1.0, 2.0] * b.batch, (b.batch, 2), dtype="f32")),
 }  # fmt: skip
@@ -163,6 +174,7 @@ DEPENDENT: dict[str, tuple[Write, str]] = {
     "a loop that writes the next row": (lambda b: _loop(b, write=1), "while"),
     "a loop with a turn less": (lambda b: _loop(b, turns=-1), "dynamic-slice"),
     "a loop that hands a row on": (lambda b: _loop(b, carry=True), "while"),
+    "padding of a row by mirroring": (lambda b: _mirrored(b, 1), "reverse"),
     "a reshape that cuts rows": (
         lambda b: b.main.add("reshape", (b.batch, 4), b.main.add("transpose", (4, b.batch), _input(b, 4), dimensions=[1, 0])), "reshape"),
     "half of merged rows": (lambda b: b.main.add(

@@ -287,7 +287,14 @@ def _sliced_axis(program: Program, axis: Axis, cut: Sequence[Sequence[int]], siz
 
 
 def concatenate(step: Step) -> Value:
-    instruction, operands, shapes = step.instruction, step.operands, step.shapes
+    instruction = step.instruction
+    # An operand without elements contributes nothing: TensorFlow's bridge pads by mirroring with such ones along each
+    # axis that is not padded, the batch included.
+    both = list(zip(step.operands, step.shapes, strict=True))
+    present = [each for each in both if not each[1].is_empty] or both
+    if len(present) == 1:
+        return present[0][0]
+    operands, shapes = [value for value, _ in present], [shape for _, shape in present]
     (dimension,) = instruction.attribute("dimensions")
     axes = {value.axis for value in operands if value.axis is not None}
     if any(axis.dimension == dimension for axis in axes):
