@@ -542,7 +542,7 @@ def encoded():
 
 @network
 def classes_by_support_vectors():
-    """Machines of two to four classes, with and without probabilities."""
+    """Machines of two to four classes, with and without probabilities, and three of liblinear's form."""
     nodes, columns = [helper.make_node("Constant", [], ["column"], value_ints=[-1, 1])], []
     cases = [
         (2, "RBF", "NONE", True), (2, "LINEAR", "NONE", False), (2, "POLY", "LOGISTIC", False), (2, "RBF", "SOFTMAX", False),
@@ -564,9 +564,21 @@ def classes_by_support_vectors():
             helper.make_node("Cast", [f"row_{place}"], [made], to=FLOAT),
         ]  # fmt: skip
         columns += [made, scores]
+    for classes, sign, transform in ((2, 1, "LOGISTIC"), (2, 0, "NONE"), (3, 0, "SOFTMAX")):
+        weights = np.abs(numbers(classes, 4)).tolist() if sign else numbers(classes, 4)
+        label, scores, made = f"linear_{classes}{sign}", f"linear_scores_{classes}{sign}", f"linear_made_{classes}{sign}"
+        nodes += [
+            helper.make_node(
+                "SVMClassifier", ["x"], [label, scores], domain="ai.onnx.ml", kernel_params=[0.0, 0.0, 0.0], rho=[0.1],
+                coefficients=weights, post_transform=transform, classlabels_ints=list(range(classes)),
+            ),
+            helper.make_node("Reshape", [label, "column"], [f"row_{label}"]),
+            helper.make_node("Cast", [f"row_{label}"], [made], to=FLOAT),
+        ]  # fmt: skip
+        columns += [made, scores]
     nodes.append(helper.make_node("Concat", columns, ["y"], axis=1))
     inputs = [helper.make_tensor_value_info("x", FLOAT, ["N", 4])]
-    outputs = [helper.make_tensor_value_info("y", FLOAT, ["N", 32])]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, ["N", 42])]
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]
     return helper.make_model(helper.make_graph(nodes, "graph", inputs, outputs), opset_imports=opsets, ir_version=8)
 

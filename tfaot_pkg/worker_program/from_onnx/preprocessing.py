@@ -115,10 +115,12 @@ def _svm_classifier(node, x):
 
     The scores are those of the machines, or probabilities if the file has Platt's factors (`prob_a`, `prob_b`).
     """
-    labels, counts = _labels(node), node.get("vectors_per_class")
+    labels, counts, x = _labels(node), node.get("vectors_per_class"), tf.cast(x, tf.float32)
+    if len(labels) < 2:
+        raise node.fault("it has a single class", "train with two classes or more")
     if not counts:
-        raise node.fault("it has no support vectors", "export a linear machine as LinearClassifier")
-    x, classes = tf.cast(x, tf.float32), len(counts)
+        return _linear_machines(node, x, labels)
+    classes = len(counts)
     vectors = np.array(node.get("support_vectors"), np.float32).reshape(sum(counts), -1)
     factors = np.array(node.get("coefficients"), np.float32).reshape(classes - 1, -1)
     pairs, owners, nothing = list(combinations(range(classes), 2)), np.repeat(np.arange(classes), counts), np.float32(0)
@@ -131,14 +133,25 @@ def _svm_classifier(node, x):
     votes = tf.reduce_sum(tf.where(scores[..., None] > 0, first, second), 1)
     label = tf.gather(tf.constant(labels, tf.int64), tf.argmax(votes, -1, tf.int32))
     if node.get("prob_a"):
-        return label, _finished(node, _probabilities(node, scores, pairs, classes))
-    if classes > 2:
-        return label, _finished(node, scores)
-    kind = node.get("post_transform", "NONE")
-    if kind == "LOGISTIC":
-        return label, tf.sigmoid(tf.concat([-scores, scores], -1))
-    # ONNX Runtime takes no softmax of a single score.
-    return label, tf.concat([-scores if kind == "NONE" else 1 - scores, scores], -1)
+        scores = _probabilities(node, scores, pairs, classes)
+    elif classes == 2:
+        if node.get("post_transform", "NONE").startswith("SOFTMAX"):
+            # ONNX Runtime takes no softmax of a single score.
+            return label, tf.concat([1 - scores, scores], -1)
+        scores = tf.concat([-scores, scores], -1)
+    return label, _finished(node, scores)
+
+
+def _linear_machines(node, x, labels: list[int]):
+    """liblinear's form: a score for each class, with one offset for all."""
+    weights = np.array(node.get("coefficients"), np.float32).reshape(len(labels), -1)
+    scores = matmul(node, x, tf.constant(np.ascontiguousarray(weights.T))) + np.float32(node.get("rho")[0])
+    place = tf.argmax(scores, -1, tf.int32)
+    if len(labels) == 2 and not node.get("prob_a"):
+        # ONNX Runtime: of two classes the second one, if any score is high.
+        most = tf.reduce_max(scores, -1)
+        place = tf.where(most >= 0.5 if (weights >= 0).all() else most > 0, 1, place)
+    return tf.gather(tf.constant(labels, tf.int64), place), _finished(node, scores)
 
 
 def _probabilities(node, scores, pairs, classes: int):
