@@ -174,8 +174,9 @@ def _probabilities(node, scores, pairs, classes: int):
         """One class's probability is set so that its equation holds, then all are scaled to a sum of 1."""
         now = step % classes
         total = tf.reduce_sum(p * qp, -1, keepdims=True)
-        settled = tf.reduce_max(tf.abs(qp - total), -1, keepdims=True) < np.float32(0.005 / classes)
-        going = going & ((now > 0) | ~settled)
+        # A row with NaN has settled: all keep the same probability.
+        open_ = tf.reduce_any(tf.abs(qp - total) >= np.float32(0.005 / classes), -1, keepdims=True)
+        going = going & ((now > 0) | open_)
         chosen, row = tf.one_hot(now, classes), tf.gather(q, now, axis=1)
         change = (total - tf.reduce_sum(qp * chosen, -1, keepdims=True)) / tf.reduce_sum(
             row * chosen, -1, keepdims=True
