@@ -566,7 +566,7 @@ def classes_by_support_vectors():
         columns += [made, scores]
     for classes, sign, transform in ((2, 1, "LOGISTIC"), (2, 0, "NONE"), (3, 0, "SOFTMAX")):
         weights = np.abs(numbers(classes, 4)).tolist() if sign else numbers(classes, 4)
-        label, scores, made = f"linear_{classes}{sign}", f"linear_scores_{classes}{sign}", f"linear_made_{classes}{sign}"
+        label, scores, made = (f"linear_{each}_{classes}{sign}" for each in ("label", "scores", "made"))
         nodes += [
             helper.make_node(
                 "SVMClassifier", ["x"], [label, scores], domain="ai.onnx.ml", kernel_params=[0.0, 0.0, 0.0], rho=[0.1],
