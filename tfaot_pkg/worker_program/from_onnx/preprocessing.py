@@ -143,7 +143,7 @@ def _svm_classifier(node, x):
 
 
 def _linear_machines(node, x, labels: list[int]):
-    """liblinear's form: a score for each class, with one offset for all."""
+    """The machines of liblinear: a score for each class, with one offset for all."""
     weights = np.array(node.get("coefficients"), np.float32).reshape(len(labels), -1)
     scores = matmul(node, x, tf.constant(np.ascontiguousarray(weights.T))) + np.float32(node.get("rho")[0])
     place = tf.argmax(scores, -1, tf.int32)
