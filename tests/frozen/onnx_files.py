@@ -636,7 +636,13 @@ def rejected():
     short = graph.add("MatMul", short, graph.add("Cast", graph.weight(4, 3), to=TensorProto.BFLOAT16))
     unknown = graph.model(y=(graph.add("Cast", short, to=FLOAT), FLOAT, ["N", 3]))
     files = {"newer": dense(opset=99), "typeless": dense(data_type=77), "outside": outside, "sampled": sampled}
-    return {**files, "bfloat16": unknown}
+    graph = Graph(("x", FLOAT, ["N", 4]))
+    named = graph.model(y=(graph.add("Tanh", graph.add("Tanh", "x")), FLOAT, ["N", 4]))
+    for node in named.graph.node:
+        node.name = "same"
+    graph = Graph(("x", FLOAT, ["N", 4]))
+    summed = graph.model(y=(graph.add("Add", "x", graph.add("Cast", "x", to=TensorProto.INT64)), FLOAT, ["N", 4]))
+    return {**files, "bfloat16": unknown, "named": named, "summed": summed}
 
 
 def main():

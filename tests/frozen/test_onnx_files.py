@@ -79,6 +79,8 @@ def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files:
         "outside": ("'some'", "export the model again"),
         "sampled": ("com.microsoft.Sampling", "ORT_ENABLE_BASIC"),
         "bfloat16": ("cannot run the file", "cast bfloat16"),
+        "named": ("same node name", "different names"),
+        "summed": ("Type Error", "Cast"),
     }
     for name, (message, hint) in wanted.items():
         (tmp_path / name).mkdir()

@@ -2,10 +2,14 @@
 
 from messages.requests import ModelFault, one_line
 
-_RUN = (
-    "cast bfloat16 and other types that it has no kernels for to float32 in the model, give nodes different names, or "
-    "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
-)
+_HINTS = {
+    "Could not find an implementation": "it has no kernel for the operator with this type: cast bfloat16, float64 and "
+    "other types to float32 in the model",
+    "Type Error": "an operator does not take this type of tensor: export the model with float32, or insert a Cast node",
+    "same node name": "give the nodes different names, or none",
+}
+"""What to do, by words of ONNX Runtime's message."""
+_TRY = "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
 
 
 def session(file: str | bytes, *, rewriting: bool = True):
@@ -25,8 +29,9 @@ def session(file: str | bytes, *, rewriting: bool = True):
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     # ONNX Runtime's exceptions have no base of their own.
     except Exception as error:
+        reason = one_line(error)
+        hint = next((hint for words, hint in _HINTS.items() if words in str(error)), _TRY)
         raise ModelFault(
-            f"ONNX Runtime {onnxruntime.__version__}, which answers are compared with, cannot run the file: "
-            f"{one_line(error)}",
-            _RUN,
+            f"ONNX Runtime {onnxruntime.__version__}, which answers are compared with, cannot run the file: {reason}",
+            hint,
         ) from error
