@@ -170,7 +170,7 @@ def _probabilities(node, scores, pairs, classes: int):
     squares = tf.reduce_sum(tf.square(r), 1)[..., None] * np.eye(classes, dtype=np.float32)
     q = squares - r * tf.transpose(r, [0, 2, 1])
 
-    def turn(step, p, qp, going):
+    def updated(step, p, qp, going):
         """One class's probability is set so that its equation holds, then all are scaled to a sum of 1."""
         now = step % classes
         total = tf.reduce_sum(p * qp, -1, keepdims=True)
@@ -184,11 +184,11 @@ def _probabilities(node, scores, pairs, classes: int):
         changed = [(p + change * chosen) / (1 + change), (qp + change * row) / (1 + change)]
         return (step + 1, *(tf.where(going, new, old) for new, old in zip(changed, (p, qp), strict=True)), going)
 
-    # All rows take all turns, and those that have settled stay: a row must not wait for others.
-    turns = max(100, classes) * classes
+    # Rows that have settled stay as they are, so other rows decide only how long a call takes.
+    steps = max(100, classes) * classes
     qp = tf.reduce_sum(q, -1) / classes
     start = (tf.constant(0), tf.zeros_like(qp) + 1 / classes, qp, tf.ones_like(qp[:, :1], tf.bool))
-    return tf.while_loop(lambda step, *_: step < turns, turn, start)[1]
+    return tf.while_loop(lambda step, p, qp, going: (step < steps) & tf.reduce_any(going), updated, start)[1]
 
 
 def _labels(node) -> list[int]:
