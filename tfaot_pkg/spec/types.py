@@ -212,7 +212,7 @@ class Compilation:
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
     architecture, lowest level first; flags are single words that start with `--`. `engine` says whether the model
     becomes a program (compiler/); `kernels: none` leaves it to XLA if `engine` does not say. Loops end after
-    `max_iterations` turns; 0 for none.
+    `max_iterations` iterations; 0 for none.
     """
 
     batch_sizes: tuple[int, ...]

@@ -389,9 +389,9 @@ def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict)
             raise ModelFault(
                 f"the shape of output {name!r} depends on the values of the inputs "
                 f"({zeros} or {ones} at batch size {batch_size}){why(index)}",
-                f"compiled code has fixed shapes: name the output in model.counts ({name}: {name}_count), to get all "
-                "rows that there may be, and how many are meant; or give all rows and a mask, or a fixed number of "
-                "them (tf.math.top_k)",
+                f"compiled code has fixed shapes: name the output in model.counts ({name}: {name}_count), to get "
+                "as many rows as there can be and the number of valid ones; or return all rows and a mask, or a fixed "
+                "number of them (tf.math.top_k)",
             )
     return seen[0]
 

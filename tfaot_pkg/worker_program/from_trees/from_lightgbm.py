@@ -39,7 +39,7 @@ def _fitted(text: str) -> Fitted:
     output, links = _links(fields.get("objective", "custom"))
     margin = "margin" if links else ""
     if "average_output" in head.split():
-        # Random forests (boosting rf) give the mean of their turns, before the objective's function.
+        # Random forests (boosting rf) give the mean of their iterations, before the objective's function.
         links = (("divide", float(len(blocks) // per_turn)), *links)
     forest = trees.forest(
         dtype="float32",
@@ -47,7 +47,7 @@ def _fitted(text: str) -> Fitted:
         features=int(fields["max_feature_idx"]) + 1,
         outputs=per_turn,
         base=np.zeros(per_turn),
-        # Trees of one turn are in the order of the outputs.
+        # Trees of one iteration are in the order of the outputs.
         target=np.arange(len(blocks)) % per_turn,
         **made.arrays(),
     )

@@ -120,7 +120,7 @@ class Chosen(OfSignature):
     `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
     order that it asks for, none for the order of the names. If it `is_built`, this program made the SavedModel, and it
     may hold calls of ours (own_calls.py). `operations` are names of those that the author supplies. Loops end after
-    `max_iterations` turns, if that is not 0.
+    `max_iterations` iterations, if that is not 0.
     """
 
     shapes: Mapping[str, Shape]
