@@ -89,7 +89,7 @@ def parsed(mark: bytes) -> tuple:
     try:
         attributes = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise ModelFault(f"the attributes of the operation {name!r} are no JSON: {error}") from error
+        raise ModelFault(f"the attributes of the operation {name!r} are not valid JSON: {error}") from error
     if not isinstance(attributes, dict):
         raise ModelFault(f"the attributes of the operation {name!r} are no mapping")
     return name, {key: values_of(name, key, value) for key, value in attributes.items()}

@@ -229,7 +229,7 @@ def _of_newer(node, outputs: int) -> _Trees:
     values[np.arange(leaves), targets], given[np.arange(leaves), targets] = weights, True
     roots = node.get("tree_roots")
     if any(not 0 <= root < count for root in roots):
-        raise node.fault("a tree begins at a node that there is not")
+        raise node.fault("a tree begins at a node that does not exist")
     return _Trees(
         # A tree that is one leaf is a node with this leaf on both sides.
         roots=roots,

@@ -239,7 +239,10 @@ def _check(found: Bdt, path: str) -> None:
         if -1 in (found.left[number], found.right[number]):
             raise ModelFault(f"node {number} of {path} has no two sides", "write the file again")
         if not 0 <= found.selector[number] < len(found.variables) or not math.isfinite(found.cut[number]):
-            raise ModelFault(f"node {number} of {path} compares what there is not", "write the file again")
+            raise ModelFault(
+                f"node {number} of {path} compares a variable that does not exist, or with a value that is not finite",
+                "write the file again",
+            )
 
 
 def fitted_of(path: str) -> Fitted:

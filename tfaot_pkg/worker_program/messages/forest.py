@@ -119,13 +119,13 @@ def verify(forest: Forest) -> None:
     _require(forest.values.ndim == 2 and forest.values.shape[1] in (1, forest.outputs), "values of leaves do not fit")
     _require(forest.base.shape == (forest.outputs,), "base values do not fit the outputs")
     width = forest.values.shape[1]
-    _require(_within(forest.target, 0, forest.outputs - width), "a tree adds to an output that there is not")
+    _require(_within(forest.target, 0, forest.outputs - width), "a tree adds to an output that does not exist")
     _require(_within(forest.feature, 0, forest.features - 1), f"a node's feature is not below {forest.features}")
     _require(_within(forest.comparison, LESS, IN_CUT) and _within(forest.missing, NAN, NONE), "a node of no known kind")
     _require(not np.isnan(forest.threshold).any(), "the threshold of a node is NaN")
     _verify_sets(forest)
     for name in ("roots", "left", "right"):
-        _require(_within(getattr(forest, name), -leaves, nodes - 1), f"{name}: a node that there is not")
+        _require(_within(getattr(forest, name), -leaves, nodes - 1), f"{name}: a node that does not exist")
     # Without this check a circle of nodes would keep the kernel in its loop for ever.
     reached = np.concatenate([forest.roots, forest.left, forest.right])
     reached = np.bincount(reached[reached >= 0], minlength=nodes)
