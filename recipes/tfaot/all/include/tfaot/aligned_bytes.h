@@ -21,7 +21,7 @@ class AlignedBytes {
   }
   ~AlignedBytes() { release(); }
 
-  /// At least `size` bytes; what was there before is lost when they had to be allocated anew.
+  /// At least `size` bytes; the former content is lost if they have to be reallocated.
   std::byte* reserve(std::size_t size, std::size_t alignment) {
     if (size > size_) {
       release();

@@ -1,4 +1,4 @@
-// tfaot/arguments.h: from the typed buffers of a call to the untyped pointers of the C ABI, sizes checked.
+// tfaot/arguments.h: checks the sizes of a call's typed buffers, and gives untyped pointers for the C ABI.
 #ifndef TFAOT_ARGUMENTS_H_
 #define TFAOT_ARGUMENTS_H_
 
@@ -14,10 +14,10 @@ namespace tfaot {
 inline namespace v2 {
 namespace detail {
 
-/// Bytes: what buffers of ours are aligned to. No target's code asks for more.
+/// The alignment of these headers' own buffers, in bytes. No target needs more.
 constexpr std::size_t kBufferAlignment = 64;
 
-/// Where the pointers of tensors without elements point: the C ABI takes no null pointer.
+/// The address that stands for a tensor without elements, because the C ABI takes no null pointers.
 inline void* no_elements() noexcept {
   alignas(kBufferAlignment) static unsigned char nothing[kBufferAlignment];
   return nothing;
@@ -33,7 +33,7 @@ constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::s
   throw Error(model, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
 }
 
-/// Bytes of `batch_size` rows of elements `T`. Throws Error if no memory has so many.
+/// Bytes of `batch_size` rows of elements `T`. Throws Error if the number is too large for any memory.
 template <class T>
 std::size_t buffer_bytes(const char* model, const TensorInfo& tensor, std::size_t batch_size) {
   const std::size_t row = tensor.row_size * sizeof(T);
@@ -54,7 +54,7 @@ std::size_t buffer_bytes(const char* model, const TensorInfo& tensor, std::size_
   throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
 }
 
-/// The pointer to hand to the C ABI. Throws Error if the buffer has not exactly the elements of `batch_size` rows.
+/// The pointer to pass to the C ABI. Throws Error unless the buffer has exactly the elements of `batch_size` rows.
 template <class T>
 const void* input(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<const T> buffer) {
   if (!has_size(tensor, batch_size, buffer.size())) {

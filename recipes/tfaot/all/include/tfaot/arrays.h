@@ -36,8 +36,8 @@ using BFloat16Arrays = Arrays<bfloat16>;    ///< `tfaot::bfloat16`
 
 namespace detail {
 
-/// The element type of nested vectors, std::arrays or anything like them, void of what is not nested. (An element of
-/// std::vector<bool> is a proxy, so the rows are asked.)
+/// The element type of nested vectors, std::arrays or similar containers; void for types that are not nested. (It is the
+/// value_type of a row, because an element of std::vector<bool> is a proxy.)
 template <class Rows, class = void>
 struct NestedElement {
   using type = void;
@@ -63,7 +63,7 @@ void copy_row(const Row& row, std::size_t size, T* to) {
   }
 }
 
-/// The number of rows that nested vectors have for a tensor: one, if it has no batch axis.
+/// The number of rows that nested vectors have for a tensor: one if it has no batch axis.
 constexpr std::size_t rows_at(const TensorInfo& tensor, std::size_t batch_size) noexcept {
   return tensor.has_batch_axis ? batch_size : 1;
 }
@@ -76,8 +76,8 @@ inline void check_rows(const char* model, const TensorInfo& tensor, std::size_t 
               std::to_string(rows));
 }
 
-/// Write the first rows of `rows`, of which there are enough, one after the other, to `to`. Throws Error if one has a
-/// wrong length.
+/// Copy the first rows of `rows`, which has enough of them, one after the other to `to`. Throws Error if one has a wrong
+/// length.
 template <class T, class Rows>
 void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, T* to) {
   const std::size_t wanted = rows_at(tensor, batch_size);
@@ -92,7 +92,7 @@ void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size
   }
 }
 
-/// The rows that lie one after the other from `from` on.
+/// Copy the rows that lie one after the other from `from` on to `rows`.
 template <class T>
 void nest(const TensorInfo& tensor, std::size_t batch_size, const T* from, Arrays<T>& rows) {
   rows.resize(rows_at(tensor, batch_size));

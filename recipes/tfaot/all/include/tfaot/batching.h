@@ -1,7 +1,7 @@
-// tfaot/batching.h: how a batch of any size is made of the batch sizes that were compiled.
+// tfaot/batching.h: how a batch of any size is composed of the batch sizes that were compiled.
 //
-// A rule says it for one batch size: "5:2,4" runs sizes 2 and 4 one after the other, of whose 6 rows the last one is
-// padding. A strategy is a set of rules. Sizes without a rule are composed by a planner, as cheaply as it can be done.
+// A rule composes one batch size: "5:2,4" runs sizes 2 and 4 one after the other; the last of these 6 rows is padding. A
+// strategy is a set of rules. A planner composes sizes without a rule as cheaply as possible.
 #ifndef TFAOT_BATCHING_H_
 #define TFAOT_BATCHING_H_
 
@@ -20,14 +20,14 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// One call of the compiled code: `size` rows, of which the last `padding` ones are not asked for.
+/// One call of the compiled code: `size` rows, of which the last `padding` ones are padding.
 struct BatchStep {
   std::size_t size;     ///< rows that are computed
-  std::size_t padding;  ///< of these, rows at the end that are not asked for
+  std::size_t padding;  ///< of these, rows at the end whose results are dropped
 };
 
-/// How one batch size is composed: sizes that are run one after the other, the last of them with `lastPadding` rows
-/// that are not asked for.
+/// How one batch size is composed: sizes that are run one after the other, the last of them with `lastPadding` rows of
+/// padding.
 class BatchRule {
  public:
   /// Throws Error if `sizes` do not cover `batchSize` with that padding, or the padding reaches the last size.
@@ -36,7 +36,7 @@ class BatchRule {
     validate();
   }
 
-  /// From text: "5:1,4" stitches 1 and 4, "5:2,4" pads the last by one. Numbers may have blanks around them. Throws Error.
+  /// From text: "5:1,4" runs 1 and 4, "5:2,4" pads the last by one. Numbers may have blanks around them. Throws Error.
   explicit BatchRule(std::string_view text) {
     const std::size_t colon = text.find(':');
     if (colon == std::string_view::npos) malformed(text);
@@ -57,7 +57,7 @@ class BatchRule {
   std::size_t getBatchSize() const noexcept { return batchSize_; }
   /// The sizes that are run, in order.
   const std::vector<std::size_t>& getSizes() const noexcept { return sizes_; }
-  /// Rows of the last size that are not asked for.
+  /// Rows of padding in the last size.
   std::size_t getLastPadding() const noexcept { return lastPadding_; }
   /// Number of sizes.
   std::size_t nSizes() const noexcept { return sizes_.size(); }
@@ -158,8 +158,8 @@ class BatchStrategy {
     }
   }
 
-  /// Set the simplest rule: `batchSize` itself if it is one of the `available` sizes, else the smallest of them as
-  /// often as it takes, the last one padded. Throws Error if `available` is empty, or `batchSize` is 0.
+  /// Set the simplest rule: `batchSize` itself if it is one of the `available` sizes, otherwise the smallest of them as
+  /// often as necessary, the last one padded. Throws Error if `available` is empty, or `batchSize` is 0.
   void setDefaultRule(std::size_t batchSize, const std::vector<std::size_t>& available) {
     if (available.empty()) throw Error("no batch sizes are available");
     std::size_t size = available.front();
@@ -205,18 +205,18 @@ class BatchStrategy {
 
 /// Composes batches of any size as cheaply as possible, given what a run of each compiled size costs.
 ///
-/// With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), a shortest path over the number of
-/// rows that are left. It is computed once for all numbers up to the largest that was asked for: O(rows x sizes). The
-/// tables end where the size that is cheapest per row is known to come first, at 65536 rows at the latest (or the
-/// largest size): beyond that its use is a choice, by which no more is lost than one call of that size.
+/// The cost of n rows is best(n) = min over sizes s of cost(s) + best(max(0, n - s)), with best(0) = 0: a shortest path over
+/// the number of rows that are left. It is computed once for all numbers up to the largest requested one: O(rows x sizes).
+/// The tables end where the size that is cheapest per row is known to come first, but at 65536 rows (or the largest size)
+/// at the latest: beyond that limit taking this size first may cost up to one call of it more than the optimum.
 class BatchPlanner {
  public:
-  /// `sizes` are ascending and at least 1, `costs` positive; as many of one as of the other, at least one.
+  /// `sizes` are ascending and at least 1, `costs` positive; both have the same length, at least 1.
   BatchPlanner(std::vector<std::size_t> sizes, std::vector<double> costs) : sizes_(std::move(sizes)) {
     set_costs(std::move(costs));
   }
 
-  /// What a run of each size costs from now on. Throws Error if there are more or fewer costs than sizes.
+  /// Set the cost of a run of each size. Throws Error if there are more or fewer costs than sizes.
   void set_costs(std::vector<double> costs) {
     if (costs.size() != sizes_.size()) {
       throw Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +
@@ -231,8 +231,8 @@ class BatchPlanner {
     for (std::size_t i = 1; i < sizes_.size(); ++i) {
       if (per_row(i) <= per_row(cheapest_row_)) cheapest_row_ = i;
     }
-    // With more than this many rows to go, some best composition contains the size that is cheapest per row: of any s
-    // calls of other sizes, some have a sum that is a multiple of s = that size, which replaces them at no greater cost.
+    // With more than this many rows left, some best composition contains the size s that is cheapest per row: among any s
+    // calls of other sizes, some have a sum that is a multiple of s, so calls of s replace them at no greater cost.
     const std::size_t most = sizes_.back(), each = sizes_[cheapest_row_];
     limit_ = most > kLargestTable / each ? kLargestTable : most * each;
     if (limit_ < most) limit_ = most;
@@ -240,10 +240,10 @@ class BatchPlanner {
 
   /// The compiled sizes, ascending.
   const std::vector<std::size_t>& sizes() const noexcept { return sizes_; }
-  /// What a run of each costs.
+  /// The cost of a run of each.
   const std::vector<double>& costs() const noexcept { return costs_; }
 
-  /// The first call for `rows` (at least 1) that are to go. Allocates when `rows` is more than was ever asked for.
+  /// The first call for `rows` (at least 1) that are left. Allocates if `rows` is larger than in all earlier calls.
   BatchStep next(std::size_t rows) {
     if (rows > limit_) return {sizes_[cheapest_row_], 0};
     grow(rows);
@@ -254,7 +254,7 @@ class BatchPlanner {
   /// Compute the tables as far as they go, so that `planned` may be called.
   void complete() { grow(limit_); }
 
-  /// As `next`, after `complete`: by any number of threads at a time. Allocates nothing.
+  /// As `next`, after `complete`: any number of threads may call it at a time. Allocates nothing.
   BatchStep planned(std::size_t rows) const noexcept {
     const std::size_t size = sizes_[rows > limit_ ? cheapest_row_ : choice_[rows]];
     return {size, size > rows ? size - rows : 0};
@@ -273,7 +273,7 @@ class BatchPlanner {
     return BatchRule(rows, std::move(sizes), padding);
   }
 
-  /// What the composition of `rows` costs, in the unit of the costs.
+  /// The cost of the composition of `rows`, in the unit of the costs.
   double cost(std::size_t rows) {
     std::size_t calls = 0;
     if (rows > limit_) {
@@ -306,7 +306,7 @@ class BatchPlanner {
     for (std::size_t n = best_.size(); n <= rows; ++n) {
       std::size_t choice = sizes_.size();
       double least = 0;
-      for (std::size_t i = sizes_.size(); i-- > 0;) {  // of equal costs the larger size: fewer calls
+      for (std::size_t i = sizes_.size(); i-- > 0;) {  // at equal cost the larger size: fewer calls
         const double cost = costs_[i] + (sizes_[i] < n ? best_[n - sizes_[i]] : 0.0);
         if (choice == sizes_.size() || cost < least) {
           choice = i;

@@ -9,7 +9,7 @@
  * one model, can live in one process. The generated header <tfaot-model-NAME/model.h> declares it. A shared library
  * exports the same function once more under the name TFAOT_ENTRY_POINT, for programs that open it with dlopen.
  *
- * The function returns a table that lives as long as the library is loaded. All that a program needs is in it:
+ * The function returns a table, which is valid as long as the library is loaded. A program needs nothing else:
  *
  *     const tfaot_model_table* model = tfaot_model_digits_0123456789ab();
  *     tfaot_instance* instance;
@@ -20,9 +20,9 @@
  *     if (model->run(instance, 4, inputs, outputs) != TFAOT_OK) { ... print model->message(instance) ... }
  *     model->destroy(instance);
  *
- * All threads can share one object: code and weights are constant, and `compute` takes scratch memory, or none:
+ * All threads can share one object: code and weights are constant, and `compute` takes scratch memory, or uses its own:
  *
- *     const tfaot_code* code;                       // once per process; there is nothing to free
+ *     const tfaot_code* code;                       // once per process; it need not be freed
  *     if (model->select(NULL, &code, message, sizeof message) != TFAOT_OK) { ... print message ... }
  *     const size_t size = model->scratch_bytes(code, 4);
  *     void* scratch = aligned_alloc(TFAOT_SCRATCH_ALIGNMENT, size);   // in each thread; or NULL and 0 below
@@ -37,13 +37,13 @@
  *     while another one is in progress fails with TFAOT_BUSY.
  * Batch sizes: if `any_batch_size` of tfaot_info is 1, `run` takes every number of rows from 1 on. If it is 0, `run` takes
  *     `batch_sizes` only.
- * State: a model with variables is a function: it takes their values as inputs and gives the next ones as outputs. `states`
- *     of tfaot_info tells which these are, and has the trained values. Callers keep the buffers, and exchange them after
+ * State: a model with variables is a function: it takes their values as inputs and returns the next values as outputs.
+ *     `states` of tfaot_info lists them, with their trained values. Callers keep the buffers, and exchange them after
  *     each step: outputs must not overlap inputs.
- * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives right answers for whole
- *     batches of a compiled size only. A batch of another size must not be made of them, nor padded.
- * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
- *     the same major meaning: fields are only ever added at the end of a struct, and `struct_size` tells which are there
+ * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives correct answers only for
+ *     whole batches of a compiled size. Batches of other sizes must be neither composed of these nor padded.
+ * Versions: a program that was compiled for some version of the ABI can use libraries of that version and of later ones:
+ *     fields are only ever added at the end of a struct, and `struct_size` tells which are there
  *     (`TFAOT_HAS(model, compute)`).
  */
 #ifndef TFAOT_C_API_H_
@@ -59,13 +59,13 @@ extern "C" {
 /** The version that this file describes. */
 #define TFAOT_ABI_VERSION 1
 
-/** The name under which a shared library exports its entry function, beside the model's own. */
+/** The second name under which a shared library exports its entry function: the same for every model. */
 #define TFAOT_ENTRY_POINT "tfaot_model_entry"
 
-/** Enough for every message of `create`, with its final zero. */
+/** Bytes that hold every message of `create`, including its terminating zero. */
 #define TFAOT_MESSAGE_SIZE 256
 
-/** Bytes; what scratch memory for `compute` is aligned to. */
+/** The alignment of scratch memory for `compute`, in bytes. */
 #define TFAOT_SCRATCH_ALIGNMENT 64
 
 /** Whether a library's table has a function that was added after version 1 of the ABI: `TFAOT_HAS(model, compute)`. */
@@ -81,7 +81,7 @@ enum {
   TFAOT_UNSUPPORTED_CPU = 1,    /**< this CPU lacks what the lowest target of the library needs */
   TFAOT_OUT_OF_MEMORY = 2,      /**< scratch memory could not be allocated */
   TFAOT_INVALID_ARGUMENT = 3,   /**< a null pointer, an unknown target */
-  TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes; if any size runs, less than 1 or more than memory */
+  TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes; if any size runs: less than 1, or too much for memory */
   TFAOT_COMPUTATION_FAILED = 5, /**< the compiled computation reported an error */
   TFAOT_BUSY = 6,               /**< another thread is running this instance; its message is left alone */
   TFAOT_INVALID_SCRATCH = 7     /**< scratch memory is too small or not aligned */
@@ -112,19 +112,19 @@ typedef struct tfaot_tensor {
   int32_t dtype;          /**< #TFAOT_FLOAT32, ... */
   int32_t rank;           /**< number of axes */
   const int64_t* shape;   /**< `rank` sizes; -1 is the batch axis, which can only be the first */
-  int64_t row_elements;   /**< product of all sizes but the batch axis */
+  int64_t row_elements;   /**< product of all sizes except that of the batch axis */
   int32_t element_size;   /**< bytes */
   int32_t has_batch_axis; /**< 0: the tensor has the same shape at every batch size */
 } tfaot_tensor;
 
-/** A size that each call brings: the number of particles of an event, say. */
+/** A size that each call specifies, such as the number of particles of an event. */
 typedef struct tfaot_symbol {
   const char* name; /**< as in the model's spec */
   size_t minimum;   /**< the smallest size; at least 1 */
-  size_t maximum;   /**< the largest size: what `shape` of a tensor has in its place */
+  size_t maximum;   /**< the largest size; `shape` of a tensor contains it in place of the symbol */
 } tfaot_symbol;
 
-/** A variable of the model, which callers keep: an input of a step, and an output that has its next value. */
+/** A variable of the model, whose value callers keep: a step takes it as an input and returns the next one as an output. */
 typedef struct tfaot_state {
   const char* name;     /**< as in the model */
   size_t input;         /**< the input that takes its value */
@@ -136,8 +136,8 @@ struct tfaot_model_table;
 
 /** One of several signatures of a model. */
 typedef struct tfaot_signature {
-  const char* name;                      /**< its name */
-  const struct tfaot_model_table* table; /**< of it alone: its calls take and give its own tensors */
+  const char* name;                      /**< of the signature */
+  const struct tfaot_model_table* table; /**< of this signature alone: calls take only its own tensors */
   size_t num_inputs;                     /**< number of `inputs` */
   const size_t* inputs;                  /**< their positions in `inputs` of tfaot_info */
   size_t num_outputs;                    /**< number of `outputs` */
@@ -147,9 +147,9 @@ typedef struct tfaot_signature {
 /** What a library holds. All strings are UTF-8 and end with zero. */
 typedef struct tfaot_info {
   uint32_t struct_size;       /**< sizeof(tfaot_info) of the library */
-  uint32_t alignment;         /**< bytes; buffers so aligned are used in place */
-  const char* name;           /**< the model's */
-  const char* version;        /**< the model's */
+  uint32_t alignment;         /**< bytes; buffers with this alignment are used in place */
+  const char* name;           /**< of the model */
+  const char* version;        /**< of the model */
   const char* uid;            /**< digest of the model's content, 12 hexadecimal digits */
   const char* toolchain;      /**< "tensorflow 2.17.1" */
   size_t num_inputs;          /**< number of `inputs` */
@@ -161,23 +161,23 @@ typedef struct tfaot_info {
   size_t num_targets;         /**< number of `targets` */
   const char* const* targets; /**< lowest first, such as "x86-64-v2" */
 
-  /** What one run costs: `num_targets` rows of `num_batch_sizes` nanoseconds, measured when the model was tuned or else
-   * estimated. Only their ratios matter: the cheapest composition of a batch of another size follows from them. */
+  /** The cost of one run: `num_targets` rows of `num_batch_sizes` values in nanoseconds, measured if the model was tuned,
+   * otherwise estimated. Only their ratios matter: they decide how a batch of another size is composed. */
   const double* batch_costs;
 
-  /** 1: each row of the outputs depends on the same row of the inputs alone, so that a batch of any size may be composed
-   * of compiled ones. 0: it may not, only whole batches of a compiled size are right. Libraries of versions without this
-   * field do not know. */
+  /** 1: each row of the outputs depends only on the same row of the inputs, so that a batch of any size may be composed
+   * of compiled ones. 0: it must not be; only whole batches of a compiled size give correct answers. Libraries that end
+   * before this field do not say. */
   int32_t rows_independent;
 
-  /** 1: `run` takes every number of rows from 1 on, and a row has the same bits at each. 0: only `batch_sizes`. Libraries
-   * of versions without this field have 0 here, or end before `rows_independent`. */
+  /** 1: `run` takes every number of rows from 1 on, and a row has the same bits at each. 0: only `batch_sizes`. Older
+   * libraries have 0 here, or end before `rows_independent`. */
   int32_t any_batch_size;
 
-  /** Number of `symbols`, 0 of most models. Libraries of versions without symbols end before this field. */
+  /** Number of `symbols`, 0 for most models. Older libraries end before this field. */
   size_t num_symbols;
 
-  /** Sizes that `compute_sized` and `run_sized` take, in this order. `run` and `compute` take arrays of the largest. */
+  /** Sizes that `compute_sized` and `run_sized` take, in this order. `run` and `compute` take arrays of the maxima. */
   const tfaot_symbol* symbols;
 
   /** For each input, in their order, the number of the symbol of each of its axes, -1 for an axis without one; null for an
@@ -187,17 +187,17 @@ typedef struct tfaot_info {
   /** The same for outputs. */
   const int32_t* const* output_axes;
 
-  /** Number of `states`, 0 of most models. Libraries of versions without state end before this field. */
+  /** Number of `states`, 0 for most models. Older libraries end before this field. */
   size_t num_states;
 
   /** The variables that callers keep, sorted by name. */
   const tfaot_state* states;
 
-  /** Number of `signatures`, 0 of most models: then there is one. Libraries of versions without them end before. */
+  /** Number of `signatures`; 0 for most models, which have a single one. Older libraries end before this field. */
   size_t num_signatures;
 
-  /** Several signatures, sorted by name; inputs and outputs are those of all, as "encode/x". A call leaves a signature out
-   * by null pointers for all of its inputs and outputs. In the tables of signatures there are none. */
+  /** The signatures, sorted by name. `inputs` and `outputs` above are those of all of them, such as "encode/x". A call skips
+   * a signature if all pointers to its inputs and outputs are null. Tables of single signatures have none here. */
   const tfaot_signature* signatures;
 } tfaot_info;
 
@@ -213,7 +213,7 @@ typedef struct tfaot_model_table {
   uint32_t struct_size; /**< sizeof(tfaot_model_table) of the library */
   const tfaot_info* info; /**< what it holds */
 
-  /** Make an instance that runs the code of `target`, or of the best target for this CPU where `target` is NULL.
+  /** Make an instance that runs the code of `target`, or of the best target for this CPU if `target` is NULL.
    * On failure `*instance` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. */
   tfaot_status (*create)(const char* target, tfaot_instance** instance, char* message, size_t message_size);
 
@@ -222,10 +222,10 @@ typedef struct tfaot_model_table {
 
   /** Compute one batch of a compiled size, or of any size if `any_batch_size` is 1. `inputs` and `outputs` hold one
    * pointer per tensor. Scratch memory of a batch size (or of all sizes) is allocated at its first run; later ones
-   * allocate nothing, but for temporary memory of large convolutions and matrix products of XLA's code. */
+   * allocate nothing, except temporary memory for large convolutions and matrix products in XLA's code. */
   tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
 
-  /** The reason of the last failure of `run` on this instance, except TFAOT_BUSY; "" if there was none. */
+  /** The reason for the last failure of `run` on this instance, except TFAOT_BUSY; "" if there was none. */
   const char* (*message)(const tfaot_instance* instance);
 
   /** The target whose code this instance runs. */
@@ -234,9 +234,9 @@ typedef struct tfaot_model_table {
   /** Bytes that this instance holds now. */
   size_t (*memory)(const tfaot_instance* instance);
 
-  /** Find the code of `target`, or of the best target for this CPU where `target` is NULL. There is nothing to free. On
-   * failure `*code` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. Libraries of
-   * versions without this field and those below end before them: ask `TFAOT_HAS(model, compute)`. */
+  /** Find the code of `target`, or of the best target for this CPU if `target` is NULL. It need not be freed. On failure
+   * `*code` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. Older libraries end before
+   * this field: check `TFAOT_HAS(model, compute)`. */
   tfaot_status (*select)(const char* target, const tfaot_code** code, char* message, size_t message_size);
 
   /** The target of this code. */
@@ -246,42 +246,42 @@ typedef struct tfaot_model_table {
    * #TFAOT_SCRATCH_ALIGNMENT; 0 if there is no such batch size. */
   size_t (*scratch_bytes)(const tfaot_code* code, int64_t batch_size);
 
-  /** What `run` computes, without an instance: any number of threads may call it at a time. `scratch` are at least
-   * `scratch_bytes` bytes, aligned to #TFAOT_SCRATCH_ALIGNMENT, of which no other call makes use meanwhile; their content
-   * means nothing between calls, and they do not overlap inputs and outputs. Then it allocates nothing, but for temporary
-   * memory of large convolutions and matrix products of XLA's code. Where `scratch` is NULL, the library keeps memory for
-   * each thread, which it allocates at the thread's first call and at its first call of a larger size. (It has room for
-   * 512 threads; of more, some wait.) On failure `message` (may be NULL) holds the reason. */
+  /** Compute what `run` computes, without an instance: any number of threads may call it at a time. `scratch` points to at
+   * least `scratch_bytes` bytes, aligned to #TFAOT_SCRATCH_ALIGNMENT, which no other call uses at the same time and which
+   * do not overlap inputs or outputs; their content need not be kept between calls. The call then allocates nothing, except
+   * temporary memory for large convolutions and matrix products in XLA's code. If `scratch` is NULL, the library keeps
+   * memory for each thread, which it allocates at the thread's first call and at its first call of a larger size. (There is
+   * room for 512 threads; if there are more, some wait.) On failure `message` (may be NULL) holds the reason. */
   tfaot_status (*compute)(const tfaot_code* code, int64_t batch_size, const void* const* inputs, void* const* outputs,
                           void* scratch, size_t scratch_size, char* message, size_t message_size);
 
-  /** Bytes that the library keeps now for all threads that called `compute` without scratch memory. */
+  /** Bytes that the library currently keeps for threads that called `compute` without scratch memory. */
   size_t (*kept_bytes)(void);
 
-  /** Free them, except of calls in progress. Needed before a library is unloaded that kept some. */
+  /** Free this memory, except that of calls in progress. Necessary before a library that kept some is unloaded. */
   void (*release)(void);
 
-  /** What `compute` does, with arrays of the given `sizes`: one for each of `symbols` of tfaot_info, in their order; null
-   * for their maxima. All tensors are dense at these sizes. `scratch_bytes` holds for all sizes. Libraries of versions
-   * without this field and the next one have no symbols: ask `TFAOT_HAS(model, compute_sized)`. */
+  /** `compute` with arrays of the given `sizes`: one for each of `symbols` of tfaot_info, in their order; null for their
+   * maxima. All tensors are dense at these sizes. `scratch_bytes` is enough for all sizes. Older libraries, which end before
+   * this field, have no symbols: check `TFAOT_HAS(model, compute_sized)`. */
   tfaot_status (*compute_sized)(const tfaot_code* code, int64_t batch_size, const size_t* sizes,
                                 const void* const* inputs, void* const* outputs, void* scratch, size_t scratch_size,
                                 char* message, size_t message_size);
 
-  /** What `run` does, with arrays of the given `sizes`. */
+  /** `run` with arrays of the given `sizes`. */
   tfaot_status (*run_sized)(tfaot_instance* instance, int64_t batch_size, const size_t* sizes,
                             const void* const* inputs, void* const* outputs);
 
-  /** Bytes of a saved state; 0 if the model has none. Libraries of versions without this field and the next two have no
-   * state: ask `TFAOT_HAS(model, restore_state)`. */
+  /** Bytes of a saved state; 0 if the model has none. Older libraries, which end before this field, have no state: check
+   * `TFAOT_HAS(model, restore_state)`. */
   size_t (*state_bytes)(void);
 
-  /** Write the state, one pointer for each of `states` of tfaot_info, to `bytes`, of which there are `state_bytes()`: the
+  /** Write the state, one pointer for each of `states` of tfaot_info, to `bytes`, which has room for `state_bytes()`: the
    * same bytes on every machine. On failure `message` (may be NULL) holds the reason. */
   tfaot_status (*save_state)(const void* const* state, void* bytes, size_t size, char* message, size_t message_size);
 
-  /** Read such a state, of this model or another version of it with the same variables, into buffers. Bytes of another
-   * model, another size or that were changed fail with TFAOT_INVALID_ARGUMENT, and buffers keep what they have. */
+  /** Read a saved state, of this model or of another version of it with the same variables, into buffers. Bytes of another
+   * model or size, or changed bytes, fail with TFAOT_INVALID_ARGUMENT, and the buffers stay as they were. */
   tfaot_status (*restore_state)(const void* bytes, size_t size, void* const* state, char* message, size_t message_size);
 } tfaot_model_table;
 

@@ -1,4 +1,4 @@
-// tfaot/calibrate.h: what a run of each batch size that the library lists costs on the machine that runs it.
+// tfaot/calibrate.h: measures the cost of a run of each batch size that the library lists, on this machine.
 #ifndef TFAOT_CALIBRATE_H_
 #define TFAOT_CALIBRATE_H_
 
@@ -40,11 +40,11 @@ class ZeroedBuffers {
 
 }  // namespace detail
 
-/// Nanoseconds of one run of `instance` at each size that the library lists, on inputs of zeros: the shortest of as many rounds over
-/// all sizes as fit into `budget`, but of one at least. Throws Error if a run fails.
+/// Nanoseconds of one run of `instance` at each size that the library lists, on inputs of zeros: the minimum of as many
+/// rounds over all sizes as fit into `budget`, at least one. Throws Error if a run fails.
 inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::nanoseconds budget) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kRuns = 4;  // of one measurement: reading the clock takes some tens of nanoseconds
+  constexpr int kRuns = 4;  // per measurement, because reading the clock takes some tens of nanoseconds
   const tfaot_info& info = instance.info();
   const auto largest = static_cast<std::size_t>(info.batch_sizes[info.num_batch_sizes - 1]);
   const detail::ZeroedBuffers in(info.inputs, info.num_inputs, largest, info.alignment);
@@ -62,7 +62,7 @@ inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::
   do {
     for (std::size_t i = 0; i < costs.size(); ++i) {
       const double cost = measure(i, kRuns);
-      // A clock that does not tick between two readings must not make a run free.
+      // At least 1: with a coarse clock, two readings may be equal, and a cost must be positive.
       if (cost < costs[i]) costs[i] = cost > 1.0 ? cost : 1.0;
     }
   } while (Clock::now() - begin < budget);

@@ -1,5 +1,5 @@
 // One batch size of a compiled model, with the members of the classes that TensorFlow's tfcompile generates: the base of
-// the classes in NAME_bsN.h. It needs nothing but the C ABI, so that it goes along with CMSSW's own tfaot headers.
+// the classes in NAME_bsN.h. It uses only the C ABI, so that it can be included together with CMSSW's own tfaot headers.
 #ifndef TFAOT_COMPILED_FUNCTION_H_
 #define TFAOT_COMPILED_FUNCTION_H_
 
@@ -21,13 +21,13 @@ inline namespace v1 {
 /// An instance of a model at one batch size. It serves one thread at a time.
 class CompiledFunction {
  public:
-  /// Whether there are buffers for the arguments. Without them set_arg_data names one for each before Run.
+  /// Whether there are buffers for the arguments. If not, callers set one for each by set_arg_data before Run.
   enum class AllocMode { ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS, RESULTS_PROFILES_AND_TEMPS_ONLY };
 
   CompiledFunction(const CompiledFunction&) = delete;
   CompiledFunction& operator=(const CompiledFunction&) = delete;
 
-  /// Compute the results from the arguments; false if that failed, and error_msg() says why.
+  /// Compute the results from the arguments. False if that failed: error_msg() says why.
   bool Run() {
     for (const void* const argument : arguments_) {
       if (argument == nullptr) return failed("an argument has no data: call set_arg_data first");
@@ -40,7 +40,7 @@ class CompiledFunction {
     return true;
   }
 
-  /// Why the last Run failed; empty if it did not.
+  /// The reason why the last Run failed; empty if it did not.
   std::string error_msg() const { return error_; }
 
   /// All code runs on the caller's thread.
@@ -55,7 +55,7 @@ class CompiledFunction {
   int arg_size(int index) const { return static_cast<int>(bytes(input(index), size_)); }
   int result_size(int index) const { return static_cast<int>(bytes(output(index), size_)); }
 
-  /// Where a tensor lies. Throws std::out_of_range.
+  /// The address of a tensor. Throws std::out_of_range.
   void* arg_data(std::size_t index) { return const_cast<void*>(arguments_.at(index)); }
   const void* arg_data(std::size_t index) const { return arguments_.at(index); }
   void* result_data(std::size_t index) { return results_.at(index); }
@@ -63,7 +63,7 @@ class CompiledFunction {
   void** results() noexcept { return results_.data(); }
   const void* const* results() const noexcept { return results_.data(); }
 
-  /// Read an argument from memory of the caller, at every Run until it is set anew. Throws std::out_of_range.
+  /// Read an argument from memory of the caller, at every Run until it is set again. Throws std::out_of_range.
   void set_arg_data(std::size_t index, const void* data) { arguments_.at(index) = data; }
 
   /// The index of a tensor by its name in the model's signature; -1 if there is none.
@@ -125,7 +125,7 @@ class CompiledFunction {
   void* allocated(const tfaot_tensor& tensor) {
     const std::align_val_t alignment{info().alignment};
     const std::size_t length = static_cast<std::size_t>(bytes(tensor, size_));
-    // One that is empty has an address, too.
+    // One byte more, because an empty tensor needs an address, too.
     buffers_.emplace_back(::operator new(length + 1, alignment), Free{alignment});
     std::memset(buffers_.back().get(), 0, length);
     return buffers_.back().get();

@@ -1,5 +1,5 @@
-// tfaot/complex.h: complex numbers as elements of tensors. Headers of models that have some include it; others do not,
-// because <complex> brings the headers of streams.
+// tfaot/complex.h: complex numbers as elements of tensors. Only headers of models with complex tensors include it, because
+// <complex> includes the headers of streams.
 #ifndef TFAOT_COMPLEX_H_
 #define TFAOT_COMPLEX_H_
 

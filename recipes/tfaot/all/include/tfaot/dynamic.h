@@ -1,4 +1,5 @@
-// tfaot/dynamic.h: a model that is known only at run time, as from dlopen: checked by name, element type and size.
+// tfaot/dynamic.h: a model that is known only at run time, for example from dlopen. Tensors are passed by name; element
+// types and sizes are checked.
 //
 //     auto* entry = reinterpret_cast<const tfaot_model_table* (*)()>(dlsym(library, TFAOT_ENTRY_POINT));
 //     tfaot::DynamicModel model(*entry());
@@ -23,7 +24,7 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// An input by name: a view of anything contiguous, which has to live as long as the call.
+/// An input by name: a view of contiguous memory, which must stay valid during the call.
 struct NamedInput {
   /// Any container with `data()` and `size()`.
   template <class C>
@@ -48,7 +49,7 @@ struct NamedInput {
   }
 };
 
-/// Where an output goes, by name.
+/// The buffer of an output, by name.
 struct NamedOutput {
   /// Any container with `data()` and `size()`, or an array.
   template <class C>
@@ -74,18 +75,18 @@ struct NamedOutput {
   }
 };
 
-/// An instance of a model of which the program's compiler knew nothing. It serves one thread at a time.
+/// An instance of a model that is unknown at compile time. It serves one thread at a time.
 class DynamicModel {
  public:
   /// As `Instance`. Throws Error.
   explicit DynamicModel(const Table& table, const char* target = nullptr)
       : instance_(table, target), inputs_(info().num_inputs), outputs_(info().num_outputs) {}
 
-  /// What the library tells of the model.
+  /// The model's description in the library.
   const tfaot_info& info() const noexcept { return instance_.info(); }
 
   /// Compute `batch_size` rows. Every input and every output is named once, in any order, with the model's element type
-  /// and exactly so many rows. Throws Error, which names model, argument, expected and got.
+  /// and exactly that many rows. Throws Error, which states model, argument, and what was expected and given.
   void run(std::size_t batch_size, std::initializer_list<NamedInput> inputs,
            std::initializer_list<NamedOutput> outputs) {
     const detail::OneThread::Use use(one_thread_, info().name);
@@ -94,7 +95,7 @@ class DynamicModel {
     instance_.run(batch_size, inputs_.data(), outputs_.data());
   }
 
-  /// Without names: batch rules, costs.
+  /// The interface without names: batch rules, costs.
   Instance& instance() noexcept { return instance_; }
 
  private:

@@ -11,13 +11,13 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// What went wrong, in which model, and, if a single argument is at fault, in which one:
+/// What went wrong, in which model, and, if a single argument is at fault, which one:
 /// `digits: input "image": expected 128 elements (2 rows of 64), got 100`.
 ///
 /// The views that the accessors return point into `what()` and live as long as the exception.
 class Error : public std::runtime_error {
  public:
-  /// No model is at fault.
+  /// An error that no model caused.
   explicit Error(const std::string& reason) : std::runtime_error(reason) {}
 
   /// `model` failed for `reason`.
@@ -32,7 +32,7 @@ class Error : public std::runtime_error {
         expected_(expected.size()),
         got_(got.size()) {}
 
-  /// The model's name; empty if no model is at fault.
+  /// The model's name; empty if no model caused the error.
   std::string_view model() const noexcept { return part(0, model_); }
   /// The argument at fault; empty if no single argument is.
   std::string_view argument() const noexcept { return part(model_ + 2, argument_); }

@@ -1,10 +1,10 @@
-// tfaot/half.h: float16 and bfloat16, which C++17 has no types for, as their bits.
+// tfaot/half.h: float16 and bfloat16, for which C++17 has no types, as their bits.
 //
-//     tfaot::float16 half(0.1f);            // the nearest one; to even, if two are as near
+//     tfaot::float16 half(0.1f);            // rounded to nearest, ties to even
 //     float number = half;                  // exact
 //     tfaot::bfloat16 same{bfloat16::from_bits(0x3f80)};  // 1
 //
-// They are for values that go in and out of a model: there is no arithmetic, numbers are computed as floats.
+// They hold inputs and outputs of models. They have no arithmetic: convert them to float for that.
 #ifndef TFAOT_HALF_H_
 #define TFAOT_HALF_H_
 
@@ -35,7 +35,7 @@ constexpr std::uint32_t without(std::uint32_t value, std::uint32_t places) noexc
 
 }  // namespace detail
 
-/// A number of IEEE 754's binary16: 11 bits of precision, at most 65504.
+/// A binary16 number of IEEE 754: 11 bits of precision, at most 65504.
 struct float16 {
   std::uint16_t bits = 0;  ///< sign, 5 bits of exponent, 10 of the significand
 
@@ -57,7 +57,7 @@ struct float16 {
     bits = static_cast<std::uint16_t>(sign | made);
   }
 
-  /// The number of these bits.
+  /// The number with these bits.
   static float16 from_bits(std::uint16_t bits) noexcept {
     float16 made;
     made.bits = bits;
@@ -74,7 +74,7 @@ struct float16 {
   }
 };
 
-/// The upper half of a float: 8 bits of precision, its range.
+/// The upper half of a float: the range of float with 8 bits of precision.
 struct bfloat16 {
   std::uint16_t bits = 0;  ///< sign, 8 bits of exponent, 7 of the significand
 
@@ -87,7 +87,7 @@ struct bfloat16 {
     bits = static_cast<std::uint16_t>(is_nan ? (all >> 16) | 0x40u : detail::without(all, 16));
   }
 
-  /// The number of these bits.
+  /// The number with these bits.
   static bfloat16 from_bits(std::uint16_t bits) noexcept {
     bfloat16 made;
     made.bits = bits;

@@ -1,7 +1,7 @@
 // tfaot/instance.h: one instance of a compiled model, without types: pointers in, pointers out.
 //
-// The generated classes check types and sizes and then come here. What this adds to the C ABI: ownership, exceptions,
-// and batches of any size.
+// The generated classes check types and sizes and then call this class. It adds to the C ABI: ownership, exceptions, and
+// batches of any size.
 #ifndef TFAOT_INSTANCE_H_
 #define TFAOT_INSTANCE_H_
 
@@ -25,7 +25,7 @@ inline namespace v2 {
 
 namespace detail {
 
-/// What the library says, without the model's name at its front, which Error gives: "model digits: ...",
+/// The library's message without the model's name at its front, because Error adds the name: "model digits: ...",
 /// "model digits, batch size 3: ...".
 inline std::string_view without_name(std::string_view message, std::string_view name) noexcept {
   constexpr std::string_view kModel = "model ";
@@ -44,8 +44,8 @@ inline std::vector<std::size_t> compiled_sizes(const Table& table) {
   return sizes;
 }
 
-/// What a run of each compiled size costs on `target`: the library's figures, or if it is of a time before they were
-/// told, a call as much as a row.
+/// The cost of a run of each compiled size on `target`: the library's figures; for a library that is too old to have
+/// them, a call costs as much as a row.
 inline std::vector<double> batch_costs(const Table& table, const char* target) {
   const tfaot_info& info = *table.info;
   std::vector<double> costs;
@@ -67,7 +67,7 @@ inline std::vector<double> batch_costs(const Table& table, const char* target) {
   throw Error(model, "this instance is in use by another thread: use one instance per thread");
 }
 
-/// Turns a second thread in an object that serves one at a time into Error. It moves with its object, unused.
+/// Throws Error if a second thread uses an object that serves one thread at a time. A moved object is not in use.
 class OneThread {
  public:
   OneThread() = default;
@@ -104,21 +104,21 @@ class Instance {
   explicit Instance(const Table& table, const char* target = nullptr)
       : Instance(table, Handle(table, target)) {}
 
-  /// What the library tells of the model.
+  /// The model's description in the library.
   const tfaot_info& info() const noexcept { return *table_->info; }
 
   /// The target whose code this instance runs.
   const char* target() const { return table_->target(handle()); }
 
-  /// Bytes that this instance holds now, without the object itself.
+  /// Bytes that this instance currently holds, without the object itself.
   std::size_t memory() const { return table_->memory(handle()) + scratch_.size() + planner_.memory(); }
 
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null.
   ///
-  /// A batch size with a rule is composed as the rule says. Any other that was compiled runs in place; if the model is
-  /// compiled for any size (`any_batch_size()`), that is every one. The rest is composed as cheaply as possible of those
-  /// that were (batching.h), which needs rows that do not depend on one another and a batch axis in every output.
-  /// The first run of a size may allocate, later ones do not. Throws Error.
+  /// A batch size with a rule is composed as the rule says. Other compiled sizes run in place; if the model is compiled for
+  /// any size (`any_batch_size()`), these are all sizes. Sizes that were not compiled are composed of compiled ones as
+  /// cheaply as possible (batching.h), which requires rows that do not depend on one another and a batch axis in every
+  /// output. The first run of a size may allocate, later ones do not. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
     tfaot_instance* const handle = this->handle();
     if (const BatchRule* const rule = rules_.find(batch_size)) {
@@ -162,9 +162,9 @@ class Instance {
     rules_ = rules;
   }
 
-  /// What composes the sizes that neither have a rule nor were compiled, and the costs that it goes by.
+  /// Composes the sizes that neither have a rule nor were compiled, by the costs of the compiled ones.
   BatchPlanner& planner() noexcept { return planner_; }
-  /// The same, to look at.
+  /// The same, read-only.
   const BatchPlanner& planner() const noexcept { return planner_; }
 
   /// Compute one batch of a compiled size, whatever rules there are. Throws Error.
@@ -176,11 +176,11 @@ class Instance {
   /// validated and measured.
   bool any_batch_size() const noexcept { return detail::any_batch_size(info()); }
 
-  /// Whether each row of the outputs depends on the same row of the inputs alone. Assumed of libraries that do not tell.
+  /// Whether each row of the outputs depends only on the same row of the inputs. Assumed for libraries that do not say.
   bool rows_independent() const noexcept { return detail::rows_independent(info()); }
 
   /// Whether a batch can be composed of others: its rows are independent, and every output has a batch axis. An output
-  /// without one depends on the whole batch: parts cannot be put together.
+  /// without one depends on the whole batch, so the parts' outputs cannot be combined.
   bool can_be_split() const noexcept { return detail::can_be_split(info()); }
 
   /// Throws Error if it cannot.
@@ -190,7 +190,7 @@ class Instance {
   bool is_compiled(std::size_t batch_size) const noexcept { return detail::is_compiled(info(), batch_size); }
 
  private:
-  // Owns what the library gave. Moved from, it is empty.
+  // Owns the library's instance; empty after it was moved from.
   class Handle {
    public:
     Handle(const Table& table, const char* target) : table_(&table) {
@@ -246,7 +246,7 @@ class Instance {
 
   void check(tfaot_instance* handle, tfaot_status status) {
     if (status == TFAOT_OK) return;
-    if (status == TFAOT_BUSY) detail::throw_busy(info().name);  // the message is that of the other thread's calls
+    if (status == TFAOT_BUSY) detail::throw_busy(info().name);  // the stored message belongs to the other thread's calls
     throw Error(info().name, detail::without_name(table_->message(handle), info().name));
   }
 
@@ -268,7 +268,7 @@ class Instance {
   detail::AlignedBytes scratch_;  // of padded steps
   BatchStrategy rules_;
   BatchPlanner planner_;
-  detail::OneThread one_thread_;  // of what composed batches use
+  detail::OneThread one_thread_;  // guards what composed batches use
 };
 
 }  // namespace v2

@@ -5,7 +5,7 @@
 //
 //     tfaot::Model<tfaot_model::digits> model;                  // one per thread
 //
-//     // Contiguous buffers, named; nothing is copied that need not be.
+//     // Contiguous buffers, by name: used in place if they are aligned.
 //     model.run(batch_size, {pixels}, {digit, probability});    // into buffers of the caller
 //     auto results = model.run(batch_size, {pixels});           // into buffers of the model: results.probability
 //
@@ -38,7 +38,7 @@ namespace tfaot {
 inline namespace v2 {
 namespace detail {
 
-// The compiler names these classes, with their arguments, if an assertion fails.
+// If an assertion fails, compilers print these classes with their arguments.
 template <std::size_t Given, std::size_t Wanted>
 struct NumberOfInputs {
   static_assert(Given == Wanted, "tfaot: this is not the number of the model's inputs");
@@ -64,7 +64,7 @@ struct Output {
                 "tfaot: an output has another element type than the model's output of this index");
 };
 
-/// The element type of Arrays, void of what is none.
+/// The element type of Arrays; void for other types.
 template <class T>
 struct ElementOfArrays {
   using type = void;
@@ -74,7 +74,7 @@ struct ElementOfArrays<Arrays<T>> {
   using type = T;
 };
 
-/// Whether arguments are of the types of the model's tensors, else an error of the compiler.
+/// Checks that arguments have the types of the model's tensors; otherwise compilation fails.
 template <class Types, class Indices>
 struct Arguments;
 template <class... Types, std::size_t... I>
@@ -113,7 +113,7 @@ struct ForEach<std::index_sequence<I...>> {
 
 }  // namespace detail
 
-class Threads;  // threads.h: a quarter of the time that these headers would take a compiler
+class Threads;  // threads.h is included by its users only: it would take a quarter of the time to compile these headers
 
 /// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
 ///
@@ -134,14 +134,14 @@ class Model {
   using OutputArguments = detail::Arguments<OutputTypes, OutputIndices>;
 
  public:
-  /// Spans of the inputs and outputs, by name; `inputs.template get<0>()` is the first of them.
+  /// Spans of the inputs, by name; `inputs.template get<0>()` is the first.
   using Inputs = typename W::Inputs;
-  using Outputs = typename W::Outputs;  ///< those of the outputs
+  using Outputs = typename W::Outputs;  ///< the same for the outputs
 
-  /// Runs the best code for this CPU. Throws Error if the CPU can run none of it.
+  /// Runs the best code for this CPU. Throws Error if the CPU cannot run any of the targets.
   Model() = default;
 
-  /// Runs the code of one target, "x86-64-v3".
+  /// Runs the code of one target, such as "x86-64-v3".
   explicit Model(const char* target) : model_(target) {}
 
   /// The model's name.
@@ -150,13 +150,13 @@ class Model {
   /// The target whose code runs.
   const char* target() const { return model_.target(); }
 
-  /// Whether each row of the outputs depends on the same row of the inputs alone: if not, only compiled batch sizes run.
+  /// Whether each row of the outputs depends only on the same row of the inputs: if not, only compiled batch sizes run.
   bool rows_independent() { return model_.instance().rows_independent(); }
 
   /// Whether the model is compiled for every number of rows from 1 on, so that without a rule no batch is composed.
   bool any_batch_size() { return model_.instance().any_batch_size(); }
 
-  /// Bytes that this instance holds now, without the object itself.
+  /// Bytes that this instance currently holds, without the object itself.
   std::size_t memory() const {
     std::size_t bytes = model_.memory();
     for (const detail::AlignedBytes& buffer : inputs_) bytes += buffer.size();
@@ -170,19 +170,19 @@ class Model {
     run_on(model_, batch_size, inputs, outputs);
   }
 
-  /// The same into buffers of the model's own: the result is valid until the next call of this overload, or of that of
+  /// The same into buffers of this object: the result is valid until the next call of this overload, or of the one for
   /// nested vectors.
   Outputs run(std::size_t batch_size, const Inputs& inputs) {
     const Use use(one_thread_, W::name);
-    check_inputs(batch_size, inputs);  // before memory for so many rows is asked for
+    check_inputs(batch_size, inputs);  // before memory for that many rows is allocated
     const Outputs outputs = reserve_outputs(batch_size);
     run_on(model_, batch_size, inputs, outputs);
     return outputs;
   }
 
   /// The same on nested vectors, one per input, `input[row][element]`, in the order of `W::inputs`. `Outputs` are the
-  /// types of the results, in the order of `W::outputs`. Rows beyond `batch_size` are not looked at; a tensor without
-  /// a batch axis is one row. The batch size has a rule afterwards, as in CMSSW, unless that is a very long one.
+  /// types of the results, in the order of `W::outputs`. Rows beyond `batch_size` are ignored; a tensor without a batch
+  /// axis is one row. As in CMSSW, the batch size has a rule afterwards, unless the rule would have more than 64 steps.
   template <class FirstOutput, class... MoreOutputs, class... NestedInputs>
   std::tuple<FirstOutput, MoreOutputs...> run(std::size_t batch_size, NestedInputs&&... nested) {
     std::tuple<FirstOutput, MoreOutputs...> results;
@@ -211,15 +211,15 @@ class Model {
     return results;
   }
 
-  /// Compute `batch_size` rows on several threads at a time, each with an instance of its own and an equal part of the
-  /// rows. 0 threads stand for as many as the machine has; they are started once. A model whose rows depend on one
-  /// another, or of which an output has no batch axis, runs on one thread: such a batch cannot be divided. Needs
+  /// Compute `batch_size` rows on several threads, each with an instance of its own and an equal part of the rows. 0 stands
+  /// for as many threads as the machine can run; they are started once. A model whose rows depend on one another, or that
+  /// has an output without a batch axis, runs on one thread: its batches cannot be divided. Requires
   /// `#include <tfaot/threads.h>`.
   template <class Executor = Threads>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
     static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
     const std::size_t wanted = threads == 0 ? Executor::available() : threads;
-    const Use use(one_thread_, W::name);  // as long as the threads run
+    const Use use(one_thread_, W::name);  // until the threads are done
     if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
       threads_.reset();
       threads_ = std::make_shared<Executor>(wanted);
@@ -227,7 +227,7 @@ class Model {
     run_parts(batch_size, inputs, outputs, static_cast<Executor&>(*threads_), wanted);
   }
 
-  /// The same on threads that other models may use too, one after the other.
+  /// The same on threads that several models may share, one after the other.
   template <class Executor, class = std::enable_if_t<std::is_same<Executor, Threads>::value>>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& threads) {
     run_parallel(batch_size, inputs, outputs, threads, threads.size());
@@ -260,9 +260,9 @@ class Model {
   /// The same as text, "5:2,4". Throws Error.
   void setBatchRule(std::string_view rule) { set_rule(BatchRule(rule)); }
 
-  /// Measure here and now what a run of each compiled size costs, and compose sizes without a rule by that from now on.
-  /// It takes about `budget`, and at least five runs of every size. A model for any batch size has nothing to compose, and
-  /// so nothing to measure: then this does nothing.
+  /// Measure the cost of a run of each compiled size on this machine, and from now on compose sizes without a rule by these
+  /// costs. It takes about `budget`, and at least five runs of every size. For a model for any batch size this does nothing,
+  /// because its batches are not composed.
   void calibrate(std::chrono::nanoseconds budget = std::chrono::milliseconds(20)) {
     Instance& instance = model_.instance();
     if (instance.any_batch_size()) return;
@@ -286,7 +286,7 @@ class Model {
  private:
   using Use = detail::OneThread::Use;
 
-  static constexpr std::size_t kLongestRemembered = 64;  // steps: rules of many sizes must not fill the memory
+  static constexpr std::size_t kLongestRemembered = 64;  // steps, so that rules of many batch sizes do not fill memory
 
   static void run_on(W& model, std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
     if constexpr (kInputs == 0) {
@@ -296,7 +296,7 @@ class Model {
     }
   }
 
-  // The caller holds `one_thread_`: other calls could replace what this one works with.
+  // The caller holds `one_thread_`: another call could replace the members that this one uses.
   template <class Executor>
   void run_parts(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& executor,
                  std::size_t parts) {
@@ -377,8 +377,8 @@ class Model {
   std::array<detail::AlignedBytes, kInputs> inputs_;
   std::array<detail::AlignedBytes, kOutputs> outputs_;
   std::vector<W> others_;  // of run_parallel
-  detail::OneThread one_thread_;      // of what this class adds to the instance
-  std::shared_ptr<Threads> threads_;  // not shared; the type need not be known to destroy it
+  detail::OneThread one_thread_;      // guards what this class adds to the instance
+  std::shared_ptr<Threads> threads_;  // shared_ptr because Threads is incomplete here; it is not shared
 };
 
 }  // namespace v2

@@ -1,4 +1,4 @@
-/// What an operation sees that the author of a model supplies: arrays of one row, and attributes.
+/// The arguments of an operation that the author of a model supplies: arrays of one row, and attributes.
 ///
 /// Such an operation is a function, or a function template, of the operation's name. It takes its inputs and then its
 /// outputs; a node with attributes passes these as the last argument:
@@ -11,9 +11,9 @@
 ///       for (std::int64_t i = 0; i < y.size(); ++i) y[i] = weights[i] * x[i] / (1 + slope * std::fabs(x[i]));
 ///     }
 ///
-/// It computes one row: of inputs with a batch axis it gets one row, without that axis; other inputs, such as weights,
-/// it gets whole. It writes each element of its outputs, and depends on its inputs alone: it allocates no memory, keeps
-/// nothing between calls, and neither throws nor calls the system. Several threads call it at once.
+/// It computes one row: inputs with a batch axis are passed as one row, without that axis; other inputs, such as weights,
+/// are passed whole. It writes each element of its outputs, and depends only on its inputs: it allocates no memory, keeps
+/// nothing between calls, and neither throws nor makes system calls. Several threads may call it at the same time.
 #ifndef TFAOT_OPERATION_H_
 #define TFAOT_OPERATION_H_
 
@@ -31,7 +31,7 @@ class Array {
   /// A view of `data`, with one of `sizes` for each of `rank` axes; both must outlive it.
   constexpr Array(T* data, const std::int64_t* sizes, std::size_t rank) : data_(data), sizes_(sizes), rank_(rank) {}
 
-  /// The first element, behind which the others lie.
+  /// The first element; the others follow it.
   constexpr T* data() const { return data_; }
 
   /// The number of axes.
@@ -62,7 +62,7 @@ class Array {
   /// The first element.
   constexpr T* begin() const { return data_; }
 
-  /// Behind the last element.
+  /// One past the last element.
   constexpr T* end() const { return data_ + size(); }
 
  private:
@@ -77,7 +77,7 @@ using Input = Array<const T>;
 template <typename T>
 using Output = Array<T>;
 
-/// One attribute: `count` numbers; a lone number is one.
+/// One attribute: `count` numbers; a scalar is one number.
 struct Attribute {
   const char* name;      ///< as in the model
   const double* values;  ///< `count` of them
@@ -87,7 +87,7 @@ struct Attribute {
 /// The attributes of a node, which are numbers or lists of numbers.
 class Attributes {
  public:
-  /// Those of a node without attributes.
+  /// The attributes of a node without any.
   constexpr Attributes() = default;
 
   /// Views of `count` attributes, which must outlive this one.

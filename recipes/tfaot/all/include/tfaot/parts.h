@@ -1,4 +1,4 @@
-// tfaot/parts.h: batches that are composed of compiled sizes, in memory that is given.
+// tfaot/parts.h: batches that are composed of compiled sizes, in memory of the caller.
 #ifndef TFAOT_PARTS_H_
 #define TFAOT_PARTS_H_
 
@@ -19,7 +19,7 @@ inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
   return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
 }
 
-/// Whether batches of other sizes may be composed of compiled ones; so it is assumed of libraries that do not tell.
+/// Whether batches of other sizes may be composed of compiled ones. Assumed for libraries that do not say.
 inline bool rows_independent(const tfaot_info& info) noexcept {
   constexpr std::size_t known = offsetof(tfaot_info, rows_independent) + sizeof info.rows_independent;
   return info.struct_size < known || info.rows_independent != 0;
@@ -40,7 +40,7 @@ inline bool is_compiled(const tfaot_info& info, std::size_t batch_size) noexcept
   return false;
 }
 
-/// The index of the first output without a batch axis, their number if there is none.
+/// The index of the first output without a batch axis; the number of outputs if all have one.
 inline std::size_t whole_output(const tfaot_info& info) noexcept {
   std::size_t i = 0;
   while (i < info.num_outputs && info.outputs[i].has_batch_axis != 0) ++i;
@@ -80,7 +80,7 @@ class Parts {
   Parts(const tfaot_info& info, const void** inputs, void** outputs, std::byte* padded) noexcept
       : info_(info), inputs_(inputs), outputs_(outputs), padded_(padded) {}
 
-  /// Bytes, aligned as the library likes it, for padded calls of `size` rows.
+  /// Bytes for padded calls of `size` rows, with the library's alignment.
   static std::size_t padded_bytes(const tfaot_info& info, std::size_t size) noexcept {
     std::size_t bytes = 1;
     for (std::size_t i = 0; i < info.num_inputs; ++i) {
@@ -114,8 +114,8 @@ class Parts {
     call(size, inputs_, outputs_);
   }
 
-  // Rows [first, first + size - padding), through scratch memory. The last row is repeated as padding: unlike zeros,
-  // it is sure to be a value that the model can take.
+  // Rows [first, first + size - padding), through scratch memory. The last row is repeated as padding: unlike zeros, it is
+  // certainly a valid input of the model.
   template <class Call>
   void run_padded(std::size_t first, BatchStep step, const void* const* inputs, void* const* outputs, Call&& call) const {
     const std::size_t rows = step.size - step.padding;

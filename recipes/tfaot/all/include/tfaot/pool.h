@@ -21,7 +21,7 @@ inline namespace v2 {
 ///     auto model = pool.borrow();                                  // in a thread
 ///     model->run(batch_size, inputs, outputs);                     // given back when `model` goes out of scope
 ///
-/// There are as many instances as were borrowed at the same time. The pool has to outlive what was borrowed. An instance
+/// There are as many instances as were ever borrowed at the same time. The pool must outlive borrowed instances. An instance
 /// keeps what a borrower sets in it, such as batch rules.
 template <class W>
 class Pool {
@@ -31,7 +31,7 @@ class Pool {
   };
 
  public:
-  /// A borrowed instance: a pointer that gives it back.
+  /// A borrowed instance: a pointer whose destruction returns it to the pool.
   using Borrowed = std::unique_ptr<Model<W>, GiveBack>;
 
   /// Instances run the code of `target`, or of the best one for this CPU if it is null, with these batch rules.
@@ -41,7 +41,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// An instance that nobody else has. Throws Error if one has to be made and cannot be.
+  /// An instance that is not borrowed. Throws Error if a new one is needed and cannot be made.
   Borrowed borrow() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -55,7 +55,7 @@ class Pool {
     made->setBatchStrategy(rules_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      free_.reserve(made_ + 1);  // so that giving back allocates nothing
+      free_.reserve(made_ + 1);  // so that returning an instance allocates nothing
       ++made_;
     }
     return Borrowed(made.release(), GiveBack{this});

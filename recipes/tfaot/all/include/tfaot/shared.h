@@ -26,13 +26,13 @@ inline namespace v2 {
 
 namespace detail {
 
-/// Scratch memory of this thread, until the end of a call. A thread has one for all models, which grows to the largest
-/// that they need; it is freed when the thread ends.
+/// Scratch memory of this thread, until the end of a call. A thread has one block for all models, which grows to the
+/// largest size that they need; it is freed when the thread ends.
 class ThreadScratch {
  public:
   explicit ThreadScratch(std::size_t size) {
     Own& own = of_this_thread();
-    nested_ = own.busy;  // a call during a call of the same thread
+    nested_ = own.busy;  // this thread is already in a call
     bytes_ = {(nested_ ? other_ : own.memory).reserve(size, TFAOT_SCRATCH_ALIGNMENT), size};
     own.busy = true;
   }
@@ -60,7 +60,7 @@ class ThreadScratch {
 }  // namespace detail
 
 /// The code of a model for one target, without types: pointers in, pointers out. It is constant: any number of threads may
-/// call it at a time. What this adds to the C ABI: exceptions, and batches of any size.
+/// call it at a time. This class adds to the C ABI: exceptions, and batches of any size.
 class Code {
  public:
   /// The code of `target` ("x86-64-v3"), or the best one for this CPU if it is null. Throws Error: the CPU lacks what the
@@ -78,13 +78,13 @@ class Code {
     composed_bytes_ = pointers_at_ + aligned((info().num_inputs + info().num_outputs) * sizeof(void*));
   }
 
-  /// What the library tells of the model.
+  /// The model's description in the library.
   const tfaot_info& info() const noexcept { return *table_->info; }
 
   /// The target whose code runs.
   const char* target() const noexcept { return table_->code_target(code_); }
 
-  /// Bytes of scratch memory that a call of `run` with so many rows needs, wherever buffers lie: a multiple of
+  /// Bytes of scratch memory that a call of `run` with `batch_size` rows needs, wherever buffers lie: a multiple of
   /// TFAOT_SCRATCH_ALIGNMENT. Throws Error if there is no such batch.
   std::size_t scratch_bytes(std::size_t batch_size) const {
     if (!detail::is_compiled(info(), batch_size)) {
@@ -120,7 +120,8 @@ class Code {
     }
   }
 
-  /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`, in scratch memory for any sizes.
+  /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`. `scratch_bytes` is enough for all
+  /// sizes.
   void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
            span<std::byte> scratch) const {
     check_scratch(scratch_bytes(batch_size), scratch);
@@ -137,7 +138,7 @@ class Code {
     run(batch_size, sizes, inputs, outputs, scratch.bytes());
   }
 
-  /// Without sizes of symbols: they have their maxima.
+  /// The same with the maximum sizes of all symbols.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) const {
     const detail::ThreadScratch scratch(scratch_bytes(batch_size));
     run(batch_size, inputs, outputs, scratch.bytes());
@@ -178,7 +179,8 @@ class Code {
   }
 
   void compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
-    if (scratch.data() == nullptr) check_scratch(scratch_bytes(batch_size), scratch);  // null stands for memory of the library
+    // The library takes null to mean its own memory, so it would not reject a size that is too small.
+    if (scratch.data() == nullptr) check_scratch(scratch_bytes(batch_size), scratch);
     char message[TFAOT_MESSAGE_SIZE] = "";
     const tfaot_status status = table_->compute(code_, static_cast<std::int64_t>(batch_size), inputs, outputs,
                                                 scratch.data(), scratch.size(), message, sizeof message);
@@ -187,8 +189,8 @@ class Code {
 
   const Table* table_;
   const tfaot_code* code_;
-  BatchPlanner planner_;  // of batches that are composed
-  // Their scratch memory: that of the calls, padded rows, pointers of a call.
+  BatchPlanner planner_;  // for composed batches
+  // Their scratch memory: that of single calls, padded rows, pointers of a call.
   std::size_t parts_at_ = 0;
   std::size_t pointers_at_ = 0;
   std::size_t composed_bytes_ = 0;
@@ -202,8 +204,8 @@ class Code {
 ///
 /// Weights exist once per process. Scratch memory is the caller's or, by default, the thread's: a thread allocates it at its
 /// first call and at its first call of a larger batch, for all models together, and frees it when it ends. No call waits
-/// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were; rules,
-/// nested vectors and `run_parallel` are those of Model.
+/// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were. For rules,
+/// nested vectors and `run_parallel` use Model.
 template <class W>
 class Shared {
   static constexpr std::size_t kInputs = std::tuple_size<typename W::InputTypes>::value;
@@ -211,19 +213,19 @@ class Shared {
 
  public:
   using Inputs = typename W::Inputs;    ///< spans of the inputs, by name
-  using Outputs = typename W::Outputs;  ///< those of the outputs
+  using Outputs = typename W::Outputs;  ///< the same for the outputs
 
-  /// Outputs in memory of their own, by name, which lives as long as this object. It can be moved, not copied.
+  /// Outputs, by name, with their memory: they are valid as long as this object. It can be moved, not copied.
   class Results : public Outputs {
     friend class Shared;
-    detail::AlignedBytes tfaot_memory_;  // no output's name
+    detail::AlignedBytes tfaot_memory_;  // no output can have this name
   };
 
   /// Runs the code of `target`, or of the best one for this CPU if it is null. Throws Error if that is impossible.
   explicit Shared(const char* target = nullptr) : code_(W::table(), target) {}
 
-  /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows. Throws Error.
-  /// Of a model with symbols, the lengths of the inputs give their sizes.
+  /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly that many rows. If the model has
+  /// symbols, their sizes follow from the lengths of the inputs. Throws Error.
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
     with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
       code_.run(batch_size, sizes.data()..., in, out);
@@ -237,8 +239,8 @@ class Shared {
   }
 
   /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
-  /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses meanwhile. Nothing is allocated, but for temporary memory of large
-  /// convolutions and matrix products of XLA's code.
+  /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses at the same time. Nothing is allocated, except temporary memory
+  /// for large convolutions and matrix products in XLA's code.
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
     with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
       code_.run(batch_size, sizes.data()..., in, out, scratch);
@@ -257,14 +259,14 @@ class Shared {
     return owned(batch_size, Inputs{});
   }
 
-  /// Bytes of scratch memory that a call with so many rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error if
-  /// there is no such batch.
+  /// Bytes of scratch memory that a call with `batch_size` rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error
+  /// if there is no such batch.
   std::size_t scratch_bytes(std::size_t batch_size) const { return code_.scratch_bytes(batch_size); }
 
   /// The target whose code runs.
   const char* target() const noexcept { return code_.target(); }
 
-  /// Without types.
+  /// The same object without types.
   const Code& code() const noexcept { return code_; }
 
  private:
@@ -274,7 +276,7 @@ class Shared {
     return results;
   }
 
-  /// What is known of the outputs of a call. Throws Error if an input has another size.
+  /// The outputs' sizes in a call. Throws Error if an input has a wrong size.
   static std::array<TensorInfo, kOutputs> outputs_of(std::size_t batch_size, const Inputs& inputs) {
     return outputs_of(batch_size, inputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
   }
@@ -288,7 +290,7 @@ class Shared {
       const auto sizes = detail::sizes_of<detail::number_of_symbols<W>>(info, batch_size, lengths.data());
       return {detail::at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data())...};
     } else {
-      // Before memory for so many rows is asked for.
+      // Before memory for that many rows is allocated.
       (static_cast<void>(detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())), ...);
       return W::outputs;
     }

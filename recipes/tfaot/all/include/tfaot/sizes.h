@@ -1,4 +1,4 @@
-// tfaot/sizes.h: sizes that a call brings, of models with symbols (tfaot_symbol): from the lengths of its buffers.
+// tfaot/sizes.h: the sizes of symbols (tfaot_symbol) in a call, derived from the lengths of its buffers.
 #ifndef TFAOT_SIZES_H_
 #define TFAOT_SIZES_H_
 
@@ -16,7 +16,7 @@ namespace tfaot {
 inline namespace v2 {
 namespace detail {
 
-/// The number of symbols of the model whose generated class is `W`. Classes of models without symbols have no `symbols`.
+/// The number of symbols of the model whose generated class is `W`; classes of models without symbols have no `symbols`.
 template <class W, class = void>
 inline constexpr std::size_t number_of_symbols = 0;
 template <class W>
@@ -27,7 +27,7 @@ inline std::int32_t symbol_of(const std::int32_t* axes, std::int32_t axis) noexc
   return axes == nullptr ? -1 : axes[axis];
 }
 
-/// Elements of a row at `sizes`, of which those that are 0 count as 1.
+/// Elements of a row at `sizes`. Sizes of 0 are unknown, and count as 1.
 inline std::size_t row_size(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes) noexcept {
   std::size_t elements = 1;
   for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
@@ -38,7 +38,7 @@ inline std::size_t row_size(const tfaot_tensor& tensor, const std::int32_t* axes
   return elements;
 }
 
-/// What is known of `tensor` at `sizes`.
+/// The description of `tensor` at `sizes`.
 inline TensorInfo at_sizes(const TensorInfo& known, const tfaot_tensor& tensor, const std::int32_t* axes,
                            const std::size_t* sizes) noexcept {
   TensorInfo made = known;
@@ -46,7 +46,8 @@ inline TensorInfo at_sizes(const TensorInfo& known, const tfaot_tensor& tensor, 
   return made;
 }
 
-/// The symbol that alone is missing (0 in `sizes`) in an input, at how many of its axes: none, or several, give -1.
+/// The symbol of the only axis of an input whose size is unknown (0 in `sizes`); -1 if there is no or more than one such
+/// axis.
 inline std::int32_t missing_symbol(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes) noexcept {
   std::int32_t found = -1;
   for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
@@ -68,8 +69,8 @@ inline void check_sizes(const tfaot_info& info, const std::size_t* sizes) {
   }
 }
 
-/// The sizes of all symbols, from the `lengths` of the inputs, in elements. Throws Error: they are out of range, or do not
-/// follow from the inputs, as of an input whose axes have two symbols.
+/// The sizes of all symbols, from the `lengths` of the inputs, in elements. Throws Error if they are out of range, or do not
+/// follow from the inputs, for example because the only input has two axes with symbols.
 template <std::size_t N>
 std::array<std::size_t, N> sizes_of(const tfaot_info& info, std::size_t batch_size, const std::size_t* lengths) {
   std::array<std::size_t, N> sizes{};
@@ -80,7 +81,7 @@ std::array<std::size_t, N> sizes_of(const tfaot_info& info, std::size_t batch_si
       if (symbol < 0) continue;
       const std::size_t rest = row_size(tensor, info.input_axes[i], sizes.data());
       const std::size_t rows = tensor.has_batch_axis ? batch_size : 1;
-      // Of a batch without rows any size will do. What is no multiple is reported with the input's lengths.
+      // A batch without rows fits any size. A length that is not a multiple is reported when the input's length is checked.
       sizes[static_cast<std::size_t>(symbol)] =
           rows == 0 || rest == 0 ? info.symbols[symbol].maximum : lengths[i] / rest / rows;
       if (sizes[static_cast<std::size_t>(symbol)] == 0) check_sizes(info, sizes.data());

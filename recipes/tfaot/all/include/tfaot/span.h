@@ -1,4 +1,5 @@
-// tfaot/span.h: a view of contiguous elements. The same type in C++17 and C++20, so that both can be linked together.
+// tfaot/span.h: a view of contiguous elements. It is the same type in C++17 and C++20, so that objects of both can be
+// linked together.
 #ifndef TFAOT_SPAN_H_
 #define TFAOT_SPAN_H_
 
@@ -13,12 +14,13 @@ inline namespace v2 {
 /// (std::vector, std::array, std::span ...) or from an array, implicitly.
 template <class T>
 class span {
-  // A temporary is asked as a constant: a container would take what is written to it away with it, a view does not.
+  // For a temporary, data() of a constant is taken: writes to a temporary container would be lost with it, unlike writes
+  // through a temporary view.
   template <class C>
   using DataOf =
       decltype(std::declval<std::conditional_t<std::is_lvalue_reference<C>::value, C, const C&>>().data());
 
-  // U[] to T[] adds const at most; it never converts between element types.
+  // A conversion of U[] to T[] can only add const, never change the element type.
   template <class U>
   using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<U> (*)[], T (*)[]>::value>;
 
@@ -29,7 +31,7 @@ class span {
 
  public:
   using element_type = T;  ///< with const, if elements cannot be written
-  using value_type = std::remove_cv_t<T>;  ///< without
+  using value_type = std::remove_cv_t<T>;  ///< without const
 
   /// No elements.
   constexpr span() noexcept = default;
@@ -44,8 +46,8 @@ class span {
   template <class C, class = IfCompatible<DataOf<C>>, class = decltype(std::declval<C&>().size())>
   constexpr span(C&& container) noexcept : data_(container.data()), size_(container.size()) {}
 
-  /// A container of another element type is an error of the compiler that names both. Without this constructor all that
-  /// it tells of a list in braces is that nothing matches.
+  /// For a container of another element type, compilation fails with a message that names both types. Without this
+  /// constructor compilers would only say that nothing matches a list in braces.
   template <class Given, class = std::enable_if_t<!IsCompatible<Given>::value>,
             class = decltype(std::declval<Given&>().size()), class = void>
   constexpr span(Given&&) {
@@ -59,14 +61,14 @@ class span {
   constexpr std::size_t size() const noexcept { return size_; }
   /// Whether there are none.
   constexpr bool empty() const noexcept { return size_ == 0; }
-  /// The element of that index; the caller keeps to the size.
+  /// The element at that index, which is not checked.
   constexpr T& operator[](std::size_t index) const noexcept { return data_[index]; }
   /// The first element.
   constexpr T* begin() const noexcept { return data_; }
   /// One past the last element.
   constexpr T* end() const noexcept { return data_ + size_; }
 
-  /// `count` elements from `offset` on; the caller keeps to the size.
+  /// `count` elements from `offset` on; neither is checked.
   constexpr span subspan(std::size_t offset, std::size_t count) const noexcept { return {data_ + offset, count}; }
 
  private:

@@ -20,7 +20,7 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// The state of the model whose generated class is `W`: one object for each stream of frames, each training, each thread.
+/// The state of the model whose generated class is `W`: one object per stream of frames, training or thread.
 ///
 ///     const tfaot::Shared<tfaot_model::tracker> model;             // shared by all threads
 ///     tfaot::State<tfaot_model::tracker> state(model);             // trained values
@@ -39,11 +39,11 @@ class State {
   static constexpr std::size_t kOutputs = W::step_outputs.size();
 
  public:
-  using Inputs = typename W::StepInputs;    ///< spans of the inputs that are no state, by name
-  using Outputs = typename W::StepOutputs;  ///< those of the outputs
-  using Tensors = typename W::StateTensors; ///< those of the variables
+  using Inputs = typename W::StepInputs;    ///< spans of the inputs that are not variables, by name
+  using Outputs = typename W::StepOutputs;  ///< the same for the outputs
+  using Tensors = typename W::StateTensors; ///< spans of the variables, by name
 
-  /// With trained values. `model` must outlive the state.
+  /// Starts with the trained values. `model` must outlive the state.
   explicit State(const Shared<W>& model) : model_(&model) {
     std::size_t size = 0;
     for (std::size_t i = 0; i < kStates; ++i) {
@@ -55,12 +55,12 @@ class State {
     init();
   }
 
-  /// The trained values again.
+  /// Reset all variables to the trained values.
   void init() noexcept {
     for (std::size_t i = 0; i < kStates; ++i) std::memcpy(at(i), W::table().info->states[i].initial, bytes_of(i));
   }
 
-  /// The variables, to read and to write: dense, row-major. The spans stay valid as long as the state, also when it moves.
+  /// The variables, readable and writable: dense, row-major. The spans stay valid as long as the state, even if it is moved.
   Tensors tensors() noexcept { return tensors(std::make_index_sequence<kStates>()); }
 
   /// Compute one step of `batch_size` rows, into buffers of the caller, and carry the state over. Throws Error.
@@ -72,10 +72,10 @@ class State {
     }
   }
 
-  /// The same of one row, or of a model whose inputs have no batch axis.
+  /// The same for one row, or for a model whose inputs have no batch axis.
   void step(const Inputs& inputs, const Outputs& outputs) { step(1, inputs, outputs); }
 
-  /// The same with buffers of the state's, which are valid until the next step.
+  /// The same into buffers of the state, which are valid until the next step.
   Outputs step(const Inputs& inputs) {
     const Outputs outputs = own_outputs(std::make_index_sequence<kOutputs>());
     step(1, inputs, outputs);
@@ -92,8 +92,8 @@ class State {
     return bytes;
   }
 
-  /// What was saved, by this version of the model or another one with the same variables. Throws Error for other bytes, and
-  /// leaves the state as it was.
+  /// Restore saved bytes of this version of the model, or of another one with the same variables. Throws Error for other
+  /// bytes, and leaves the state as it was.
   void restore(span<const std::byte> bytes) {
     std::array<void*, kStates> tensors{};
     for (std::size_t i = 0; i < kStates; ++i) tensors[i] = at(i);
@@ -173,8 +173,8 @@ class State {
   }
 
   const Shared<W>* model_;
-  detail::AlignedBytes memory_;   // the state, and behind it what a step makes of it
-  detail::AlignedBytes outputs_;  // of steps whose outputs have no other place
+  detail::AlignedBytes memory_;   // the state, followed by the next one, which a step writes
+  detail::AlignedBytes outputs_;  // of steps without buffers of the caller
   std::array<std::size_t, kStates> offsets_{};
   std::size_t next_ = 0;
 };

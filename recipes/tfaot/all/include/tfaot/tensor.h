@@ -1,4 +1,4 @@
-// tfaot/tensor.h: what is known of an input or output when a program is compiled.
+// tfaot/tensor.h: inputs and outputs, as programs know them at compile time.
 #ifndef TFAOT_TENSOR_H_
 #define TFAOT_TENSOR_H_
 
@@ -40,7 +40,7 @@ struct NoElementType {
 };
 }  // namespace detail
 
-/// The element type of C++'s type `T` (`dtype_of<float> == DType::float32`); other types have none.
+/// The element type of the C++ type `T` (`dtype_of<float> == DType::float32`); defined only for element types.
 template <class T>
 inline constexpr DType dtype_of = detail::NoElementType<T>::value;
 /// \cond

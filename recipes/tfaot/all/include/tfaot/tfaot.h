@@ -1,4 +1,4 @@
-// tfaot/tfaot.h: all of the C++ side.
+// tfaot/tfaot.h: all of the C++ interface.
 #ifndef TFAOT_TFAOT_H_
 #define TFAOT_TFAOT_H_
 

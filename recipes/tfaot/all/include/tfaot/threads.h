@@ -16,15 +16,16 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// An executor: runs tasks on threads that are started once. Link with the platform's threads (CMake: Threads::Threads).
+/// An executor: runs tasks on threads that are started once. Link with the platform's thread library (CMake:
+/// Threads::Threads).
 ///
 /// `threads(n, task)` calls `task(0)` to `task(n - 1)`, `size()` of them at a time, one of these in the calling thread,
-/// and returns when all have ended; the first exception is thrown then. It serves one caller at a time, others wait; a
-/// task must not call it. Who waits spins for at most 100 microseconds before it sleeps, as large batches tend to come
-/// one after the other, and waking a thread takes as long as a small network.
+/// and returns when all have ended; then it throws the first exception. It serves one caller at a time, others wait; a task
+/// must not call it. A waiting thread spins for at most 100 microseconds before it sleeps: large batches often follow one
+/// another, and waking a thread takes as long as a small network.
 class Threads {
  public:
-  /// `size` threads at a time, the caller's included; 0 stands for as many as the machine has.
+  /// `size` threads at a time, including the caller's; 0 stands for as many as the machine can run.
   explicit Threads(std::size_t size = 0) {
     if (size == 0) size = available();
     try {
@@ -77,9 +78,9 @@ class Threads {
 
  private:
   static constexpr std::chrono::microseconds kLongestSpin{100};
-  static constexpr int kSpinsPerLook = 64;  // at the clock
+  static constexpr int kSpinsPerLook = 64;  // between readings of the clock
 
-  /// Waits busily for what usually comes soon; whether it came.
+  /// Waits busily for a condition that usually holds soon. False if it does not within kLongestSpin.
   template <class Condition>
   static bool spin(Condition condition) {
     const auto end = std::chrono::steady_clock::now() + kLongestSpin;
@@ -92,7 +93,7 @@ class Threads {
     return false;
   }
 
-  /// Tells the processor that this is a loop that waits.
+  /// Tells the processor that this is a busy loop.
   static void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

@@ -1,7 +1,7 @@
 // tfaot/version.h: version of the tfaot headers.
 //
-// Several prefixes on one include path may each bring these headers; a model's header refuses those that are too old
-// for it, and an installation never replaces newer ones by older ones.
+// Several prefixes on one include path may each contain these headers. A model's header rejects headers that are too old
+// for it, and an installation never replaces newer headers by older ones.
 #ifndef TFAOT_VERSION_H_
 #define TFAOT_VERSION_H_
 

@@ -1,4 +1,4 @@
-// Everything that CMSSW's header of this name gives.
+// The same declarations as in CMSSW's header of this name.
 #ifndef TFAOT_CMSSW_AOT_H_
 #define TFAOT_CMSSW_AOT_H_
 

@@ -1,5 +1,5 @@
-// Names of nested vectors, and loops over indices, under the name that they have in CMSSW. `AllocMode` is not there: it
-// belongs to tfcompile's class, which is no part of a package.
+// Names of nested vectors, and loops over indices, under the names that they have in CMSSW. `AllocMode` is missing: it
+// belongs to tfcompile's class, which packages do not contain.
 #ifndef TFAOT_CMSSW_UTIL_H_
 #define TFAOT_CMSSW_UTIL_H_
 

@@ -1,12 +1,12 @@
-// tfaot::Wrapper: tensors by index in buffers of its own, one set per compiled batch size, as CMSSW's class of this name.
+// tfaot::Wrapper: tensors by index in buffers of its own, one set per compiled batch size, like CMSSW's class of this name.
 //
 //     tfaot::Wrapper wrapper(tfaot_model::digits::table());
 //     std::copy(image, image + wrapper.argCount(1, 0), wrapper.argData<float>(1, 0));
 //     wrapper.run(1);
 //     const float* const probability = wrapper.resultData<float>(1, 1);
 //
-// Other than there it is not the base of the generated classes but made from their table, and the element type is
-// checked. `allocMode` is not there: it belongs to tfcompile's class. For batches of any size use tfaot::Model.
+// Unlike CMSSW's it is not the base of the generated classes but made from their table, and it checks element types.
+// `allocMode` is missing: it belongs to tfcompile's class. For batches of any size use tfaot::Model.
 #ifndef TFAOT_CMSSW_WRAPPER_H_
 #define TFAOT_CMSSW_WRAPPER_H_
 
@@ -29,7 +29,7 @@ inline namespace v2 {
 
 /// An instance of a model with buffers for its arguments (inputs) and results (outputs). One thread at a time.
 ///
-/// Wherever a batch size or index is taken, Error is thrown where the model has none such.
+/// Functions throw Error if the model does not have the given batch size or index.
 class Wrapper {
  public:
   /// As `Instance`. Throws Error.
@@ -55,7 +55,7 @@ class Wrapper {
     return false;
   }
 
-  /// Numbers of elements, by batch size; of one row.
+  /// Numbers of elements: by batch size, and of one row.
   std::size_t nArgs() const noexcept { return info().num_inputs; }
   const std::map<std::size_t, std::vector<std::size_t>>& argCounts() const noexcept { return argCounts_; }
   const std::vector<std::size_t>& argCountsNoBatch() const noexcept { return argRows_; }
@@ -140,7 +140,7 @@ class Wrapper {
     }
   }
 
-  // Made when first asked for.
+  // Allocated when the batch size is first used.
   Buffers& buffers(std::size_t batchSize) {
     Buffers& made = buffers_[batchSize];
     if (made.bytes.size() != 0) return made;
