@@ -1,4 +1,4 @@
-"""The kernels for dense layers, convolutions and pooling, as sources: who uses them compiles them for each target."""
+"""The kernels for dense layers, convolutions and pooling, as sources, which users compile for each target."""
 
 from __future__ import annotations
 

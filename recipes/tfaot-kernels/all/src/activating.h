@@ -25,7 +25,7 @@ TFAOT_INLINE Vector activated([[maybe_unused]] Activation activation, Vector x) 
   return x;
 }
 
-/// Activates `rows` rows of `width` vectors in place. One copy of this serves every kernel: it is called per block.
+/// Activates `rows` rows of `width` vectors in place. It is called per block and not inlined, so that all kernels share it.
 template <int kKind>
 void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width, std::size_t stride) {
   for (std::size_t row = 0; row < rows; ++row, data += stride) {
@@ -35,7 +35,7 @@ void activateBlock(Activation activation, float* data, std::size_t rows, std::si
   }
 }
 
-/// Activates `count` floats in place, the last ones beside zeros.
+/// Activates `count` floats in place; the last vector is filled with zeros.
 inline void activateRow(const Dispatch& dispatch, Activation activation, float* data, std::size_t count) {
   if (activation == Activation::none) return;
   const ActivateBlock activate = dispatch.activations[activation];
@@ -49,7 +49,7 @@ inline void activateRow(const Dispatch& dispatch, Activation activation, float* 
   }
 }
 
-/// Activated sums of `count` floats, so many at a time that they are still in the first cache when they are activated.
+/// Adds `count` floats and activates the sums, so many at a time that they are still in the L1 cache when activated.
 inline void addRow(const Dispatch& dispatch, Activation activation, std::size_t count, const float* first,
                    const float* second, float* out) {
   constexpr std::size_t kAtATime = 2048;

@@ -1,7 +1,7 @@
 // activations.h: activations of vectors. Their errors are stated at Activation and measured by the tests.
 //
-// All of them stand on exp of arguments that are not positive, so nothing overflows. The polynomials are minimax fits
-// to the functions that their comments name, made for this project (docs/decisions).
+// All of them are based on exp of arguments that are not positive, so nothing overflows. The polynomials are minimax fits
+// to the functions that their comments name, computed for this project (docs/decisions).
 #ifndef TFAOT_KERNELS_ACTIVATIONS_H_
 #define TFAOT_KERNELS_ACTIVATIONS_H_
 
@@ -29,7 +29,7 @@ inline constexpr float kTail[] = {0.119686715f,   0.119571313f, 0.110239379f,  0
 inline constexpr float kTailSlope = 0.3f;
 
 // tanh(x) / x as a function of x^2 is the first polynomial over the second, |x| <= kTanhLimit; relative error below
-// 2^-25. Beyond, it is cut off at 1. (The constant terms differ by what makes the rounded result best.)
+// 2^-25. Beyond that, the result is limited to 1. (The constant terms are chosen such that the rounded result is best.)
 inline constexpr float kTanhAbove[] = {1.44735646f, 0.193661585f, 0.00505822618f, 2.98099694e-05f, 1.93029255e-08f};
 inline constexpr float kTanhBelow[] = {1.44735658f, 0.676113486f, 0.037448898f, 0.000475362642f, 1.12448197e-06f};
 inline constexpr float kTanhLimit = 9.01f;
@@ -38,7 +38,7 @@ inline constexpr float kLog2OfE = 1.44269504f;
 inline constexpr float kLn2 = 0.693147182f;
 inline constexpr float kLn2High = 0.693145752f;  // 15 bits: its product with any exponent is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
-// What is added to 1.5 * 2^23 is rounded to an integer, which the last bits hold, here with the bias of exponents.
+// Adding 1.5 * 2^23 rounds a number to an integer, in the last bits of the sum; 127 adds the bias of exponents.
 inline constexpr float kRounder = 12582912.0f + 127.0f;
 
 TFAOT_INLINE Vector magnitude(Vector x) { return bitsAs<Vector>(bitsAs<Unsigned>(x) & 0x7fffffffu); }
@@ -47,11 +47,11 @@ TFAOT_INLINE Vector withSignOf(Vector value, Vector sign) {
   return bitsAs<Vector>(bitsAs<Unsigned>(value) | (bitsAs<Unsigned>(sign) & 0x80000000u));
 }
 
-// All keep NaN and the sign of zero.
+// These functions keep NaN and the sign of zero.
 TFAOT_INLINE Vector negativePart(Vector x) { return smaller(zeros(), x); }
 TFAOT_INLINE Vector positivePart(Vector x) { return larger(zeros(), x); }
 
-/// The integer that is nearest to x / log(2). For NaN, NaN and any bits.
+/// The integer that is nearest to x / log(2). For NaN, `n` is NaN and `biased` unspecified.
 struct Power {
   Vector n;
   Unsigned biased;  ///< n + 127 in the last bits
@@ -67,10 +67,10 @@ TFAOT_INLINE Vector reducedBy(Power power, Vector x) {
   return subtractProduct(subtractProduct(x, power.n, broadcast(kLn2High)), power.n, broadcast(kLn2Low));
 }
 
-inline constexpr float kExpLimit = 80.0f;  // exp(-kExpLimit) is a normal number and nothing beside 1
+inline constexpr float kExpLimit = 80.0f;  // exp(-kExpLimit) is a normal number, and negligible compared with 1
 
-/// exp(x) - 1 for -kExpLimit <= x <= 0. What one constant for log(2) loses is scaled by 2^n, and so is nothing beside
-/// 2^n - 1.
+/// exp(x) - 1 for -kExpLimit <= x <= 0. The error of a single constant for log(2) is scaled by 2^n, and so is negligible
+/// compared with 2^n - 1.
 TFAOT_INLINE Vector expMinusOne(Vector x) {
   const Power power = nearestPower(x);
   const Vector r = subtractProduct(x, power.n, broadcast(kLn2));
@@ -79,8 +79,8 @@ TFAOT_INLINE Vector expMinusOne(Vector x) {
   return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
-/// exp(x) as a product whose first factor is a normal number or zero: what is multiplied by it before the second one, a
-/// power of two, loses no digits where exp(x) itself is denormal.
+/// exp(x) as a product whose first factor is a normal number or zero, and whose second one is a power of two. Multiplying
+/// by the first one before the second loses no digits if exp(x) itself is denormal.
 struct Exponential {
   Vector large;
 #if defined(TFAOT_AVX512)
@@ -113,7 +113,7 @@ TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
 #endif
 }
 
-/// exp(x) for x <= 0 alone: at -110 it is zero by rounding, so nothing has to be chosen.
+/// exp(x) for x <= 0: at -110 it is rounded to zero, so that no case distinction is necessary.
 TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
   const Vector limited = larger(broadcast(-110.0f), x);
   const Power power = nearestPower(limited);
@@ -128,8 +128,8 @@ TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
 #endif
 }
 
-/// exp(-|x|) - 1 is not below x unless that is above zero: the larger one of them is x there, and its zero where it is
-/// zero.
+/// exp(-|x|) - 1 is at least x for x <= 0, and negative for x > 0, so the larger one of both is elu(x). For zeros it is x,
+/// with its sign.
 TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativeMagnitude(x, kExpLimit)), x); }
 
 TFAOT_INLINE Vector selu(Vector x) {
@@ -152,15 +152,15 @@ TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
   return negative ? e.scaled(value) : value;
 }
 
-/// 1 / (1 + exp(-x)), both divided by 2^64: so nothing overflows where the result is denormal, and it costs no
-/// instruction. Beyond the limits it is 1 or 0. It takes 0.74 of the time of `timesSigmoid` (AVX-512), or 0.55 (AVX2).
+/// 1 / (1 + exp(-x)), numerator and denominator divided by 2^64: so nothing overflows if the result is denormal, at the cost
+/// of no instruction. Beyond the limits it is 1 or 0. It takes 0.74 of the time of `timesSigmoid` (AVX-512), or 0.55 (AVX2).
 TFAOT_INLINE Vector sigmoid(Vector x) {
   constexpr float kScaled = 0x1p-64f;
   constexpr float kPlaces = 12582912.0f + 127.0f - 65.0f;  // kRounder, for 2^(n - 65)
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
   const Vector rounded = multiplyAdd(limited, broadcast(-kLog2OfE), broadcast(kPlaces));
   const Vector n = rounded - broadcast(kPlaces);
-  // exp(-x) = 2^n * (1 - less), with x + n * log(2) in the place of r.
+  // exp(-x) = 2^n * (1 - less), where r = x + n * log(2).
   const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), limited));
   const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
   const Vector less = multiplyAdd(r * r, polynomial(r, coefficients), r);
@@ -178,7 +178,7 @@ TFAOT_INLINE Vector softplus(Vector x) {
 TFAOT_INLINE Vector geluErf(Vector x) {
   const Vector distance = magnitude(x);
   const Vector t = smaller(broadcast(15.0f), distance);
-  // The square in two parts: the first is exact, for its root has 12 bits.
+  // The square in two parts: the first is exact, because its root has 12 bits.
   const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
   const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));
   const Vector u = 1.0f / multiplyAdd(kTailSlope, t, 1.0f);
@@ -196,7 +196,7 @@ TFAOT_INLINE Vector clipped(Vector x, float low, float high) {
   return smaller(broadcast(high), larger(broadcast(low), x));
 }
 
-/// x + 3 is exact where it is small.
+/// x + 3 is exact if it is small.
 TFAOT_INLINE Vector hardSwish(Vector x) { return x * (clipped(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f)); }
 
 TFAOT_INLINE Vector leakyRelu(Vector x, float slope) { return x > 0.0f ? x : x * slope; }

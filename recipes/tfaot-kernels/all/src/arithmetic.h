@@ -1,7 +1,7 @@
 // arithmetic.h: integers as HLO computes them, and the rarer functions of floats.
 //
-// Nothing is undefined: sums and products wrap, x / 0 is -1 (the largest number if unsigned), x % 0 is x, and a shift
-// by at least the width of the type leaves zeros, or signs.
+// No operation is undefined: sums and products wrap, x / 0 is -1 (the largest number if unsigned), x % 0 is x, and a shift
+// by at least the width of the type gives zero, or copies of the sign bit.
 #ifndef TFAOT_KERNELS_ARITHMETIC_H_
 #define TFAOT_KERNELS_ARITHMETIC_H_
 
@@ -13,7 +13,7 @@ inline namespace TFAOT_KERNELS_TARGET {
 template <class Element>
 using IfInteger = std::enable_if_t<std::is_integral_v<Element> && !std::is_same_v<Element, bool>>;
 
-/// Unsigned, and so wide that C++ does not promote it to a signed type.
+/// An unsigned type that is wide enough not to be promoted to a signed one.
 template <class Element>
 using Wide = std::conditional_t<(sizeof(Element) < sizeof(std::uint64_t)), std::uint32_t, std::uint64_t>;
 
@@ -43,7 +43,7 @@ TFAOT_INLINE Element magnitudeOf(Element a) {
 template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE Element quotientOf(Element a, Element b) {
   if (b == Element{0}) return static_cast<Element>(-1);
-  // The most negative number has no opposite.
+  // The most negative number has no negation.
   if (std::is_signed_v<Element> && b == static_cast<Element>(-1)) return oppositeOf(a);
   return static_cast<Element>(a / b);
 }
@@ -51,7 +51,7 @@ template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE Element signOf(Element a) {
   return static_cast<Element>((a > Element{0}) - (a < Element{0}));
 }
-/// Of a negative exponent, what truncation leaves of the fraction.
+/// For a negative exponent, the fraction is truncated.
 template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE Element powerOf(Element base, Element exponent) {
   if (exponent < Element{0}) {
@@ -98,7 +98,7 @@ TFAOT_INLINE Element leadingZerosOf(Element a) {
   return static_cast<Element>(plain == 0 ? kBits<Element> : __builtin_clzll(plain) - (64 - kBits<Element>));
 }
 
-// Of vectors: sums by the wrapping unsigned type, the rest lane by lane.
+// Vectors: sums in the unsigned type, which wraps; other operations lane by lane.
 TFAOT_INLINE Integers sumOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) + bitsAs<Unsigned>(b)); }
 TFAOT_INLINE Integers differenceOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) - bitsAs<Unsigned>(b)); }
 TFAOT_INLINE Integers productOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) * bitsAs<Unsigned>(b)); }
@@ -112,7 +112,7 @@ TFAOT_INLINE Integers signOf(Integers a) { return (a < 0) - (a > 0); }
 TFAOT_BY_LANES(powerOf)
 #undef TFAOT_BY_LANES
 
-/// Towards zero, by doubles, which hold all quotients but that of the most negative number and -1.
+/// Rounded towards zero, in doubles, which hold all quotients except that of the most negative number and -1.
 TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
   using HalfOfIntegers = std::int32_t __attribute__((vector_size(kLanes * sizeof(float) / 2)));
   HalfOfIntegers above[2], below[2];
@@ -120,8 +120,8 @@ TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
   std::memcpy(below, &b, sizeof b);
   TFAOT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    // Above the quotient by less than its distance from the next integer: a reciprocal may be too small, and compilers
-    // know that of a constant.
+    // The result exceeds the quotient by less than the distance to the next integer. This margin is necessary, because
+    // compilers multiply by the reciprocal of a constant, which may be too small.
     const Doubles reciprocal = (1.0 + 0x1p-50) / __builtin_convertvector(below[half], Doubles);
     const Doubles ratio = __builtin_convertvector(above[half], Doubles) * reciprocal;
     above[half] = __builtin_convertvector(ratio, HalfOfIntegers);
@@ -130,7 +130,7 @@ TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
   return a;
 }
 TFAOT_INLINE Integers quotientOf(Integers a, Integers b) {
-  // The most negative number has no opposite.
+  // The most negative number has no negation.
   const Integers found = plainQuotient(a, chosen((b == 0) | (b == -1), filled(std::int32_t{1}), b));
   return chosen(b == 0, filled(std::int32_t{-1}), chosen(b == -1, oppositeOf(a), found));
 }
@@ -139,7 +139,7 @@ TFAOT_INLINE Integers remainderOf(Integers a, Integers b) {
   const Integers found = differenceOf(a, productOf(plainQuotient(a, divisor), divisor));
   return chosen(b == 0, a, found);
 }
-/// By a number beyond -1 ... 1 that is known: compilers multiply by its reciprocal.
+/// By a constant whose magnitude is above 1: compilers multiply by its reciprocal.
 template <std::int32_t kDivisor, int... kLane>
 TFAOT_INLINE Integers quotientBy(Integers a, std::integer_sequence<int, kLane...>) {
   return a / Integers{((void)kLane, kDivisor)...};
@@ -174,7 +174,7 @@ TFAOT_INLINE Value copyOf(Value x) {
   return x;
 }
 
-// Floats. NaN and zeros are their own signs.
+// Floats. The sign of NaN or of a zero is the number itself.
 TFAOT_INLINE Vector signOf(Vector x) { return chosen(x > 0.0f, broadcast(1.0f), chosen(x < 0.0f, broadcast(-1.0f), x)); }
 TFAOT_INLINE float signOf(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 TFAOT_INLINE double signOf(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
@@ -182,12 +182,12 @@ TFAOT_INLINE Mask isFinite(Vector x) { return magnitude(x) < std::numeric_limits
 TFAOT_INLINE bool isFinite(float x) { return __builtin_fabsf(x) < std::numeric_limits<float>::infinity(); }
 TFAOT_INLINE bool isFinite(double x) { return __builtin_fabs(x) < std::numeric_limits<double>::infinity(); }
 
-/// A positive NaN for each NaN: those that operations make are negative on x86-64 and positive on AArch64.
+/// Replaces each NaN by a positive one: operations return negative NaNs on x86-64 and positive ones on AArch64.
 TFAOT_INLINE Vector oneNan(Vector x) { return chosen(x == x, x, broadcast(std::numeric_limits<float>::quiet_NaN())); }
 TFAOT_INLINE float oneNan(float x) { return x == x ? x : std::numeric_limits<float>::quiet_NaN(); }
 TFAOT_INLINE double oneNan(double x) { return x == x ? x : std::numeric_limits<double>::quiet_NaN(); }
 
-/// Integers in the order of floats (elementwise.h).
+/// Integers in the same order as the floats (elementwise.h).
 TFAOT_INLINE Integers inOrder(Vector x) {
   const auto bits = bitsAs<Integers>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -197,7 +197,7 @@ TFAOT_INLINE std::int64_t inOrder(double x) {
   return bits ^ ((bits >> 63) & 0x7fffffffffffffff);
 }
 
-// Of float by our own arithmetic; of double by of_doubles.h, or by the C library.
+// For float by the functions of this project; for double by of_doubles.h, or by the C library.
 #define TFAOT_BY_DOUBLES(name, ours)                                                 \
   TFAOT_INLINE float name(float x) { return static_cast<float>(ours(x)); }           \
   TFAOT_INLINE Vector name(Vector x) {                                               \
@@ -244,7 +244,7 @@ TFAOT_INLINE Vector logarithmOf(Vector x) {
 TFAOT_INLINE Vector logarithmOfOnePlus(Vector x) {
   const Vector sum = 1.0f + x;
   const PartsOfFloat parts = partsOf(sum);
-  // What the sum lost, on the scale of f.
+  // The rounding error of the sum, on the scale of f.
   const Vector gone = chosen(magnitude(x) < 1.0f, x - (sum - 1.0f), 1.0f - (sum - x));
   const Vector scaled = gone * bitsAs<Vector>(bitsAs<Unsigned>(127 - parts.exponent) << 23), f = parts.f + scaled;
   const Vector found = logarithmOfParts(f, parts.e, (parts.f - f) + scaled);
@@ -252,7 +252,7 @@ TFAOT_INLINE Vector logarithmOfOnePlus(Vector x) {
   return chosen((x > -1.0f) & (x < kNoEnd) & (x != 0.0f), found, other);
 }
 
-/// Of numbers that `function` of doubles knows by vectors, below 2^22; `alone` knows all of them.
+/// `function` computes vectors of doubles whose numbers are below 2^22; other vectors go lane by lane through `alone`.
 template <class Function, class Alone>
 TFAOT_INLINE Vector ofAngle(Vector x, Function function, Alone alone) {
   const Vector size = magnitude(x);
@@ -307,7 +307,7 @@ TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
   return chosen((a == 1.0f) | (b == 0.0f), broadcast(1.0f), value);
 }
 
-// Numbers of half precision and bfloat16 are floats: what computes them rounds to the nearest one, ties to even.
+// Half-precision and bfloat16 numbers are held as floats: each operation rounds its result to nearest, ties to even.
 
 TFAOT_INLINE Vector roundedToBrain(Vector x) {
   const Unsigned bits = bitsAs<Unsigned>(x);
@@ -317,7 +317,7 @@ TFAOT_INLINE Vector roundedToHalf(Vector x) {
   const Vector size = magnitude(x);
   const Unsigned bits = bitsAs<Unsigned>(size);
   const Vector rounded = bitsAs<Vector>((bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u);
-  // Subnormal ones are multiples of 2^-24, as floats from 0.5 on are.
+  // Subnormal numbers are multiples of 2^-24, like floats from 0.5 to 1.
   const Vector small = chosen(size < 0x1p-14f, (size + 0.5f) - 0.5f, rounded);
   const Vector value = chosen(rounded >= 0x1p+16f, broadcast(__builtin_inff()), small);
   return chosen(x == x, withSignOf(value, x), x);
@@ -333,11 +333,11 @@ TFAOT_INLINE Vector halfOfBits(Integers bits) {
 TFAOT_INLINE float brainOfBits(std::uint16_t bits) { return bitsAs<float>(std::uint32_t{bits} << 16); }
 TFAOT_INLINE float halfOfBits(std::uint16_t bits) {
   const std::uint32_t size = bits & 0x7fffu, sign = (bits & 0x8000u) << 16;
-  const std::uint32_t exponents = (size >= 0x7c00u ? 224u : 112u) << 23;  // the other bias of exponents, of infinity and NaN as well
+  const std::uint32_t exponents = (size >= 0x7c00u ? 224u : 112u) << 23;  // exponents' other bias; twice for infinity and NaN
   const float value = size < 0x400u ? static_cast<float>(size) * 0x1p-24f : bitsAs<float>((size << 13) + exponents);
   return bitsAs<float>(bitsAs<std::uint32_t>(value) | sign);
 }
-// Of numbers that have been rounded; NaN has the same bits everywhere.
+// For rounded numbers; NaN has the same bits on every target.
 TFAOT_INLINE Integers bitsOfBrain(Vector x) {
   return chosen(x == x, bitsAs<Integers>(bitsAs<Unsigned>(x) >> 16), filled(0x7fc0));
 }

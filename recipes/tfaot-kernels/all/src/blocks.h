@@ -1,7 +1,7 @@
 // blocks.h: the one micro-kernel: a block of rows times vectors of columns of packed weights, with bias and activation.
 //
-// Dense layers and convolutions of every kind are made of it. The caller says what a row is: a pointer to its first
-// input, and where the other inputs lie, which is the same for all rows. So a convolution's window need not be copied.
+// All dense layers and convolutions use it. The caller describes a row: a pointer to its first input, and the positions of
+// the other inputs relative to it, which are the same for all rows. So the windows of a convolution need not be copied.
 #ifndef TFAOT_KERNELS_BLOCKS_H_
 #define TFAOT_KERNELS_BLOCKS_H_
 
@@ -10,22 +10,22 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Where the inputs of a row lie, in floats from its first one: `height` x `width` segments of `length`.
+/// The positions of a row's inputs, in floats from the first one: `height` x `width` segments of `length`.
 struct Segments {
   std::size_t length;
   std::size_t width = 1, height = 1;
-  std::size_t right = 0, down = 0;  ///< from a segment to the next one, and from a line of them to the next one
+  std::size_t right = 0, down = 0;  ///< distances between segments, and between lines of segments
 };
 
-/// The right-hand side and what happens to the product.
+/// The right-hand side of a product, and what is applied to the result.
 struct Product {
   const float* weights;  ///< packed
-  const float* bias;     ///< or null
+  const float* bias;     ///< null for none
   std::size_t columns;
   std::size_t panelSize;  ///< floats of one panel
   Segments segments;
   Activation activation;
-  bool chained;  ///< whether sums are made in kChains chains, see `sumChains`; rows have one segment then
+  bool chained;  ///< whether sums are computed in kChains chains, see `sumChains`; then rows have one segment
   const Dispatch* dispatch;
 
   Extent extent() const { return {panelSize / kPanel, columns, chained}; }
@@ -35,10 +35,10 @@ inline constexpr float kZeros[kMostWidth * kLanes] = {};
 
 /// Some vectors of columns of the right-hand side.
 struct Strip {
-  const float* weights[kMostWidth];  ///< of each vector, in its panel's first row
-  const float* bias;                 ///< zeros behind the last column
+  const float* weights[kMostWidth];  ///< of each vector, in the first row of its panel
+  const float* bias;                 ///< followed by zeros after the last column
 
-  /// `padded` is where a bias that ends within the strip is copied to, for as long as the strip is used.
+  /// A bias that ends within the strip is copied to `padded`, which must live as long as the strip.
   Strip(const Product& product, std::size_t vector, std::size_t width, float (&padded)[kMostWidth * kLanes]) {
     for (std::size_t v = 0; v < width; ++v) {
       const std::size_t number = vector + v;
@@ -49,7 +49,8 @@ struct Strip {
     bias = product.bias + vector * kLanes;
     const std::size_t columns = product.columns - vector * kLanes;
     if (columns >= width * kLanes) return;
-    for (std::size_t c = 0; c < kMostWidth * kLanes; c += kLanes) {  // whole vectors, as which they are read at once
+    // Whole vectors, because it is soon read as vectors: smaller stores could not be forwarded to these loads.
+    for (std::size_t c = 0; c < kMostWidth * kLanes; c += kLanes) {
       const std::size_t left = c < columns ? columns - c : 0;
       store(padded + c, left >= kLanes ? load(bias + c) : loadFirst(bias + c, left));
     }
@@ -60,8 +61,8 @@ struct Strip {
 template <int kRows, int kWidth>
 using Sums = Vector[kRows][kWidth];
 
-/// What a block prefetches, in bytes from the weights in use: into the first cache those `ahead` of each vector, into
-/// the second cache those `behind` the first vector.
+/// What a block prefetches, in bytes from the weights in use: into the L1 cache those `ahead` of each vector, into the L2
+/// cache those `behind` the first vector.
 enum class Ask { nothing, ahead, aheadAndBehind };
 
 struct Asked {
@@ -113,12 +114,12 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
     }
   };
   constexpr bool kIsAsTuned = kAsk == Ask::nothing || kRows <= kAskingRows || kSteps[kRows] <= kAskingSteps;
-  constexpr int kTurn = kIsAsTuned ? kSteps[kRows] : kAskingSteps;
+  constexpr int kUnrolled = kIsAsTuned ? kSteps[kRows] : kAskingSteps;
   std::size_t k = begin;
-  if constexpr (kTurn > 1) {
-    for (; k + kTurn <= end; k += kTurn) {
+  if constexpr (kUnrolled > 1) {
+    for (; k + kUnrolled <= end; k += kUnrolled) {
       TFAOT_UNROLL
-      for (int i = 0; i < kTurn; ++i) step(k + i);
+      for (int i = 0; i < kUnrolled; ++i) step(k + i);
     }
   }
   for (; k < end; ++k) step(k);
@@ -126,23 +127,24 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
 
 // Sizes by which `askedBy` decides; measured by benchmarks/kernels.py, see docs/decisions/024.
 
-/// Floats of a layer's packed weights: with more, the weights of all layers may not fit into the second cache.
+/// Floats of a layer's packed weights: with more, the weights of all layers may not fit into the L2 cache.
 inline constexpr std::size_t kAskedWeights = 1 << 15;
-/// Bytes of a strip: with more, it does not stay in the first cache beside the rows.
+/// Bytes of a strip: with more, it does not stay in the L1 cache together with the rows.
 inline constexpr std::size_t kStripInCache = 36 * 1024;
-/// Bytes of a strip: with as many, it is not prefetched before it begins, but its own weights kFarAhead bytes ahead.
+/// Bytes of a strip: from this size on it is not prefetched before it begins; it prefetches its own weights kFarAhead bytes
+/// ahead instead.
 inline constexpr std::size_t kLongStrip = 512 * 1024;
 inline constexpr std::size_t kFarAhead = 4096;
 
 /// What the `block`-th block of a strip prefetches.
 ///
-/// The first block reads the strip's weights from the second cache. Later blocks find them in the first cache if the
-/// strip fits into it, else in the second cache again. The hardware's own prefetching stops at the end of a page, so
-/// blocks ask for weights shortly before they use them.
+/// The first block reads the strip's weights from the L2 cache. Later blocks find them in the L1 cache if the strip fits
+/// into it, otherwise in the L2 cache again. Hardware prefetching stops at the end of a page, so blocks prefetch weights
+/// shortly before they use them.
 ///
-/// Meanwhile the next strip must get into the second cache; behind the last strip lie the next layer's weights. With
-/// kAsksAlong each block asks for one vector of it: on AVX-512 a strip is as large as the first cache, and asking for
-/// all of the next one at once would push out this one. Without kAsksAlong the second block asks for all of it.
+/// Meanwhile the next strip must be loaded into the L2 cache; after the last strip come the next layer's weights. With
+/// kAsksAlong each block prefetches one vector of it: with AVX-512 a strip is as large as the L1 cache, and prefetching all
+/// of the next one at once would evict this one. Without kAsksAlong the second block prefetches all of it.
 TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& product, std::size_t block) {
   const std::size_t panel = product.panelSize * sizeof(float), strip = width * panel / kVectors;
   // Few multiply-adds for a line of weights: the hardware prefetches nearly in time.
@@ -158,7 +160,7 @@ TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& p
   return {block == 0 || strip > kStripInCache ? Ask::ahead : Ask::nothing, kAhead, 0};
 }
 
-/// Where a block's result goes.
+/// The destination of a block's result.
 struct Target {
   float* data;
   std::size_t stride;         ///< floats from row to row
@@ -170,7 +172,7 @@ inline bool isBounds(Activation activation) {
   return activation == Activation::relu || activation == Activation::clip;
 }
 
-/// Keeps NaN and the sign of zero, as `positivePart` and `clipped`.
+/// Keeps NaN and the sign of zero, like `positivePart` and `clipped`.
 template <int kRows, int kWidth>
 TFAOT_INLINE void bound(Activation activation, Sums<kRows, kWidth>& sums) {
   const bool isClip = activation == Activation::clip;
@@ -222,7 +224,7 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
         switch (asked.what) {
           case Ask::nothing: add(std::integral_constant<Ask, Ask::nothing>{}); break;
           case Ask::ahead: add(std::integral_constant<Ask, Ask::ahead>{}); break;
-          case Ask::aheadAndBehind:  // of one vector, it would be a block of a layer: not worth the code, see `askedBy`
+          case Ask::aheadAndBehind:  // `askedBy` asks for it only if kWidth > 1: otherwise it is not worth the code
             if constexpr (kWidth > 1) add(std::integral_constant<Ask, Ask::aheadAndBehind>{});
             break;
         }
@@ -241,11 +243,11 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       for (int v = 0; v + 1 < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
       if (!kStoresParts || out.last == kLanes) {
         store(to + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
-      } else {  // only there: what is stored in part cannot be forwarded to the loads of an activation
+      } else {  // callers do so only if no activation loads it again, because a partial store cannot be forwarded to a load
         storeFirst(to + (kWidth - 1) * kLanes, out.last, sums[r][kWidth - 1]);
       }
     }
-    // Block by block, so that it overlaps with the next one's multiply-adds.
+    // Block by block, so that activations overlap with the next block's multiply-adds.
     if (activation != Activation::none) {
       product.dispatch->activations[activation](activation, out.data, kRows, kWidth, out.stride);
     }

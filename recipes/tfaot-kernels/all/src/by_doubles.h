@@ -1,9 +1,9 @@
 // by_doubles.h: functions of one or two floats that are computed in double precision and rounded once.
 //
-// Sums, products and quotients of doubles have the same bits on every CPU; the C library's functions do not, because
-// their code depends on its version and on the CPU. Relative errors of the doubles are below 2^-40, so that a float is
-// the one nearest to the true value in all cases except about one of a million, and then the second nearest.
-// Series are Taylor's: exact coefficients, and enough of them.
+// Sums, products and quotients of doubles have the same bits on every CPU; those of the C library's functions depend on its
+// version and on the CPU. Relative errors of the doubles are below 2^-40, so that the result is the float nearest to the
+// true value except in about one of a million cases, in which it is the second nearest. Series are Taylor series with exact
+// coefficients, of sufficient length.
 #ifndef TFAOT_KERNELS_BY_DOUBLES_H_
 #define TFAOT_KERNELS_BY_DOUBLES_H_
 
@@ -23,7 +23,7 @@ inline constexpr double kLn2Double = 0x1.62e42fefa39efp-1;
 TFAOT_INLINE bool isNegative(float x) { return bitsAs<std::uint32_t>(x) >> 31 != 0; }
 TFAOT_INLINE double signedAs(double value, float sign) { return isNegative(sign) ? -value : value; }
 
-/// As many doubles as fit into a vector, and what belongs to them.
+/// As many doubles as fit into a vector, and their operations.
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
 using Longs = std::int64_t __attribute__((vector_size(kLanes * sizeof(float))));
 using HalfOfVector = float __attribute__((vector_size(kLanes * sizeof(float) / 2)));
@@ -35,7 +35,7 @@ template <int kCount>
 struct Series {
   double coefficients[kCount];
 
-  /// c0 + c1 x + c2 x^2 ..., of a double or of several.
+  /// c0 + c1 x + c2 x^2 ..., for a double or a vector.
   template <class Value>
   TFAOT_INLINE Value at(Value x) const {
     Value sum = coefficients[kCount - 1] - Value{};
@@ -74,16 +74,16 @@ inline constexpr Series<9> kOfCosine = inverseFactorials<9>(0, 2);
 /// log((1 + f) / (1 - f)) for |f| < 0.18.
 inline double logarithmOfRatio(double f) { return 2.0 * f * kOfLogarithm.at(f * f); }
 
-/// Of a positive number that is not denormal.
+/// The logarithm of a positive number that is not denormal.
 inline double naturalLogarithm(double x) {
-  // x = m * 2^e with m between the roots of 1/2 and of 2, so that nothing is cancelled.
+  // x = m * 2^e with m between the roots of 1/2 and of 2, so that both terms cannot cancel.
   const std::uint64_t bits = bitsAs<std::uint64_t>(x), root = 0x3fe6a09e667f3bcdu;
   const std::int64_t e = static_cast<std::int64_t>(bits - root) >> 52;
   const double m = bitsAs<double>(bits - (static_cast<std::uint64_t>(e) << 52));
   return static_cast<double>(e) * kLn2Double + logarithmOfRatio((m - 1.0) / (m + 1.0));
 }
 
-/// exp(x) as far as a float can hold it, infinite or zero as float beyond.
+/// exp(x) in the range of floats; beyond it, a number that becomes infinity or zero as a float.
 inline double exponentialByDoubles(double x) {
   const double limited = x > 110.0 ? 110.0 : x < -110.0 ? -110.0 : x;
   const double rounder = 0x1.8p+52, n = (limited * 0x1.71547652b82fep+0 + rounder) - rounder;
@@ -91,7 +91,7 @@ inline double exponentialByDoubles(double x) {
   return kOfExponential.at(r) * bitsAs<double>(static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023) << 52);
 }
 
-/// As C's pow.
+/// Like pow in C.
 inline double powerByDoubles(float a, float b) {
   if (a == 1.0f || b == 0.0f) return 1.0;
   if (a != a || b != b) return std::numeric_limits<double>::quiet_NaN();
@@ -104,34 +104,34 @@ inline double powerByDoubles(float a, float b) {
   if (base != 1.0) {
     const double logarithm = base == 0.0 ? -kInfinite : base < kInfinite ? naturalLogarithm(base) : kInfinite;
     value = exponentialByDoubles(b * logarithm);
-    // Zero and infinity are such as doubles too: the caller rounds, and would find a number otherwise.
+    // Zero and infinity stay so as doubles: the caller would round another double to a finite float.
     if (base == 0.0 || base == kInfinite) value = (base == 0.0) == (b > 0.0f) ? 0.0 : kInfinite;
   }
   return isOdd ? signedAs(value, a) : value;
 }
 
-/// An angle as a number of quarters of a turn, of which the last two bits count, and a rest of at most about pi / 4.
+/// An angle as a number of quarters of a turn, of which only the last two bits matter, and a rest of at most about pi / 4.
 struct Quarters {
   unsigned count;
   double rest;
 };
 
-/// 2 / pi times 2^256, behind a word of zeros.
+/// 2 / pi times 2^256, after a word of zeros.
 inline constexpr std::uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                                0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
 
-/// Of a number of at least 2^22, by multiplication with those bits of 2 / pi that count (Payne and Hanek).
+/// For a number of at least 2^22, by multiplication with the relevant bits of 2 / pi (Payne and Hanek).
 inline Quarters quartersOfLarge(double x) {
   __extension__ using Wide = unsigned __int128;
   const auto bits = bitsAs<std::uint32_t>(static_cast<float>(x));  // mantissa * 2^exponent
   const int exponent = static_cast<int>(bits >> 23) - 150;
   const std::uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
-  const int first = exponent - 2 + 32;  // bits before this one give whole turns
+  const int first = exponent - 2 + 32;  // bits before this one contribute whole turns
   const std::uint32_t* const words = kTwoOverPi + first / 32;
   Wide window = 0;
   for (int i = 0; i < 4; ++i) window = window << 32 | words[i];
   if (const int more = first % 32) window = window << more | words[4] >> (32 - more);
-  const Wide turn = window * mantissa;  // whole turns are multiples of 2^128, which are lost
+  const Wide turn = window * mantissa;  // whole turns are multiples of 2^128 and overflow
   const auto count = static_cast<unsigned>((turn + (Wide{1} << 125)) >> 126);
   const Wide rest = turn - (Wide{count} << 126);  // between -2^125 and 2^125
   const double high = static_cast<double>(static_cast<std::int64_t>(rest >> 64));
@@ -139,7 +139,7 @@ inline Quarters quartersOfLarge(double x) {
   return {count, (high + low) * (kPi * 0x1p-63)};
 }
 
-/// Of |x|, which is finite.
+/// For |x|, which is finite.
 inline Quarters quartersOf(float x) {
   const double size = __builtin_fabsf(x);
   if (size >= 0x1p+22) return quartersOfLarge(size);
@@ -175,13 +175,13 @@ inline double tangentByDoubles(float x) {
 inline double cubeRootByDoubles(float x) {
   if (!isNumber(x) || x == 0.0f) return x;
   const double size = __builtin_fabsf(x);
-  // A third of the exponent, within an eighth of the root; each of Newton's steps doubles the digits.
+  // A third of the exponent gives the root within an eighth; each step of Newton's method doubles the correct digits.
   double root = bitsAs<double>(bitsAs<std::uint64_t>(size) / 3 + 0x2aa0000000000000u);
   for (int i = 0; i < 4; ++i) root = (2.0 * root + size / (root * root)) / 3.0;
   return signedAs(root, x);
 }
 
-/// As C's atan2.
+/// Like atan2 in C.
 inline double angleByDoubles(float y, float x) {
   if (x != x || y != y) return std::numeric_limits<double>::quiet_NaN();
   const double across = __builtin_fabsf(x), up = __builtin_fabsf(y);
@@ -198,7 +198,7 @@ inline double angleByDoubles(float y, float x) {
   return signedAs(angle, y);
 }
 
-// The same of vectors: step by step the same operations, so the same bits.
+// The same for vectors: step by step the same operations, so that results have the same bits.
 
 template <class Function, class... Vectors>
 TFAOT_INLINE Vector byHalves(Function function, Vectors... x) {
@@ -231,7 +231,7 @@ TFAOT_INLINE bool isAny(Mask which) {
 
 TFAOT_INLINE Doubles magnitude(Doubles x) { return bitsAs<Doubles>(bitsAs<Longs>(x) & 0x7fffffffffffffff); }
 
-/// m and e of m * 2^e with m between the roots of 1/2 and of 2, of positive numbers that are not denormal.
+/// m and e in m * 2^e, with m between the roots of 1/2 and of 2, for positive numbers that are not denormal.
 struct Parts {
   Doubles mantissa, exponent;
 };
@@ -239,7 +239,7 @@ TFAOT_INLINE Parts partsOf(Doubles x) {
   using Plain = std::uint64_t __attribute__((vector_size(kLanes * sizeof(float))));
   constexpr std::uint64_t kRoot = 0x3fe6a09e667f3bcdu, kBias = std::uint64_t{1023} << 52;
   const Plain bits = bitsAs<Plain>(x);
-  // Shifted without signs, and made doubles by their bits: AVX2 has no instructions for the direct way.
+  // Shifted as unsigned numbers, and converted to doubles by their bits: AVX2 lacks the direct instructions.
   const Plain biased = (bits - kRoot + kBias) >> 52;
   const Doubles e = bitsAs<Doubles>(biased | 0x4330000000000000u) - (0x1p+52 + 1023.0);
   return {bitsAs<Doubles>(bits - ((biased << 52) - kBias)), e};
@@ -263,7 +263,7 @@ struct QuartersOfVector {
   Longs count;
   Doubles rest;
 };
-/// Of numbers below 2^22.
+/// For numbers below 2^22.
 TFAOT_INLINE QuartersOfVector quartersOf(Doubles size) {
   const Doubles shifted = size * 0x1.45f306dc9c883p-1 + 0x1.8p+52, n = shifted - 0x1.8p+52;
   return {bitsAs<Longs>(shifted), (size - n * 0x1.921fb54p+0) - n * 0x1.10b4611a62633p-30};

@@ -1,4 +1,4 @@
-// chains.h: layers that have too few columns to keep the arithmetic units busy: their sums are made in four chains.
+// chains.h: layers that have too few columns to keep the arithmetic units busy: their sums are computed in four chains.
 #ifndef TFAOT_KERNELS_CHAINS_H_
 #define TFAOT_KERNELS_CHAINS_H_
 
@@ -9,7 +9,7 @@ inline namespace TFAOT_KERNELS_TARGET {
 
 inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
 
-/// Sums of `kRows` rows in four chains at once, of a quarter of the inputs each, the remainder in the last one's.
+/// The sums of `kRows` rows in four chains at a time, each of a quarter of the inputs; the last one takes the remainder.
 template <int kRows, int kWidth>
 void sumInChains(const Strip& strip, std::size_t length, const float* const* rows, Target out) {
   const std::size_t part = length / kChains;
@@ -49,7 +49,7 @@ void sumInChains(const Strip& strip, std::size_t length, const float* const* row
   }
 }
 
-/// One chain after the other: for so many rows that the units are busy.
+/// One chain after the other, for enough rows to keep the units busy.
 inline void sumChainByChain(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
                             std::size_t width, Target out) {
   alignas(64) float parts[kChains][kMostSums];

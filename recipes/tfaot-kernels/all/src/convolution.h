@@ -9,13 +9,13 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The part of an image that some windows see, all of it inputs: the image itself, or a copy between zeros.
+/// The inputs of some windows, without padding: the image itself, or a copy with zeros around it.
 struct Seen {
-  const float* data;       ///< what the first window begins with
+  const float* data;       ///< the first input of the first window
   std::size_t lineStride;  ///< floats from line to line
 };
 
-/// The part of a line of the image that lies between its padding, in columns of what a line of windows sees.
+/// How many columns of a line of windows' inputs are padding on the left, in the image, and padding on the right.
 struct Between {
   std::size_t left, there, right;
 
@@ -26,7 +26,7 @@ struct Between {
   }
 };
 
-/// Copies what `count` lines of windows from `line` on see of an image, zeros where there is padding.
+/// Copies the inputs of `count` lines of windows from `line` on, with zeros for padding.
 inline void copyPadded(const Window& window, const Reading& reading, const float* image, std::size_t line,
                        std::size_t count, float* to) {
   const std::size_t lines = (count - 1) * window.strideHeight + reading.lines;
@@ -36,7 +36,7 @@ inline void copyPadded(const Window& window, const Reading& reading, const float
     to += columns * window.channels;
   };
   for (std::size_t i = 0; i < lines; ++i) {
-    const std::size_t y = line * window.strideHeight + i - window.padTop;  // wraps around above the image
+    const std::size_t y = line * window.strideHeight + i - window.padTop;  // wraps above the image, to a large number
     if (y >= window.inHeight) {
       fill(reading.columns);
       continue;
@@ -48,7 +48,7 @@ inline void copyPadded(const Window& window, const Reading& reading, const float
   }
 }
 
-/// One group's filters, and where their windows' inputs lie.
+/// One group's filters, and the positions of their windows' inputs.
 inline Product productOf(const Dispatch& dispatch, const Conv2d& layer, std::size_t group, std::size_t lineStride) {
   const Window& window = layer.window;
   const std::size_t depth = window.channels / layer.groups;
@@ -101,8 +101,8 @@ inline void convolveGroup(const Dispatch& dispatch, const Conv2d& layer, std::si
   }
 }
 
-/// Sums over `kColumns` windows beside each other for `kWidth` vectors of channels from `channel` on; read(from) loads
-/// one of these vectors.
+/// The sums of `kColumns` adjacent windows for `kWidth` vectors of channels from `channel` on; read(from) loads one of these
+/// vectors.
 template <int kColumns, int kWidth, class Read>
 TFAOT_INLINE void sumDepthwise(const Conv2d& layer, const float* from, std::size_t lineStride, std::size_t channel,
                                Read read, Vector (&sums)[kColumns][kWidth]) {
@@ -134,7 +134,7 @@ TFAOT_INLINE void sumDepthwise(const Conv2d& layer, const float* from, std::size
   }
 }
 
-/// `columns` windows beside each other, all channels.
+/// `kColumns` adjacent windows, all channels.
 template <int kColumns>
 void convolveColumns(const Conv2d& layer, const float* from, std::size_t lineStride, float* out) {
   constexpr int kWidth = 2;
@@ -165,27 +165,26 @@ void convolveColumns(const Conv2d& layer, const float* from, std::size_t lineStr
   }
 }
 
-/// Which of the inputs that some windows see lie in a line of the image: those of places from `first` up to `end`. The others
-/// are padding.
+/// Which inputs of some windows lie in a line of the image: those of places from `first` up to `end`. The others are padding.
 struct Inside {
   std::ptrdiff_t begin;  ///< the column of place 0, negative if that is padding
   std::ptrdiff_t first, end;
 
-  /// Of windows from output column `place` on.
+  /// For windows from output column `place` on.
   Inside(const Window& window, std::size_t place)
       : begin(static_cast<std::ptrdiff_t>(place * window.strideWidth) - static_cast<std::ptrdiff_t>(window.padLeft)),
         first(begin < 0 ? -begin : 0), end(static_cast<std::ptrdiff_t>(window.inWidth) - begin) {}
 };
 
-// More than GCC unrolls by TFAOT_UNROLL: 8 windows of 5 columns with stride 2 see 19.
+// More iterations than GCC unrolls by TFAOT_UNROLL: 8 windows of 5 columns with stride 2 have 19 inputs.
 #if defined(__clang__)
 #define TFAOT_UNROLL_PLACES TFAOT_UNROLL
 #else
 #define TFAOT_UNROLL_PLACES _Pragma("GCC unroll 32")
 #endif
 
-/// Adds up `kColumns` windows beside each other, one vector of channels, whose inputs in one line begin at `line`: each
-/// input is loaded once for all windows that see it.
+/// Adds one line of inputs, which begins at `line`, to the sums of `kColumns` adjacent windows, for one vector of channels:
+/// each input is loaded once for all windows that contain it.
 template <int kColumns, int kTaps, int kStride>
 TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* weights, std::size_t channels,
                           Vector (&sums)[kColumns]) {
@@ -199,7 +198,7 @@ TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* 
   TFAOT_UNROLL_PLACES
   for (int place = 0; place < kPlaces; ++place) {
     const float* from = line + (inside.begin + place) * static_cast<std::ptrdiff_t>(channels);
-    // Less than a window's columns are padding, see `convolvingOf`.
+    // On either side fewer columns are padding than a window has, see `convolvingOf`.
     if (place + 1 < kTaps && place < inside.first) from = kZeros;
     if (place > kPlaces - kTaps && place >= inside.end) from = kZeros;
     Vector input = load(from);
@@ -212,13 +211,13 @@ TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* 
   }
 }
 
-/// What the windows of one line see: where each line of them begins in the image, or zeros.
+/// The inputs of one line of windows: the address of each line in the image, or of zeros.
 struct SeenLines {
   const float* lines[kMostTapLines];
 };
 
-/// `kColumns` windows beside each other from output column `place` on, all channels, at least kLanes of them. The last
-/// vector may begin within the one before: then some sums are made twice.
+/// `kColumns` adjacent windows from output column `place` on, all channels, at least kLanes of them. The last vector may
+/// overlap the one before: then some sums are computed twice.
 template <int kColumns, int kTaps, int kStride>
 void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t place, float* out) {
   const Window& window = layer.window;
@@ -245,7 +244,7 @@ void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t place,
   }
 }
 
-/// One line of windows of `kTaps` columns, at least kFewColumns of them. The last ones may be made twice.
+/// One line of windows of `kTaps` columns, at least kFewColumns of them. Some of the last ones may be computed twice.
 template <int kTaps, int kStride>
 void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const SeenLines& seen, float* out) {
   constexpr std::size_t kManyColumns = 2 * kFewColumns;
@@ -265,7 +264,7 @@ void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const See
   if (!isBounds(layer.activation)) activateRow(dispatch, layer.activation, out, width * channels);
 }
 
-/// `count` lines of one image's output, from `line` on. Padding is not copied: lines of it are zeros in `scratch`.
+/// `count` lines of one image's output, from `line` on. Lines of padding are not copied: they all point to zeros in `scratch`.
 inline void convolveTapLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
                              std::size_t line, std::size_t count, float* out, float* scratch) {
   const Window& window = layer.window;
@@ -276,13 +275,13 @@ inline void convolveTapLines(const Dispatch& dispatch, const Conv2d& layer, cons
   for (const std::size_t last = line + count; line < last; ++line, out += step) {
     for (std::size_t y = 0; y < window.height; ++y) {
       const std::size_t place = line * window.strideHeight + y * window.dilationHeight - window.padTop;
-      seen.lines[y] = place < window.inHeight ? image + place * size : scratch;  // wraps around above the image
+      seen.lines[y] = place < window.inHeight ? image + place * size : scratch;  // `place` wraps above the image
     }
     convolve(dispatch, layer, seen, out);
   }
 }
 
-/// Depthwise windows of any kind.
+/// Depthwise convolutions with windows of any kind.
 inline void convolveDepthwise(const Dispatch& dispatch, const Conv2d& layer, Seen seen, std::size_t lines, float* out) {
   constexpr int kColumns = 4;
   const Window& window = layer.window;

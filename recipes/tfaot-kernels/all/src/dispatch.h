@@ -1,8 +1,8 @@
-// dispatch.h: the functions among which layers choose when they run.
+// dispatch.h: the functions among which layers choose at run time.
 //
-// Each shape of a block, activation and kind of convolution has a function, which layers call by way of a table. The
-// library's own table has all of them; that of a program has only those that its layers can reach (reached.h), so that
-// linkers drop the others.
+// Each shape of a block, activation and kind of convolution has a function, which layers call through a table. The library's
+// own table has all functions; the table of a program has only those that its layers can reach (reached.h), so that linkers
+// drop the others.
 #ifndef TFAOT_KERNELS_DISPATCH_H_
 #define TFAOT_KERNELS_DISPATCH_H_
 
@@ -29,13 +29,13 @@ using TapLine = void (*)(const Dispatch&, const Conv2d&, const SeenLines&, float
 /// How convolutions are computed.
 enum Convolving : int {
   convolving_groups = 0,   ///< as products of windows with packed filters
-  convolving_channels = 1, ///< each channel by itself
+  convolving_channels = 1, ///< channel by channel
   convolving_taps = 2,     ///< the same for windows of the usual sizes
 };
 
 inline constexpr std::size_t kActivations = Activation::clip + 1, kConvolvings = convolving_taps + 1;
 
-/// Null stands for what no layer can reach.
+/// Functions that no layer can reach are null.
 struct Dispatch {
   Block blocks[kBlockRows][kMostWidth];             ///< by rows and width, both less one
   ChainBlock chainBlocks[kChainRows][kChainWidth];  ///< likewise
@@ -45,15 +45,15 @@ struct Dispatch {
   TapLine taps[2][2];  ///< of 3 and of 5 columns, by stride less one
 };
 
-/// Of everything.
+/// The table with all functions.
 extern const Dispatch kEverything;
 
-/// Whether each channel has one filter of its own and nothing is packed.
+/// Whether each channel has one filter of its own; such filters are not packed.
 constexpr bool isDepthwise(const Conv2d& layer) {
   return layer.groups > 1 && layer.groups == layer.window.channels && layer.groups == layer.filters;
 }
 
-/// Whether each place of the output sees one pixel, its own.
+/// Whether each pixel of the output depends only on the same pixel of the input.
 constexpr bool isPointwise(const Conv2d& layer) {
   const Window& window = layer.window;
   return !isDepthwise(layer) && window.height * window.width == 1 && window.inHeight == window.outHeight &&
@@ -65,23 +65,23 @@ constexpr std::size_t windowSize(const Conv2d& layer) {
   return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
 }
 
-inline constexpr std::size_t kFewColumns = 4;    ///< windows beside each other that `convolveTaps` computes at once
+inline constexpr std::size_t kFewColumns = 4;    ///< adjacent windows that `convolveTaps` computes at a time
 inline constexpr std::size_t kMostTapLines = 8;  ///< most lines of a window that it takes
 
-/// Depthwise convolutions with windows of 3 or 5 columns, the usual ones, have code of their own. Loading an input once
-/// for each multiply-add takes up to twice as long: benchmarks/kernels.py. The order of additions is the same.
+/// Depthwise convolutions with windows of 3 or 5 columns, the most frequent ones, have code of their own. Loading an input
+/// for each multiply-add takes up to twice as long (benchmarks/kernels.py). The order of additions is the same.
 constexpr Convolving convolvingOf(const Conv2d& layer) {
   const Window& window = layer.window;
   if (!isDepthwise(layer)) return convolving_groups;
   const bool isUsual = (window.width == 3 || window.width == 5) && window.strideWidth <= 2 && window.dilationWidth == 1;
   const bool isLarge = window.channels >= kLanes && window.outWidth >= kFewColumns;
-  // Of no window all columns are padding, and of blocks of windows only the first and last ones.
+  // No window consists of padding only, and only the first and last columns of a block of windows are padding.
   const std::size_t right = (window.outWidth - 1) * window.strideWidth + window.width;
   const bool isInside = window.padLeft < window.width && right < window.padLeft + window.inWidth + window.width;
   return isUsual && isLarge && isInside && window.height <= kMostTapLines ? convolving_taps : convolving_channels;
 }
 
-// The layers of kernels.h with a table. Those that have none there take `kEverything`.
+// The layers of kernels.h, with a table. The functions in kernels.h use `kEverything`.
 
 void activate(const Dispatch& dispatch, Activation activation, std::size_t count, const float* in, float* out) noexcept;
 
@@ -94,11 +94,11 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
 
-/// Rows of kGroup floats, a power of two that fit into a vector.
+/// Rows of kGroup floats, a power of two of at most kLanes.
 template <int kGroup>
 void softmaxShort(std::size_t rows, const float* in, float* out);
 
-/// Rows of another number of floats that registers hold: kMostInRegisters at most.
+/// Rows of other sizes that fit into registers: at most kMostInRegisters floats.
 template <int kSize>
 void softmaxInRegisters(std::size_t rows, const float* in, float* out);
 
@@ -107,7 +107,7 @@ inline constexpr std::size_t kMostInRegisters = 8 * kLanes;
 /// Rows of any number of floats.
 void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);
 
-/// Rows of kSize floats: if they are `kMany`, as in attention, by code for this size (3 KB). The bits are the same.
+/// Rows of kSize floats. If there are many (`kMany`), as in attention, by code for this size (3 KB). The bits are the same.
 template <std::size_t kSize, bool kMany = true>
 TFAOT_INLINE void softmax(std::size_t rows, const float* in, float* out) {
   if constexpr (kSize <= kLanes && (kSize & (kSize - 1)) == 0) {

@@ -1,4 +1,4 @@
-// division.h: how a product is divided into blocks of rows and strips of columns. Known when a program is compiled.
+// division.h: how a product is divided into blocks of rows and strips of columns; known at compile time.
 #ifndef TFAOT_KERNELS_DIVISION_H_
 #define TFAOT_KERNELS_DIVISION_H_
 
@@ -10,22 +10,22 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// The size of a right-hand side.
 struct Extent {
   std::size_t inputs, columns;
-  bool chained;  ///< whether sums are made in kChains chains, see `sumChains`
+  bool chained;  ///< whether sums are computed in kChains chains, see `sumChains`
 };
 
-inline constexpr std::size_t kMostWidth = 8;  // vectors of a strip at most
+inline constexpr std::size_t kMostWidth = 8;  // most vectors of a strip
 inline constexpr std::size_t kChains = 4;
 inline constexpr std::size_t kChainRows = kChainSums / kChains;
-inline constexpr std::size_t kChainWidth = 2;  // vectors of a strip at most whose sums are made in chains
+inline constexpr std::size_t kChainWidth = 2;  // most vectors of a strip whose sums are computed in chains
 
-/// Floats of packed weights from which on going through them twice costs more than narrow strips.
+/// Floats of packed weights: from this size on, reading them twice costs more than narrow strips.
 inline constexpr std::size_t kLargeWeights = 1 << 17;
 
-/// Strips of nearly equal width: `wider` ones of `width` + 1 vectors, and then others of `width`, `count` in all.
+/// Strips of nearly equal width: first `wider` ones of `width` + 1 vectors, then others of `width`; `count` in all.
 struct Strips {
   std::size_t count, width, wider;
 
-  /// Of `most` vectors at most.
+  /// Strips of at most `most` vectors.
   constexpr Strips(std::size_t columns, std::size_t most) : count(0), width(0), wider(0) {
     const std::size_t vectors = (columns + kLanes - 1) / kLanes;
     count = (vectors + most - 1) / most;
@@ -35,9 +35,9 @@ struct Strips {
   }
 };
 
-/// Into how many blocks `count` rows are divided. With three vectors of columns 4 x 3 is faster than 6 x 2 and 6 x 1, which
-/// waits for its own sums: 20 x 20 pixels of 24 channels in 0.89 of the time (AVX2, benchmarks/kernels.py). With more
-/// vectors the rest, of two each, is as fast as with 6 rows.
+/// The number of blocks into which `count` rows are divided. With three vectors of columns 4 x 3 is faster than 6 x 2 and
+/// 6 x 1, which waits for its own sums: 20 x 20 pixels of 24 channels take 0.89 of the time (AVX2, benchmarks/kernels.py).
+/// With more vectors, the others in strips of two are as fast as with 6 rows.
 constexpr std::size_t blocksOf(const Extent& extent, std::size_t count) {
   const std::size_t vectors = (extent.columns + kLanes - 1) / kLanes;
   if (!extent.chained && vectors == 1) return (count + kRowsOfOne - 1) / kRowsOfOne;
@@ -45,7 +45,7 @@ constexpr std::size_t blocksOf(const Extent& extent, std::size_t count) {
   return (count + kRowsOfMany - 1) / kRowsOfMany;
 }
 
-/// Most vectors of a strip for blocks of `rows` rows.
+/// The most vectors of a strip for blocks of `rows` rows.
 constexpr std::size_t widestOf(const Extent& extent, std::size_t rows) {
   return extent.chained ? kChainWidth : kBlockWidth[rows];
 }
@@ -69,10 +69,10 @@ constexpr void divideRows(const Extent& extent, std::size_t count, Visit visit) 
   visit(more * (size + 1), size, 0, blocks - more, most);
 }
 
-/// Whether `rows` times `width` vectors are so many that one chain after the other keeps the units busy.
+/// Whether `rows` times `width` vectors are enough to keep the units busy with one chain after the other.
 constexpr bool isChainByChain(std::size_t rows, std::size_t width) { return rows * width > 2 * kChains; }
 
-/// Divides `count` rows for blocks that make all chains at once. Calls visit(first, size).
+/// Divides `count` rows into blocks that compute all chains at a time. Calls visit(first, size).
 template <class Visit>
 constexpr void divideChains(std::size_t count, std::size_t width, Visit visit) {
   const std::size_t most = kChainRows / width;

@@ -1,4 +1,4 @@
-// elementwise.h: what generated programs compute element by element, and reduce.
+// elementwise.h: the element-wise operations and reductions of generated programs.
 //
 // A loop's body is written once, for a place that is a whole vector or the first lanes of one: `each` calls it for all
 // elements of a row. Values are Vector (f32), Integers (s32) and Mask (pred).
@@ -23,8 +23,8 @@ TFAOT_INLINE Integers filled(std::int32_t x) { return bitsAs<Integers>(broadcast
 TFAOT_INLINE Vector filled(float x) { return broadcast(x); }
 TFAOT_INLINE Mask filled(bool x) { return filled(-static_cast<std::int32_t>(x)); }
 
-/// Where a vector's elements that lie `stride` apart are: in `stride` vectors, of which the last one ends with the last
-/// element, so that nothing behind it is read.
+/// A vector's elements that lie `stride` apart are in `stride` vectors. This is where each begins: the last one ends with
+/// the last element, so that nothing beyond it is read.
 constexpr int startOf(int vector, int stride) { return vector < stride - 1 ? vector * kLanes : (stride - 1) * (kLanes - 1); }
 constexpr int laneOf(int lane, int vector, int stride) {
   const int element = lane * stride, holder = element / kLanes < stride - 1 ? element / kLanes : stride - 1;
@@ -48,7 +48,7 @@ TFAOT_INLINE Vector loadEvery(const float* row, Vector found) {
   }
   return found;
 }
-/// kLanes floats that lie kStride apart, by exchanges of lanes instead of loads of single floats.
+/// kLanes floats that lie kStride apart, by shuffles instead of loads of single floats.
 template <int kStride>
 TFAOT_INLINE Vector loadEvery(const float* row) {
   return loadEvery<kStride>(row, load(row));
@@ -67,7 +67,7 @@ TFAOT_INLINE Vector withPart(Vector found, Vector next, std::integer_sequence<in
   return __builtin_shuffle(found, next, Mask{from(kLane)...});
 #endif
 }
-/// The first `count` floats, at least one, that lie kStride apart, and zeros. Nothing behind the last one is read.
+/// The first `count` floats, at least one, that lie kStride apart, and zeros. Nothing beyond the last one is read.
 template <int kStride, int kVector = 0>
 TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector found = Vector{}) {
   if constexpr (kVector < kStride) {
@@ -93,7 +93,7 @@ TFAOT_INLINE Vector turnedAround(Vector x, std::integer_sequence<int, kLane...>)
 #endif
 }
 
-/// kLanes bytes as integers, and back. GCC 12 has no instructions for conversions between such different widths.
+/// kLanes bytes as integers, and back. GCC 12 does not use vector instructions for conversions between such widths.
 TFAOT_INLINE Integers integersAt(const void* bytes) {
 #if defined(TFAOT_AVX512)
   __m128i narrow;
@@ -148,7 +148,7 @@ TFAOT_INLINE void storeShorts(std::uint16_t* to, Integers wide) {
 #endif
 }
 
-/// What whole vectors and parts of them share: elements that do not lie side by side, and what all lanes have in common.
+/// The members that whole vectors and parts of them share: access to elements that are not adjacent, and equal lanes.
 template <class Place>
 struct Lanes {
   template <class Element>
@@ -156,11 +156,11 @@ struct Lanes {
     return filled(x);
   }
 
-  /// Elements that lie `stride` apart; zeros in lanes that do not count.
+  /// Elements that lie `stride` apart; zeros in unused lanes.
   TFAOT_INLINE Vector load(const float* row, std::ptrdiff_t stride) const {
     const float* const first = row + static_cast<std::ptrdiff_t>(self().start) * stride;
     if constexpr (Place::kIsWhole) {
-      // Most strides are known where this becomes part of a loop.
+      // Most strides are constants once this function is inlined into a loop.
       if (__builtin_constant_p(stride == -1) && stride == -1) {
         return turnedAround(tfaot_kernels::load(first - (kLanes - 1)), std::make_integer_sequence<int, kLanes>{});
       }
@@ -176,8 +176,8 @@ struct Lanes {
     }
 #endif
 #if defined(TFAOT_AVX512)
-    // Else the numbers would go to memory one by one, and the load of all of them would wait for the last store. Of
-    // whole vectors a gather takes longer than that.
+    // Otherwise the numbers would be stored to memory one by one, and the load of all of them would wait for the last
+    // store. For whole vectors a gather takes longer than that.
     if constexpr (!Place::kIsWhole) {
       const Integers places = laneNumbers(std::make_integer_sequence<int, kLanes>{}) * static_cast<std::int32_t>(stride);
       const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
@@ -258,7 +258,7 @@ struct WholeVector : Lanes<WholeVector> {
   static constexpr std::size_t count() { return kLanes; }
 };
 
-/// The last elements of a row, fewer than kLanes; the other lanes are zeros.
+/// The last elements of a row, fewer than kLanes; the other lanes are zero.
 struct PartOfVector : Lanes<PartOfVector> {
   static constexpr bool kIsWhole = false;
   std::size_t start;
@@ -272,7 +272,7 @@ struct PartOfVector : Lanes<PartOfVector> {
   TFAOT_INLINE std::size_t count() const { return number; }
 };
 
-/// One element, for types of which there are no vectors.
+/// One element, for types without vectors.
 struct OneElement {
   std::size_t start;
   template <class Element>
@@ -297,13 +297,13 @@ TFAOT_INLINE void each(std::size_t size, Body body) {
   for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
   if (i < size) body(PartOfVector{i, size - i});
 }
-/// The same for bodies that write only what they do not read: the last vector may begin within the one before.
+/// The same for bodies that do not read what they write: the last vector may overlap the one before.
 template <class Body>
 TFAOT_INLINE void eachWhole(std::size_t size, Body body) {
   if (size < kLanes) return each(size, body);
   for (std::size_t i = 0; i < size; i += kLanes) body(WholeVector{i + kLanes <= size ? i : size - kLanes});
 }
-/// The same for bodies of one place or of four, whose steps wait for one another.
+/// The same for bodies that take one place or four: their steps wait for one another, so four places overlap.
 template <class Body>
 TFAOT_INLINE void eachTogether(std::size_t size, Body body) {
   std::size_t i = 0;
@@ -325,7 +325,7 @@ TFAOT_INLINE Element chosen(bool which, Element yes, Element no) {
   return which ? yes : no;
 }
 
-// Conversions as HLO has them: floats towards zero, cut off at the largest integers, NaN to 0.
+// Conversions as in HLO: floats are rounded towards zero and limited to the range of integers; NaN becomes 0.
 TFAOT_INLINE Vector f32OfS32(Integers x) { return __builtin_convertvector(x, Vector); }
 TFAOT_INLINE Vector f32OfPred(Mask x) { return bitsAs<Vector>(x & bitsAs<Integers>(broadcast(1.0f))); }
 TFAOT_INLINE Integers s32OfPred(Mask x) { return x & 1; }
@@ -356,7 +356,7 @@ TFAOT_INLINE To converted(From x) {
 }
 
 
-// HLO's: NaN if one is NaN.
+// As in HLO: NaN if one of them is NaN.
 TFAOT_INLINE Vector maximum(Vector a, Vector b) { return chosen(a != a, a, larger(a, b)); }
 TFAOT_INLINE Vector minimum(Vector a, Vector b) { return chosen(a != a, a, smaller(a, b)); }
 TFAOT_INLINE Integers maximum(Integers a, Integers b) { return chosen(a > b, a, b); }
@@ -429,7 +429,7 @@ TFAOT_INLINE Vector exponentialMinusOne(Vector x) {
 }
 
 // erf(x) / x as a function of x^2 is the first polynomial over the second, |x| <= kErfLimit; relative error below 2^-25.
-// Beyond, it is cut off at 1.
+// Beyond that, the result is limited to 1.
 inline constexpr float kErfAbove[] = {1.1283791f, 0.19059421f, 0.052769355f, 0.0037725687f, 0.0002848438f, 2.0460218e-06f};
 inline constexpr float kErfBelow[] = {1.0f, 0.50224245f, 0.114182904f, 0.014983235f, 0.0011638621f, 3.8047732e-05f};
 inline constexpr float kErfLimit = 3.925f;
@@ -442,11 +442,11 @@ TFAOT_INLINE Vector errorFunction(Vector x) {
 
 TFAOT_INLINE float remainderOf(float a, float b) { return __builtin_fmodf(a, b); }
 TFAOT_INLINE double remainderOf(double a, double b) { return __builtin_fmod(a, b); }
-/// Of integers: what is divided by zero is itself.
+/// For integers: x % 0 is x.
 template <class Element, class = std::enable_if_t<std::is_integral_v<Element>>>
 TFAOT_INLINE Element remainderOf(Element a, Element b) {
   if (b == 0) return a;
-  // The most negative number divided by -1 is beyond the type.
+  // The most negative number divided by -1 overflows.
   return std::is_signed_v<Element> && b == static_cast<Element>(-1) ? Element{0} : static_cast<Element>(a % b);
 }
 
@@ -466,7 +466,7 @@ TFAOT_INLINE Vector remainderOf(Vector a, Vector b) {
   return byLanes<float>(a, b, [](float x, float y) { return remainderOf(x, y); });
 }
 
-// Of one float, as in vectors; of one double by of_doubles.h, exactly, or by the C library.
+// One float is computed as in vectors; one double by of_doubles.h, exactly, or by the C library.
 #define TFAOT_OF_ONE(ours) \
   TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }
 TFAOT_OF_ONE(exponentialOf)
@@ -513,7 +513,7 @@ struct TakingSmallest {
   TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return minimum(a, b); }
   TFAOT_INLINE float operator()(float a, float b) const { return a != a ? a : (a < b ? a : b); }
 };
-/// Of truth values.
+/// For truth values.
 struct Either {
   static constexpr bool kStart = false;
   template <class Values>
@@ -529,11 +529,11 @@ struct Both {
   }
 };
 
-/// All of `size` elements, which `body` gives by place, combined.
+/// Combines `size` elements, which `body` gives by place.
 template <class Combine, class Body>
 TFAOT_INLINE auto reduced(std::size_t size, Body body) {
   using Values = decltype(body(WholeVector{0}));
-  // Of few elements the first steps of the tree combine with the start alone, which changes nothing.
+  // With few elements the first steps of the tree would only combine them with the start value, which changes nothing.
   if (__builtin_constant_p(size <= kLanes) && size <= kLanes) {
     const Values value = size == kLanes ? body(WholeVector{0})
                                         : chosen(firstLanes(size), body(PartOfVector{0, size}), filled(Combine::kStart));
@@ -555,14 +555,14 @@ TFAOT_INLINE auto reduced(std::size_t size, Body body) {
       partial[v] = chosen(firstLanes(size - i), Combine{}(partial[v], value), partial[v]);
     }
   }
-  // The tree by vectors: of its upper half the first lanes get what they would get one by one.
+  // The tree, vector by vector: it adds the same pairs as it would element by element.
   for (int v = kPartialVectors / 2; v > 0; v /= 2) {
     for (int low = 0; low < v; ++low) partial[low] = Combine{}(partial[low], partial[low + v]);
   }
   return reduceGroups<kLanes>(partial[0], Combine{})[0];
 }
 
-/// The same for rows of kSize elements, at most kPartial: a row in each lane. `element` gives the elements of a number.
+/// The same for rows of kSize elements, at most kPartial, with a row in each lane. `element(i)` gives element i of all rows.
 template <class Combine, int kSize, int kFirst = 0, int kWidth = 1, class Element>
 TFAOT_INLINE auto reducedOfFew(Element element) {
   if constexpr (kWidth == kPartial) {
@@ -590,7 +590,7 @@ TFAOT_INLINE std::int32_t rankOf(float x) {
   return kLargest ? inOrder(x) : ~inOrder(x);
 }
 
-/// One float after the other is put into the sorted ones so far.
+/// Inserts one float after the other into the sorted ones.
 template <bool kLargest>
 inline void topKOneByOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   std::size_t count = 0;
@@ -616,14 +616,14 @@ TFAOT_INLINE Integers laterLanes(Integers before, Integers x, std::integer_seque
 #endif
 }
 
-/// Every lane i holds what lane i - 1 had, the first one what the last one of `before` had.
+/// Shifts lanes by one: lane i gets lane i - 1 of `x`, the first one the last lane of `before`.
 TFAOT_INLINE Integers later(Integers before, Integers x) {
   return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
 }
 
-/// The same for `kRows` rows without a branch: the sorted ones stay in registers, and a row's steps, which wait for one
-/// another, overlap with those of the others. A row goes one by one if fewer than `k` of it stand before the last one of
-/// all in order, a NaN.
+/// The same for `kRows` rows without branches: the sorted floats stay in registers, and a row's steps, which wait for one
+/// another, overlap with those of the other rows. Registers begin with the lowest of all ranks, which is that of a NaN: a
+/// row with fewer than `k` floats above it is sorted one by one instead.
 template <bool kLargest, int kCount, int kRows>
 TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   Integers ranks[kRows][kCount], places[kRows][kCount];
@@ -678,8 +678,8 @@ TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k
   }
 }
 
-/// The `k` first of each of `rows` rows of `size` floats in falling (kLargest) or rising order, and where they lie; of
-/// equal ones the first.
+/// The first `k` of each of `rows` rows of `size` floats in descending (kLargest) or ascending order, and their indices;
+/// equal ones by index.
 template <bool kLargest>
 inline void topK(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
                  std::int32_t* indices) {

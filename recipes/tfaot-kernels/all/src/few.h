@@ -1,7 +1,7 @@
-// few.h: dense layers for a few rows, by code that is made for their sizes.
+// few.h: dense layers for a few rows, by code that is specialized for their sizes.
 //
-// A call of `dense` (kernels.h) takes about 80 ns beside its multiply-adds, for it divides rows and columns into blocks.
-// A small layer takes less than that for one row (docs/decisions/038).
+// A call of `dense` (kernels.h) takes about 80 ns in addition to its multiply-adds, because it divides rows and columns
+// into blocks. A small layer takes less than that for one row (docs/decisions/038).
 #ifndef TFAOT_KERNELS_FEW_H_
 #define TFAOT_KERNELS_FEW_H_
 
@@ -12,15 +12,15 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Floats of packed weights: with more, what a call costs does not matter.
+/// Floats of packed weights: with more, the cost of a call does not matter.
 inline constexpr std::size_t kFewWeights = 1 << 15;
 
-/// Floats of packed weights that stay in the first cache: any number of rows is computed here, kFewRows at a time. An
+/// Floats of packed weights that stay in the L1 cache: any number of rows is computed here, kFewRows at a time. An
 /// autoencoder of 9 KB took 0.69 of its time for 16 rows (benchmarks/families.py).
 inline constexpr std::size_t kTinyWeights = 1 << 12;
 
-/// Most rows that code is made for, and panels of columns at once for each number of rows: the registers hold all sums,
-/// an input of each row and a weight.
+/// The most rows that there is code for, and the panels of columns at a time for each number of rows: the registers hold
+/// all sums, an input of each row and a weight.
 #if defined(__AVX512F__)
 inline constexpr std::size_t kFewRows = 4;
 inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 16, 12, 8, 6};
@@ -42,8 +42,8 @@ constexpr std::size_t mostFew(std::size_t inputs, std::size_t outputs) {
   return size <= kTinyWeights ? static_cast<std::size_t>(-1) : kFewRows;
 }
 
-/// Rows that are computed at once if there are many: one vector of sums for each of four rows waits for its own sums half of
-/// the time. The autoencoder takes 0.96 of its time for 16 rows.
+/// Rows that are computed at a time if there are many: four rows with one vector of sums each would wait for these sums half
+/// of the time. With twice the rows the autoencoder takes 0.96 of its time for 16 rows.
 constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
 #if defined(__AVX2__)
   return outputs <= kLanes ? 2 * kFewRows : kFewRows;
@@ -52,9 +52,8 @@ constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
 #endif
 }
 
-/// Each of `rows` rows of `inner` floats times a column, with the sums of `dense`: in the order of their products. A row
-/// begins `step` behind the one before, its column `columnStep`, and its result `outStep`; the column's numbers lie
-/// `down` apart.
+/// Each of `rows` rows of `inner` floats times a column, with sums in the order of their products, as in `dense`. Rows lie
+/// `step` apart, their columns `columnStep`, and their results `outStep`; the numbers of a column lie `down` apart.
 TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* in, std::size_t step, const float* column,
                               std::size_t columnStep, std::size_t down, float* out, std::size_t outStep) {
   const auto together = [&](auto count) {
@@ -74,7 +73,7 @@ TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* 
   while (rows > 0) together(std::integral_constant<std::size_t, 1>{});
 }
 
-/// A row of `inner` floats times a matrix, whose rows lie `down` apart, with the sums of `dense`.
+/// A row of `inner` floats times a matrix, whose rows lie `down` apart, with sums as in `dense`.
 TFAOT_INLINE void timesMatrix(std::size_t inner, std::size_t width, const float* row, const float* matrix, std::size_t down,
                               float* out) {
   eachTogether(width, [&](auto... places) {
@@ -93,11 +92,10 @@ TFAOT_INLINE void timesMatrix(std::size_t inner, std::size_t width, const float*
 struct FewRows {
   const float* in;
   float* out;
-  bool rectified;  ///< whether the results are those of Activation::relu, which is not worth a call
+  bool rectified;  ///< whether Activation::relu is applied here, because it is not worth a call
 };
 
-/// `kRows` rows times `kColumns` columns of packed weights, of `kOutputs` in all. The order of additions is that of
-/// `sumBlocks`.
+/// `kRows` rows times `kColumns` of `kOutputs` columns of packed weights. The order of additions is that of `sumBlocks`.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
 TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) {
   constexpr std::size_t kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
@@ -136,9 +134,9 @@ TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) 
   }
 }
 
-/// Sums from which on a loop has the registers for itself. Inlined into a program, GCC kept 24 sums of 64 x 256 weights
-/// on the stack: 731 microseconds instead of 395 for 16 rows of an LSTM (AVX-512); a call takes 5 ns, a sixth of a tiny
-/// layer (benchmarks/families.py: lstm, autoencoder).
+/// Loops with at least this many sums are not inlined. Inlined into a program, GCC kept 24 sums of 64 x 256 weights on the
+/// stack: 731 microseconds instead of 395 for 16 rows of an LSTM (AVX-512); a call takes 5 ns, a sixth of a tiny layer
+/// (benchmarks/families.py: lstm, autoencoder).
 inline constexpr std::size_t kSumsAlone = 12;
 
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
@@ -174,7 +172,7 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
   ((count == kRow + 1 ? multiplyFew<kRow + 1, kInputs, kOutputs>(weights, bias, rows) : void()), ...);
 }
 
-/// A dense layer (kernels.h) whose sizes are known when the program is compiled.
+/// A dense layer (kernels.h) whose sizes are known at compile time.
 template <std::size_t kInputs, std::size_t kOutputs>
 inline void dense(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
                   std::size_t batch, const float* in, float* out) {

@@ -1,4 +1,4 @@
-// fusion.h: a convolution and the maximum pooling behind it, without the whole of the image between them.
+// fusion.h: a convolution and the maximum pooling after it, without storing the whole image between them.
 #ifndef TFAOT_KERNELS_FUSION_H_
 #define TFAOT_KERNELS_FUSION_H_
 
@@ -24,10 +24,10 @@ inline bool isMonotone(Activation activation) {
   }
 }
 
-/// One line of the pooled image, from what the convolution left without `activation`.
+/// One line of the pooled image, from the convolution's sums before `activation`.
 ///
-/// A window of nothing but NaN gives the activation of minus infinity, as in TensorFlow, whose graph optimizer changes
-/// the order of the two in the same way.
+/// A window that contains only NaN gives the activation of minus infinity, as in TensorFlow, whose graph optimizer swaps
+/// activation and pooling in the same way.
 template <class LineOf>
 void poolLine(const Dispatch& dispatch, const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
   kLargest(pool, row, lineOf, out);
@@ -45,9 +45,9 @@ inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const
   for (std::size_t row = 0; row < pool.outHeight; row += ring.pooledAtATime) {
     const std::size_t left = pool.outHeight - row;
     const std::size_t rows = left < ring.pooledAtATime ? left : ring.pooledAtATime;
-    // The lines between the first window's upper and the last one's lower end, as far as there are any.
+    // The lines from the top of the first window to the bottom of the last one, as far as they exist.
     const std::size_t begin = row * pool.strideHeight, end = (row + rows - 1) * pool.strideHeight + reached;
-    if (begin > known + pool.padTop) known = begin - pool.padTop;  // a stride longer than the window leaves lines out
+    if (begin > known + pool.padTop) known = begin - pool.padTop;  // a stride longer than the window skips lines
     const std::size_t below = end > pool.padTop ? end - pool.padTop : 0;
     const std::size_t wanted = below < pool.inHeight ? below : pool.inHeight;
     while (known < wanted) {

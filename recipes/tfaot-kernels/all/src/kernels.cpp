@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-// All of what follows is hidden as well: libraries for several targets, or of several versions, share nothing.
+// All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activating.h"
 #include "chains.h"
@@ -27,9 +27,9 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The sums of layers that have too few columns to keep the arithmetic units busy when there is one row only: in four
-/// chains, added in a fixed order. Few rows run all chains at once, more rows run one chain after the other; the bits
-/// are the same.
+/// The sums of layers that have too few columns to keep the arithmetic units busy if there is only one row: in four chains,
+/// which are added in a fixed order. Few rows compute all chains at a time, more rows one chain after the other; the bits are
+/// the same.
 void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
                       std::size_t width, Target out) {
   if (isChainByChain(count, width)) {
@@ -45,7 +45,7 @@ void sumChains(const Strip& strip, const Product& product, const float* const* r
   product.dispatch->activations[activation](activation, out.data, count, width, out.stride);
 }
 
-// External, because programs have tables of their own which name some of what this one instantiates.
+// With external linkage, because programs have their own tables, which use some of the functions instantiated here.
 constexpr Dispatch kEverything = Reached{}.anything().table();
 
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept {
@@ -132,7 +132,7 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const Window& window = layer.window;
   const Reading reading(layer);
-  if (isPointwise(layer)) {  // one line of the pixels of all images: small images fill no block
+  if (isPointwise(layer)) {  // the pixels of all images as one line, because small images do not fill a block
     Conv2d line = layer;
     line.window.inWidth = line.window.outWidth = batch * window.inHeight * window.inWidth;
     line.window.inHeight = line.window.outHeight = 1;

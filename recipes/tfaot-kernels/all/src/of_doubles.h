@@ -1,9 +1,9 @@
 // of_doubles.h: functions of doubles, with the same bits on every CPU.
 //
-// The C library's code for them depends on its version and on the CPU. These use sums, products and quotients only,
-// each rounded once (-ffp-contract=off). Errors are below 1 unit in the last place of exp, log and log1p, below 2.5 of
-// the others (tests/compiler/test_operations.py). The reductions are those of fdlibm (Ng, 1993); series are
-// Taylor's.
+// The results of the C library's functions depend on its version and on the CPU. These functions use only sums, products
+// and quotients, each rounded once (-ffp-contract=off). Errors are below 1 unit in the last place for exp, log and log1p, and
+// below 2.5 for the others (tests/compiler/test_operations.py). The argument reductions are those of fdlibm (Ng, 1993); the
+// series are Taylor series.
 #ifndef TFAOT_KERNELS_OF_DOUBLES_H_
 #define TFAOT_KERNELS_OF_DOUBLES_H_
 
@@ -22,8 +22,8 @@ inline constexpr double kLowLn2 = 0x1.a39ef35793c76p-33;
 inline constexpr Series<13> kOfExponentialFromSquares = inverseFactorials<13>(2, 1);
 inline constexpr Series<13> kOfLogarithmOfDoubles = oddOnes<13>(3);
 
-/// As `which ? yes : no`, of values that are both computed. Functions without branches become vectors in loops; of a
-/// conditional expression, compilers would move the computation of one value into a branch.
+/// `which ? yes : no`, but both values are computed. Compilers vectorize loops over functions without branches; in a
+/// conditional expression they would move the computation of one value into a branch.
 TFAOT_INLINE double selected(bool which, double yes, double no) {
   const std::uint64_t mask = 0u - static_cast<std::uint64_t>(which);
   return bitsAs<double>((bitsAs<std::uint64_t>(yes) & mask) | (bitsAs<std::uint64_t>(no) & ~mask));
@@ -38,17 +38,18 @@ struct PowerOfTwoAndRest {
   double rest;
 
   TFAOT_INLINE double exponential() const {
-    // In two steps: 2^1024 is no double, nor are powers below 2^-1022 normal. AVX2 shifts unsigned numbers only.
+    // In two steps, because 2^1024 is not a double, and powers below 2^-1022 are not normal. Shifted unsigned, because AVX2
+    // has no arithmetic shift of 64 bits.
     const std::int64_t half = static_cast<std::int64_t>(static_cast<std::uint64_t>(n + 2048) >> 1) - 1024;
     return (1.0 + rest) * powerOfTwo(half) * powerOfTwo(n - half);
   }
-  /// Less 1, for -1022 <= n <= 1023.
+  /// exp(x) - 1, for -1022 <= n <= 1023.
   TFAOT_INLINE double exponentialMinusOne() const { return (powerOfTwo(n) - 1.0) + powerOfTwo(n) * rest; }
 };
 
-/// For |x| <= 746, or NaN, whose rest is NaN.
+/// For |x| <= 746, or NaN, for which `rest` is NaN.
 TFAOT_INLINE PowerOfTwoAndRest reducedExponential(double x) {
-  // The last bits of a number as large as this are its whole part.
+  // The last bits of a number of this size are its integer part.
   const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p+52, n = shifted - 0x1.8p+52;
   const double high = x - n * kHighLn2, low = n * kLowLn2, r = high - low, lost = (high - r) - low;
   const std::int64_t whole = static_cast<std::int64_t>(bitsAs<std::uint64_t>(shifted) - 0x4338000000000000u);
@@ -60,13 +61,13 @@ TFAOT_INLINE double exponentialOf(double x) {
 }
 
 TFAOT_INLINE double exponentialMinusOne(double x) {
-  // Below -50 it is -1 by rounding. Above 709, 1 is nothing beside exp(x).
+  // Below -50 it is -1 after rounding. Above 709, 1 is negligible compared with exp(x).
   const PowerOfTwoAndRest found = reducedExponential(selected(x > 746.0, 746.0, selected(x < -50.0, -50.0, x)));
   return selected(x == 0.0, x, selected(x > 709.0, found.exponential(), found.exponentialMinusOne()));
 }
 
 TFAOT_INLINE double logistic(double x) {
-  // Where 1 is below the last place of exp(-x), which is infinite for x below -709.
+  // Then 1 is negligible compared with exp(-x), which overflows for x below -709.
   const bool isTiny = x < -40.0;
   const double power = exponentialOf(selected(isTiny, x, -x));
   return selected(isTiny, power, 1.0 / (1.0 + power));
@@ -75,7 +76,7 @@ TFAOT_INLINE double logistic(double x) {
 TFAOT_INLINE double hyperbolicTangent(double x) {
   const double size = __builtin_fabs(x);
   const bool isNear = size < 0.5;
-  // From 22 on it is 1 by rounding.
+  // From 22 on it is 1 after rounding.
   const PowerOfTwoAndRest found = reducedExponential(2.0 * selected(size < 22.0, size, 22.0));
   const double more = found.exponentialMinusOne();
   const double ratio = selected(isNear, more, 2.0) / selected(isNear, more + 2.0, found.exponential() + 1.0);
@@ -89,7 +90,7 @@ struct PartsOfDouble {
 TFAOT_INLINE PartsOfDouble partsOf(double x) {
   constexpr std::uint64_t kRoot = 0x3fe6a09e667f3bcdu, kBias = std::uint64_t{1023} << 52;
   const auto bits = bitsAs<std::uint64_t>(x), biased = (bits - kRoot + kBias) >> 52;
-  // A double by its bits: AVX2 has no instruction that converts 64 bits.
+  // Converted to double by its bits, because AVX2 has no instruction that converts 64-bit integers.
   const double e = bitsAs<double>(biased | 0x4330000000000000u) - (0x1p+52 + 1023.0);
   return {bitsAs<double>(bits - ((biased << 52) - kBias)) - 1.0, e};
 }
@@ -119,7 +120,7 @@ TFAOT_INLINE double logarithmOfOnePlus(double x) {
   return selected((x > -1.0) & (x < kInfinite) & (x != 0.0), found, other);
 }
 
-/// `Count` vectors of what rowTimesMatrix gives.
+/// `Count` vectors of the result of rowTimesMatrix.
 template <std::size_t Count>
 TFAOT_INLINE void vectorsOfRow(const double* row, const double* matrix, std::size_t inner, std::size_t columns,
                                double* out) {
@@ -135,7 +136,7 @@ TFAOT_INLINE void vectorsOfRow(const double* row, const double* matrix, std::siz
   std::memcpy(out, totals, sizeof totals);
 }
 
-/// `inner` doubles times a row-major matrix: each column adds up in the order of the matrix's rows.
+/// `inner` doubles times a row-major matrix: each column is summed in the order of the matrix's rows.
 inline void rowTimesMatrix(const double* row, const double* matrix, std::size_t inner, std::size_t columns,
                            double* out) {
   constexpr std::size_t kWide = sizeof(Doubles) / sizeof(double), kMany = 6;

@@ -1,4 +1,4 @@
-// order.h: sorting by any comparison.
+// order.h: sorting by an arbitrary comparison.
 #ifndef TFAOT_KERNELS_ORDER_H_
 #define TFAOT_KERNELS_ORDER_H_
 
@@ -11,10 +11,11 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The numbers 0 ... size - 1 in the order of `before(left, right)`; of equals the smaller one first. The result lies
-/// in `order` or in `other`, which both have room for `size` numbers.
+/// The numbers 0 ... size - 1 in the order of `before(left, right)`; equal ones in ascending order. The result is in
+/// `order` or in `other`, which both have room for `size` numbers.
 ///
-/// It ends, and stays within its memory, whatever `before` answers: std::sort does not if NaN is before nothing.
+/// It ends, and stays within its memory, whatever `before` returns. std::sort guarantees neither if the comparison is not a
+/// strict weak order, as with NaN.
 template <class Before>
 inline const std::int32_t* stableOrder(std::size_t size, std::int32_t* order, std::int32_t* other, Before before) {
   for (std::size_t i = 0; i < size; ++i) order[i] = static_cast<std::int32_t>(i);

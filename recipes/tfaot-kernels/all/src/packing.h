@@ -1,4 +1,4 @@
-// packing.h: matrices into panels.
+// packing.h: copies matrices into panels.
 #ifndef TFAOT_KERNELS_PACKING_H_
 #define TFAOT_KERNELS_PACKING_H_
 
@@ -7,7 +7,7 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// A panel whose columns lie `right` apart, each in one piece: kLanes of their elements at a time.
+/// Packs a panel of a matrix whose columns are contiguous and lie `right` apart: kLanes elements of each at a time.
 inline void packTurned(const float* from, std::size_t rows, std::size_t right, float* to) {
   std::size_t i = 0;
   for (; i + kLanes <= rows; i += kLanes) {
@@ -25,7 +25,7 @@ inline void packTurned(const float* from, std::size_t rows, std::size_t right, f
   }
 }
 
-/// `rows` x `columns`, whose element of row i and column j is from[i * down + j * right], into panels.
+/// Packs a matrix of `rows` x `columns`, whose element of row i and column j is from[i * down + j * right], into panels.
 inline void packPanels(const float* from, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
                        float* to) {
   for (std::size_t panel = 0; panel < columns; panel += kPanel, to += rows * kPanel, from += kPanel * right) {
@@ -33,7 +33,7 @@ inline void packPanels(const float* from, std::size_t rows, std::size_t columns,
     if (here < kPanel) std::memset(to, 0, rows * kPanel * sizeof(float));
     if (right == 1) {
       for (std::size_t i = 0; i < rows; ++i) {
-        if (here == kPanel) {  // of a size that is known: vectors
+        if (here == kPanel) {  // a constant size, so that compilers use vectors
           std::memcpy(to + i * kPanel, from + i * down, kPanel * sizeof(float));
         } else {
           std::memcpy(to + i * kPanel, from + i * down, here * sizeof(float));

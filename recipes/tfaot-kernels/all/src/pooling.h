@@ -9,14 +9,14 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The taps of a window in one direction that are no padding: `count` of them, from the input `first` on.
+/// The taps of a window in one direction that are not padding: `count` of them, from the input `first` on.
 struct Taps {
   std::size_t first, count;
 
-  /// Of the window with the number `place` over `size` inputs.
+  /// Those of window number `place` over `size` inputs.
   Taps(std::size_t place, std::size_t stride, std::size_t kernel, std::size_t dilation, std::size_t padding,
        std::size_t size) {
-    const std::size_t start = place * stride;  // of what is padded
+    const std::size_t start = place * stride;  // in the padded input
     std::size_t begin = 0, end = kernel;
     while (begin < end && start + begin * dilation < padding) ++begin;
     while (begin < end && start + (end - 1) * dilation >= padding + size) --end;
@@ -33,7 +33,7 @@ inline Taps tapsOfColumn(const Window& window, std::size_t column) {
   return {column, window.strideWidth, window.width, window.dilationWidth, window.padLeft, window.inWidth};
 }
 
-/// Combines what `places` windows see of one line with what they saw of lines before it, or with `start`.
+/// Combines the inputs of windows line by line: those of one line with the result of the lines before it, or with `start`.
 template <class Combine>
 struct Pooling {
   float start;
@@ -79,7 +79,7 @@ struct Pooling {
     this->line<0>(window, from, count, taps.count, isFirst, to);
   }
 
-  /// All windows of one line that see two lines of two inputs each: the most usual, and no padding.
+  /// One line of windows of 2 x 2 inputs without padding: the most frequent case.
   TFAOT_INLINE void squares(const Window& window, const float* upper, const float* lower, float* out) const {
     const std::size_t channels = window.channels;
     const std::size_t step = window.strideWidth * channels;
@@ -98,7 +98,7 @@ struct Pooling {
     }
   }
 
-  /// One line of the output. lineOf(y) is where line y of the input begins.
+  /// One line of the output. lineOf(y) is the address of line y of the input.
   template <class LineOf>
   void operator()(const Window& window, std::size_t row, LineOf lineOf, float* out) const {
     const Taps rows = tapsOfLine(window, row);
@@ -111,7 +111,7 @@ struct Pooling {
       for (std::size_t column = 0; column < window.outWidth;) {
         Taps taps = tapsOfColumn(window, column);
         std::size_t count = 1;
-        if (taps.count == window.width) {  // and so do all windows up to the first that sees padding again
+        if (taps.count == window.width) {  // so have all windows up to the first one that contains padding again
           const std::size_t end = (window.inWidth + window.padLeft - 1 - (window.width - 1) * window.dilationWidth) /
                                   window.strideWidth + 1;
           count = (end < window.outWidth ? end : window.outWidth) - column;
@@ -124,7 +124,7 @@ struct Pooling {
   }
 };
 
-// In this order NaN is never taken.
+// With arguments in this order, NaN is never the result.
 struct Largest {
   TFAOT_INLINE Vector operator()(Vector known, Vector value) const { return larger(value, known); }
 };

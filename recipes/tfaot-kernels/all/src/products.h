@@ -7,7 +7,7 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// `blocks` blocks of `size` rows times a strip. One copy of it: four inlined ones took 1 KB.
+/// `blocks` blocks of `size` rows times a strip. Not inlined: four inlined copies took 1 KB.
 TFAOT_ALONE inline void multiplyStrip(const Product& product, const Strip& strip, std::size_t width, const float* const* rows,
                           std::size_t size, std::size_t blocks, Target out) {
   if (product.chained) {
@@ -20,18 +20,18 @@ TFAOT_ALONE inline void multiplyStrip(const Product& product, const Strip& strip
   }
 }
 
-/// The same for a strip that ends behind the last column: as many blocks at a time as stay in the first cache.
+/// The same for a strip that ends beyond the last column: as many blocks at a time as stay in the L1 cache.
 inline void multiplyLastStrip(const Product& product, const Strip& strip, std::size_t width, std::size_t columns,
                               const float* const* rows, std::size_t size, std::size_t blocks, Target out) {
   constexpr std::size_t kMost = 8 * kMostSums;
   alignas(64) float sums[kMost];
   const std::size_t step = width * kLanes;
-  const bool isWhole = columns == out.stride;  // rows without gaps: they are activated as one, no lane for nothing
+  const bool isWhole = columns == out.stride;  // rows without gaps are activated as one row, so that no lanes are wasted
   Product plain = product;
   const bool isBounded = kStoresParts && isBounds(product.activation);
   if (isWhole && !isBounded) plain.activation = Activation::none;
   float* const begin = out.data;
-  // Of blocks whose activation reads no more than is there, the last vector is stored in part.
+  // The last vector is stored in part if the activation does not read it again from memory.
   if (kStoresParts && !product.chained && (isBounded || plain.activation == Activation::none)) {
     multiplyStrip(plain, strip, width, rows, size, blocks, {out.data, out.stride, columns - (width - 1) * kLanes});
     if (plain.activation != product.activation) activateRow(*product.dispatch, product.activation, begin, blocks * size * columns);

@@ -1,4 +1,4 @@
-// reached.h: what the layers of a program can reach of the kernel library, and a table of that.
+// reached.h: which functions of the kernel library the layers of a program can reach, and a table of them.
 #ifndef TFAOT_KERNELS_REACHED_H_
 #define TFAOT_KERNELS_REACHED_H_
 
@@ -7,7 +7,7 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-// Only named here: kernels.cpp has them. Program and library are linked into one object.
+// Declarations; kernels.cpp has the definitions. Program and library are linked into one object.
 template <int kRows, int kWidth>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out);
 template <int kRows, int kWidth>
@@ -27,20 +27,20 @@ struct Rows {
   std::size_t constant, perRow, most;
 };
 
-/// What layers can reach. Each function gives what is reached with one layer more.
+/// The functions that layers can reach. Each member function returns what can be reached with one more layer.
 class Reached {
  public:
-  /// Of `dense` (few.h).
+  /// With a layer of `dense` (few.h).
   constexpr Reached dense(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
     return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, mostFew(inputs, outputs));
   }
 
-  /// Of `dense` (dispatch.h).
+  /// With a layer of `dense` (dispatch.h).
   constexpr Reached product(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
     return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, 0);
   }
 
-  /// Of `dense` for sizes that are known only when it runs.
+  /// With layers of `dense` whose sizes are known only at run time.
   constexpr Reached products() const {
     Reached all = *this;
     for (std::size_t rows = 1; rows <= kBlockRows; ++rows) {
@@ -55,7 +55,7 @@ class Reached {
     return all;
   }
 
-  /// Of everything.
+  /// All functions.
   constexpr Reached anything() const {
     Reached all = products();
     for (bool& activation : all.activations_) activation = true;
@@ -92,7 +92,7 @@ class Reached {
   constexpr Dispatch table() const;
 
  private:
-  /// The numbers of rows that are handed over together.
+  /// The numbers of rows that may be multiplied at a time.
   struct Counts {
     bool has[kRowsAtATime + 1] = {};
 
@@ -101,7 +101,7 @@ class Reached {
       has[rows % kRowsAtATime] = true;
     }
 
-    /// Those above `few`.
+    /// Adds those above `few`.
     constexpr void add(Rows rows, std::size_t few = 0) {
       for (std::size_t i = 1; i <= rows.most; ++i) {
         const std::size_t count = rows.constant + i * rows.perRow;
@@ -158,7 +158,7 @@ class Reached {
     (fillBlock<kPlace / kMostWidth + 1, kPlace % kMostWidth + 1>(table), ...);
   }
 
-  /// A block that does not exist is no constant expression: such a program does not compile.
+  /// Using a block that does not exist is not a constant expression, so such a program does not compile.
   template <int kRows, int kWidth>
   constexpr void fillBlock(Dispatch& table) const {
     if constexpr (kWidth <= kBlockWidth[kRows]) {
@@ -195,7 +195,7 @@ class Reached {
   bool chains_ = false;
 };
 
-// Behind the class: Clang has instantiated what it calls only then.
+// Outside of the class, because Clang instantiates the called functions only after the class is complete.
 constexpr Dispatch Reached::table() const {
   Dispatch table{};
   fillBlocks(table, std::make_index_sequence<kBlockRows * kMostWidth>{});

@@ -9,7 +9,7 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Combines every lane with the others of its group of `kGroup` lanes, a power of two; each gets the same result.
+/// Combines the lanes of each group of `kGroup` lanes, a power of two; all lanes of a group get the result.
 template <int kGroup, class Values, class Combine>
 TFAOT_INLINE Values reduceGroups(Values x, [[maybe_unused]] Combine combine) {
   if constexpr (kGroup > 1) {
@@ -19,7 +19,7 @@ TFAOT_INLINE Values reduceGroups(Values x, [[maybe_unused]] Combine combine) {
   return x;
 }
 
-// The largest value passes over NaN, as in XLA; it comes back where that value is subtracted.
+// The largest value ignores NaN, as in XLA; a row with NaN becomes NaN when the largest value is subtracted.
 
 /// Rows of kGroup floats, as many at a time as fit into a vector.
 template <int kGroup>
@@ -41,7 +41,7 @@ void softmaxShort(std::size_t rows, const float* in, float* out) {
   }
 }
 
-/// One vector of a row, the last one of it beside minus infinity.
+/// One vector of a row; the last one is filled up with minus infinity.
 TFAOT_INLINE Vector loadPart(const float* from, std::size_t count) {
   if (count >= kLanes) return load(from);
   return firstLanes(count) ? loadFirst(from, count) : broadcast(kLowest);
@@ -52,7 +52,7 @@ TFAOT_INLINE void storePart(float* to, std::size_t count, Vector value) {
   storeFirst(to, count, value);
 }
 
-/// The sum of partial sums, whichever of them comes first.
+/// The sum of partial sums; they may be rotated.
 TFAOT_INLINE Vector sumOfPartial(Vector (&partial)[kPartialVectors]) {
   TFAOT_UNROLL
   for (int count = kPartialVectors / 2; count > 0; count /= 2) {
@@ -62,7 +62,7 @@ TFAOT_INLINE Vector sumOfPartial(Vector (&partial)[kPartialVectors]) {
   return reduceGroups<kLanes>(partial[0], Sum{});
 }
 
-/// `kRows` rows of kSize floats. Each row waits for its own largest value and sum, so that several overlap.
+/// `kRows` rows of kSize floats. Each row waits for its own largest value and sum, so several rows overlap.
 template <int kSize, int kRows>
 TFAOT_INLINE void softmaxTogether(const float* in, float* out) {
   constexpr int kCount = (kSize + kLanes - 1) / kLanes, kLast = kSize - (kCount - 1) * kLanes;
@@ -109,7 +109,8 @@ TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
   Vector most = broadcast(kLowest);
   for (std::size_t i = 0; i < size; i += kLanes) most = Largest{}(most, loadPart(in + i, size - i));
   most = reduceGroups<kLanes>(most, Largest{});
-  // The partial sums turn: what is added next comes first. The tree adds the same pairs, wherever the turning ends.
+  // The partial sums are rotated: the next one to be added to comes first. The tree adds the same pairs after any number of
+  // rotations.
   Vector partial[kPartialVectors] = {};
   for (std::size_t i = 0; i < size; i += kLanes) {
     const Vector e = exponentialOfNegative(loadPart(in + i, size - i) - most);
@@ -119,12 +120,12 @@ TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
     for (int v = 1; v < kPartialVectors; ++v) partial[v - 1] = partial[v];
     partial[kPartialVectors - 1] = added;
   }
-  // Rows of fewer than kPartial floats, which `softmaxShort` may do, have zeros for the others.
+  // In rows of fewer than kPartial floats, which `softmaxShort` may compute, the other sums are zero.
   const Vector inverse = 1.0f / sumOfPartial(partial);
   for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) * inverse);
 }
 
-/// Of `count` matrices of `size` rows, each column by itself, in the order of the rows.
+/// The softmax of each column of `count` matrices of `size` rows; sums are in the order of the rows.
 inline void softmaxOfColumns(std::size_t count, std::size_t size, std::size_t columns, const float* in, float* out) {
   const std::size_t all = size * columns;
   for (const float* const end = in + count * all; in != end; in += all, out += all) {
@@ -143,7 +144,7 @@ inline void softmaxOfColumns(std::size_t count, std::size_t size, std::size_t co
   }
 }
 
-/// Rows of any length: a group of lanes each if they fill one, or vector by vector.
+/// Rows of any length: each in a group of lanes if it fills one, otherwise vector by vector.
 template <int kGroup = 1>
 TFAOT_INLINE void softmaxRows(std::size_t rows, std::size_t size, const float* in, float* out) {
   if (size == kGroup) return softmaxShort<kGroup>(rows, in, out);

@@ -1,4 +1,4 @@
-// tiles.h: loops that write rows in another order than that in which they read them.
+// tiles.h: loops that write elements in another order than they read them.
 #ifndef TFAOT_KERNELS_TILES_H_
 #define TFAOT_KERNELS_TILES_H_
 
@@ -7,10 +7,10 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// kLanes lanes of `found`, where lanes that belong to row kRow of `kRows` interleaved ones come from `row`.
+/// The lanes of `found`, except that those of row kRow of `kRows` interleaved rows come from `row`.
 template <int kRows, int kRow, int kPart, int... kLane>
 TFAOT_INLINE Vector withRow(Vector found, Vector row, std::integer_sequence<int, kLane...>) {
-  // Element kPart * kLanes + lane is that of row element % kRows at element / kRows.
+  // Lane `lane` of part kPart is element kPart * kLanes + lane: number element / kRows of row element % kRows.
   constexpr auto from = [](int lane) {
     const int element = kPart * kLanes + lane;
     if (element % kRows == kRow) return kLanes + element / kRows;
@@ -30,7 +30,7 @@ TFAOT_INLINE Vector interleaved(const Vector* rows, Vector found) {
   }
   return found;
 }
-/// Writes the first `left` of kRows * kLanes elements: those of all rows in lane 0, in lane 1 and so on.
+/// Writes the first `left` of kRows * kLanes elements: lane 0 of all rows, then lane 1 and so on.
 template <int kRows, int kPart = 0>
 TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, float* to) {
   if constexpr (kPart < kRows) {
@@ -41,7 +41,7 @@ TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, float* 
   }
 }
 
-/// Writes lane j of vector i to to[j * step + i], for the first lanes and the first vectors, at most kCount each.
+/// Writes lane j of vector i to to[j * step + i], for the first `lanes` and the first `vectors`, at most kCount each.
 template <int kCount>
 TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::size_t lanes, std::size_t vectors, float* to,
                                  std::size_t step) {
@@ -55,7 +55,7 @@ TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::siz
   }
 }
 
-/// `body(at, i)` for `rows` rows i and all places of `columns` elements; element j of row i is written to to[j * step + i].
+/// Calls `body(at, i)` for `rows` rows i and all places of `columns` elements; element j of row i goes to to[j * step + i].
 template <class Element, class Body>
 TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element* to, std::size_t step, Body body) {
   static_assert(sizeof(Element) == sizeof(float));
@@ -74,7 +74,7 @@ TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element*
     }
   });
 }
-/// The same for kRows rows of which all elements lie side by side: `step` is kRows.
+/// The same for kRows rows whose elements become adjacent: `step` is kRows.
 template <int kRows, class Element, class Body>
 TFAOT_INLINE void eachInterleaved(std::size_t columns, Element* to, Body body) {
   static_assert(sizeof(Element) == sizeof(float));

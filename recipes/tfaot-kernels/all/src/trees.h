@@ -1,9 +1,10 @@
 // trees.h: forests of decision trees.
 //
 // Each number that trees compare is first replaced by its rank among the thresholds of its feature, a byte, so that a
-// comparison takes a byte of a node, and a vector compares 16 or 32 rows. What is missing is a rank too. Few rows go
-// through several trees at once, step by step; many rows meet every node of a tree, in vectors. Both give the number of
-// a leaf, and the leaves' values are added in the order of the trees: a row has the same bits in any batch.
+// comparison takes a byte of a node, and a vector compares 16 or 32 rows. A missing value is a rank, too. With few rows,
+// each walks down several trees at a time; with many rows, vectors of rows are compared with every node of a tree. Both
+// give the number of a leaf, and the leaves' values are added in the order of the trees: a row has the same bits in any
+// batch.
 //
 // tfaot_pkg/compiler/forests.py packs forests into these arrays.
 #ifndef TFAOT_KERNELS_TREES_H_
@@ -24,10 +25,10 @@ inline constexpr std::size_t kWide = 32;
 inline constexpr std::size_t kWide = 16;
 #endif
 inline constexpr std::size_t kFew = 16;            ///< rows of the narrower vectors
-inline constexpr std::size_t kWalking = 7;         ///< rows up to which trees are walked row by row
-inline constexpr std::size_t kTrees = 8;           ///< trees that are walked at once
+inline constexpr std::size_t kWalking = 7;         ///< most rows that walk down trees one by one
+inline constexpr std::size_t kTrees = 8;           ///< trees that a row walks down at a time
 inline constexpr std::size_t kTable = 256;         ///< bytes of a table
-inline constexpr std::uint32_t kNext = 0xFFFFFFFF;  ///< in place of a table: each rank is one more, and missing is 0
+inline constexpr std::uint32_t kNext = 0xFFFFFFFF;  ///< in place of a table: each rank plus one; missing values wrap to 0
 
 template <std::size_t kBytes>
 struct Bytes;
@@ -40,14 +41,14 @@ struct Bytes<32> {
   using Vector = std::int8_t __attribute__((vector_size(32)));
 };
 
-/// How the numbers of one feature become ranks: how many of `count` rising boundaries are not above a number.
-/// If `kind` is 1 or 2, `count` words of `sets` from `first` on hold a set of categories: 0 if the number, rounded down
-/// or cut off, is in it, 1 if not. NaN is 255. Ranks are stored less 128.
+/// How the numbers of one feature become ranks: the rank is how many of `count` ascending boundaries are not above a number.
+/// If `kind` is 1 or 2, `count` words of `sets` from `first` on hold a set of categories instead: the rank is 0 if the
+/// number, rounded down or truncated, is in the set, otherwise 1. The rank of NaN is 255. Ranks are stored minus 128.
 struct Scale {
   std::uint32_t feature, first, count, kind;
 };
 
-/// Ranks of a scale, changed by a table, for nodes with another rule for what is missing.
+/// Ranks of a scale, changed by a table, for nodes that treat missing values in another way.
 struct Derived {
   std::uint32_t scale, table;
 };
@@ -67,15 +68,15 @@ struct Branch {
   std::uint8_t unused;
 };
 
-/// A node of a tree of at most 256 leaves, after all nodes above it and to the left of it: `start` is the first leaf
-/// below it, and `count` leaves are on its left side.
+/// A node of a tree of at most 256 leaves. It comes after all nodes above it and to the left of it. `start` is the first
+/// leaf below it, and `count` leaves are below its left child.
 struct Side {
   std::uint16_t column;
   std::int8_t key;
   std::uint8_t start, count, unused;
 };
 
-/// What all kinds of forests have. Each tree adds one value to the output `target`, or `width` values to all outputs.
+/// The common part of all kinds of forests. Each tree adds one value to the output `target`, or `width` values to all outputs.
 template <class Input, class Sum>
 struct Forest {
   std::size_t features, outputs, width, trees, scales, derived;
@@ -90,7 +91,7 @@ struct Forest {
 };
 
 #if defined(TFAOT_AVX512)
-inline constexpr std::size_t kLine = 64;  ///< bytes of boundaries that are compared at once
+inline constexpr std::size_t kLine = 64;  ///< bytes of boundaries that are compared at a time
 TFAOT_INLINE int notAbove(const float* boundaries, float x) {
   return __builtin_popcount(_mm512_cmp_ps_mask(_mm512_set1_ps(x), _mm512_loadu_ps(boundaries), _CMP_GE_OQ));
 }
@@ -109,11 +110,11 @@ TFAOT_INLINE int notAbove(const double* boundaries, double x) {
 }
 #endif
 
-/// NaN stand behind the boundaries of each scale up to a multiple of 64 bytes, and nothing reaches them.
+/// The boundaries of each scale are padded with NaN to a multiple of 64 bytes: no number is above a NaN.
 template <class Input>
 TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t count) {
 #if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
-  // The steps of a search wait for one another: up to 16 comparisons that do not are faster.
+  // The steps of a search wait for one another: up to 16 independent comparisons are faster.
   if (constexpr std::size_t kAtOnce = kLine / sizeof(Input); count <= 16 * kAtOnce) {
     int rank = 0;
     for (std::size_t i = 0; i < count; i += kAtOnce) rank += notAbove(boundaries + i, x);
@@ -123,7 +124,7 @@ TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t c
   const Input* at = boundaries;
   while (count > 1) {
     const std::size_t half = count / 2;
-    // Without a branch, which would be mispredicted every other time.
+    // Without a branch, which would be mispredicted half of the time.
     at += half & (std::size_t{0} - static_cast<std::size_t>(at[half - 1] <= x));
     count -= half;
   }
@@ -131,7 +132,7 @@ TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t c
   return x == x ? rank : 255;
 }
 
-/// The ranks of kSearched rows at once: the steps of one search wait for one another.
+/// The ranks of kSearched rows at a time, because the steps of one search wait for one another.
 inline constexpr std::size_t kSearched = 8;
 template <class Input>
 TFAOT_INLINE void ranksOf(const Input* x, std::size_t distance, const Input* boundaries, std::size_t count,
@@ -285,11 +286,11 @@ struct CompleteTrees {
   }
 };
 
-/// Trees of any shape. With `kSmall` none has more than 256 leaves.
+/// Trees of any shape. With `kSmall` no tree has more than 256 leaves.
 template <bool kSmall>
 struct AnyTrees {
   const unsigned char *branches, *sides;
-  const std::uint32_t* first;     ///< each tree's first leaf, and the number of all
+  const std::uint32_t* first;     ///< each tree's first leaf, followed by the number of all leaves
   const std::uint32_t* leafOf;    ///< by branch, within its tree
   const std::uint16_t* depths;
 
@@ -324,7 +325,7 @@ struct AnyTrees {
       const Side node = nodes[i];
       Vector ranks;
       std::memcpy(&ranks, keys + node.column * kStride, kStride);
-      // Only rows that came to this node are at its first leaf: it comes after all nodes above it.
+      // All nodes above have been compared before this one, so only rows that reach it are at its first leaf.
       const Vector here = found == (Vector{} + static_cast<std::int8_t>(node.start));
       const Vector right = ranks > (Vector{} + node.key);
       found += here & right & (Vector{} + static_cast<std::int8_t>(node.count));
@@ -382,7 +383,7 @@ TFAOT_ALONE void allRows(const Forest<Input, Sum>& forest, const Trees& trees, s
   }
 }
 
-/// The sums of a forest for `n` rows of `x`. `keys` is memory for kWide bytes for each scale and each derived column.
+/// The sums of a forest for `n` rows of `x`. `keys` has room for kWide bytes per scale and per derived column.
 template <class Trees, class Input, class Sum>
 inline void sumTrees(const Forest<Input, Sum>& forest, const Trees& trees, std::size_t n, const Input* x, Sum* sums,
                      std::int8_t* keys) {

@@ -15,7 +15,7 @@
 
 #include "tfaot_kernels/kernels.h"
 
-// Loops over registers must vanish, whatever the level of optimisation.
+// Loops over registers must be unrolled at every level of optimisation.
 #if defined(__clang__)
 #define TFAOT_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -35,19 +35,19 @@ inline namespace TFAOT_KERNELS_TARGET {
 //   kRowsOfOne, kRowsOfFewOdd, kRowsOfMany
 //                most rows of a block if there is one vector of columns, if there are 3, 5 or 7, and otherwise
 //   kBlockWidth  most vectors of columns, for each number of rows
-//   kSteps       inputs per turn of the inner loop, for each number of rows
-//   kChainSums   most sums of a block whose sums are made in four chains
+//   kSteps       inputs per iteration of the inner loop, for each number of rows
+//   kChainSums   most sums of a block whose sums are computed in four chains
 //
-// The registers must hold the sums and, beside them, one row's weights and one input, or the inputs of all rows and one
-// weight. At least 8 sums keep two units with a latency of 4 cycles busy. Of the shapes that fit, one with fewer loads
-// for each multiply-add is faster. Several steps are written out only where the loop's counting cost time.
+// The registers must hold the sums and, in addition, one row's weights and one input, or the inputs of all rows and one
+// weight. At least 8 sums keep two units with a latency of 4 cycles busy. Of the shapes that fit, those with fewer loads
+// per multiply-add are faster. Several steps are unrolled only if the loop overhead was measurable.
 //
 // What a block prefetches (`askedBy` in blocks.h):
 //
 //   kAskingRows  blocks up to that many rows prefetch all weights, larger ones only those that they use first
-//   kAskingSteps most inputs per turn of the larger blocks that prefetch; they are few, and their code is large
+//   kAskingSteps most inputs per iteration of the larger blocks that prefetch; these are few, and their code is large
 //   kAhead       bytes between a prefetch and the use
-//   kAsksAlong   if weights are large, each larger block also prefetches a part of the next strip's; else the second
+//   kAsksAlong   if weights are large, each larger block also prefetches a part of the next strip's; otherwise the second
 //                block prefetches all of them
 //
 // All were chosen by benchmarks/kernels.py; docs/decisions/024 has the figures.
@@ -101,16 +101,16 @@ inline constexpr bool kAsksAlong = false;
 #endif
 inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
 
-/// Whether a dense layer's sums are made in chains (chains.h): it has too few columns to keep the units busy for one row.
-/// With fewer inputs, adding the chains up costs more than one row alone gains.
+/// Whether a dense layer's sums are computed in chains (chains.h): it has too few columns to keep the units busy for one
+/// row. With fewer inputs, adding the chains up costs more than a single row gains.
 constexpr bool isChained(std::size_t inputs, std::size_t outputs) { return outputs <= 2 * kPanel && inputs >= 128; }
 
-// Sums along a row are made of kPartial partial sums, element i in sum i % kPartial, and these are added in one tree
-// (sum i and sum i + kPartial / 2, and so on): the same for every target, whatever its vectors hold.
+// Sums along a row consist of kPartial partial sums, element i in sum i % kPartial, which are added in a tree (sum i and sum
+// i + kPartial / 2, and so on): the same for every target, whatever the length of its vectors.
 inline constexpr int kPartial = 16;
 inline constexpr int kPartialVectors = kPartial / kLanes;
 
-// The instructions that functions below use by name; none of them is another way to write what the last branch has.
+// The intrinsics that functions below use: each is faster than the portable code in the last branch.
 #if defined(__AVX512F__)
 #define TFAOT_AVX512
 #elif defined(__AVX2__) && !defined(TFAOT_KERNELS_SIXTEEN)
@@ -138,7 +138,7 @@ TFAOT_INLINE Mask laneNumbers(std::integer_sequence<int, kLane...>) {
   return Mask{kLane...};
 }
 
-/// Set in the first `count` lanes.
+/// A mask that is set in the first `count` lanes.
 TFAOT_INLINE Mask firstLanes(std::size_t count) {
   return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
 }
@@ -177,7 +177,7 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #else
   float padded[kLanes];
   store(padded, value);
-  // To kLanes, which GCC knows, not to `count`: it warns of what `padded` does not have.
+  // Up to the constant kLanes, not to `count`, because GCC warns that `padded` might be too short.
   for (std::size_t i = 0; i < kLanes; ++i) {
     if (i < count) to[i] = padded[i];
   }
@@ -191,7 +191,7 @@ inline constexpr bool kStoresParts = true;
 inline constexpr bool kStoresParts = false;
 #endif
 
-/// Asks the first cache, or the second one, for what lies `ahead` bytes behind `from`, which need not exist.
+/// Prefetches the address `ahead` bytes after `from`, which need not exist, into the L1 or the L2 cache.
 template <int kCache = 1>
 TFAOT_INLINE void prefetch(const float* from, std::size_t ahead) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead), 0, 4 - kCache);
@@ -248,8 +248,8 @@ TFAOT_INLINE Vector multiplyAdd(float a, Vector b, float c) { return multiplyAdd
 /// c - a * b.
 TFAOT_INLINE Vector subtractProduct(Vector c, Vector a, Vector b) { return multiplyAdd(a, -b, c); }
 
-/// a > b ? a : b and a < b ? a : b, each lane: `b` if one of them is NaN or both are zero. x86 has instructions for
-/// exactly these, which GCC does not find by itself.
+/// a > b ? a : b and a < b ? a : b in each lane: `b` if one of them is NaN or both are zero. x86 has instructions that do
+/// exactly this, but GCC does not use them for the expression.
 TFAOT_INLINE Vector larger(Vector a, Vector b) {
 #if defined(TFAOT_AVX512)
   return _mm512_maskz_max_ps(kAllLanes, a, b);
@@ -276,8 +276,8 @@ TFAOT_INLINE Vector smaller(Vector a, Vector b) {
 
 TFAOT_INLINE float larger(float a, float b) { return a > b ? a : b; }
 
-/// Zeros that Clang must not know to be zeros: for AArch64 it would turn a comparison with zero into an instruction that
-/// takes 0 to be larger than -0.
+/// Zeros that Clang cannot recognize as such: for AArch64 it would turn a comparison with zero into an instruction for which
+/// 0 is larger than -0.
 TFAOT_INLINE Vector zeros() {
   Vector value{};
 #if defined(__clang__) && defined(__aarch64__)
@@ -313,7 +313,7 @@ TFAOT_INLINE Vector exchangedLanes(Vector x, std::integer_sequence<int, kLane...
 #endif
 }
 
-/// Every lane i holds what lane i ^ kStep had; kStep is a power of two below kLanes.
+/// Lane i gets the value of lane i ^ kStep; kStep is a power of two below kLanes.
 template <int kStep>
 TFAOT_INLINE Vector exchanged(Vector x) {
   return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
@@ -326,7 +326,7 @@ TFAOT_INLINE Mask exchanged(Mask x) {
 
 template <int kStep, bool kUpper, int... kLane>
 TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kLane...>) {
-  // Of the pair, each gets what the other one has on the other side of the diagonal.
+  // The two vectors of a pair exchange the halves on the other side of the diagonal.
 #if defined(__clang__)
   return __builtin_shufflevector(a, b, ((kLane & kStep) != 0 ? kLanes + (kUpper ? kLane : kLane ^ kStep)
                                                              : (kUpper ? kLane ^ kStep : kLane))...);
@@ -336,7 +336,7 @@ TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kL
 #endif
 }
 
-/// Exchanges lane j of vector i and lane i of vector j, among the first kCount lanes.
+/// Swaps lane j of vector i and lane i of vector j, among the first kCount lanes.
 template <int kCount, int kStep = kCount / 2>
 TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
   if constexpr (kStep > 0) {
@@ -351,8 +351,8 @@ TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
   }
 }
 
-/// Loads a value that is used several times once: GCC would make it a memory operand of each use, which costs more than
-/// it saves. Generates no instruction, and may be empty.
+/// Makes GCC load a value once that is used several times: it would make it a memory operand of each use, which costs more
+/// than it saves. Generates no instruction, and may be empty.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
 #if !defined(__clang__) && (defined(TFAOT_AVX512) || defined(TFAOT_AVX2) || defined(TFAOT_SSE))
   asm("" : "+v"(value));

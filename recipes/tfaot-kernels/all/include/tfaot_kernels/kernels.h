@@ -5,11 +5,11 @@
 // an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden. Compile
 // it with -ffp-contract=off.
 //
-// Common to all functions: nothing is allocated, nothing is thrown, no global state is read or written; any number of
-// threads may call them. No pointer has to be aligned beyond a float. Nothing is read or written outside of
-// the arrays as described. Outputs overlap no input. Equal inputs give equal bits, wherever the arrays lie, and on all targets
-// that have a fused multiply-add; those that have none (x86-64, x86-64-v2) give other last bits. Which NaN a NaN is, is
-// left open. The floating-point environment is the default one: round to nearest, denormals kept.
+// Functions allocate nothing, throw nothing, and neither read nor write global state; any number of threads may call them.
+// Pointers need no alignment beyond that of a float. Nothing is read or written outside of the arrays as described. Outputs
+// must not overlap inputs. Equal inputs give equal bits, wherever the arrays lie, and on all targets with a fused
+// multiply-add; targets without one (x86-64, x86-64-v2) give other last bits. The bits of a NaN are unspecified. The
+// floating-point environment is the default one: round to nearest, denormals kept.
 #ifndef TFAOT_KERNELS_KERNELS_H_
 #define TFAOT_KERNELS_KERNELS_H_
 
@@ -24,19 +24,19 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Columns of a panel of packed weights, the same for every target: one packed blob serves them all.
+/// Columns of a panel of packed weights: the same for every target, so that all targets share one copy of packed weights.
 inline constexpr std::size_t kPanel = 16;
 
-/// What is done to a layer's sums. Errors in units in the last place (ULP) of the true value: tests/kernels.
+/// The activation function of a layer. Errors are in units in the last place (ULP) of the true value (tests/kernels).
 ///
-/// NaN gives NaN. Infinities and zeros give what XLA gives: swish and GELU of minus infinity are NaN, zeros keep their
+/// NaN gives NaN. Infinities and zeros give the same as in XLA: swish and GELU of minus infinity are NaN, zeros keep their
 /// sign.
 struct Activation {
   enum Kind : int {
     none = 0,
     relu = 1,         ///< max(x, 0); exact
-    elu = 2,          ///< x, below zero exp(x) - 1; 2 ULP
-    selu = 3,         ///< scale * (x, below zero alpha * (exp(x) - 1)); 3 ULP
+    elu = 2,          ///< x; for x below zero exp(x) - 1; 2 ULP
+    selu = 3,         ///< scale * x; for x below zero scale * alpha * (exp(x) - 1); 3 ULP
     tanh = 4,         ///< 6 ULP, never beyond 1
     sigmoid = 5,      ///< 1 / (1 + exp(-x)); 3 ULP
     softplus = 6,     ///< log(1 + exp(x)); 3 ULP
@@ -44,7 +44,7 @@ struct Activation {
     gelu_tanh = 8,    ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 4 ULP, below zero 4 + 7 |y|
     swish = 9,        ///< x / (1 + exp(-x)); 4 ULP
     hard_swish = 10,  ///< x * clip(x + 3, 0, 6) / 6; 3 ULP
-    leaky_relu = 11,  ///< x, slope * x if it is not above zero; 1 ULP
+    leaky_relu = 11,  ///< x; slope * x unless x is above zero; 1 ULP
     clip = 12,        ///< min(max(x, low), high); exact
   };
 
@@ -76,10 +76,10 @@ void activate(Activation activation, std::size_t count, const float* in, float* 
 /// out[i] = activation(first[i] + second[i]) for `count` floats: a residual connection.
 void add(Activation activation, std::size_t count, const float* first, const float* second, float* out) noexcept;
 
-/// out[i] = exp(in[i]) / (sum of exp(in[j]) over the row of i) for `rows` rows of `size` floats, as XLA has it: the
-/// row's largest value is subtracted first; a row with NaN, with plus infinity, or of minus infinity alone is NaN.
-/// `out` may be `in`. Error of 4 + size / 16 ULP, and as many more as in[i] lies below the largest value, which is what
-/// rounding the difference costs. A row's result does not depend on the other rows, to the bit.
+/// out[i] = exp(in[i]) / (sum of exp(in[j]) over the row of i) for `rows` rows of `size` floats, as in XLA: the row's
+/// largest value is subtracted first; a row that contains NaN or plus infinity, or only minus infinity, becomes NaN. `out`
+/// may be `in`. The error is at most 4 + size / 16 ULP, plus as many ULP as in[i] lies below the largest value, because the
+/// difference is rounded. The bits of a row do not depend on the other rows.
 void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept;
 
 /// Floats of packed weights with `rows` rows and `columns` columns.
@@ -88,8 +88,8 @@ constexpr std::size_t packedSize(std::size_t rows, std::size_t columns) noexcept
 }
 
 /// Packs a row-major matrix of `rows` x `columns` into panels of kPanel columns: panel p holds columns
-/// p * kPanel up to (p + 1) * kPanel row by row, with zeros for columns that do not exist. Builds that
-/// write packed weights do the same.
+/// p * kPanel up to (p + 1) * kPanel row by row, with zeros for columns that do not exist. Builds that write packed weights
+/// use the same layout.
 void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept;
 
 /// The same for a matrix whose element of row i and column j is weights[i * down + j * right].
@@ -105,22 +105,22 @@ struct Dense {
   Activation activation;
 };
 
-/// `in`: batch x inputs, `out`: batch x outputs, row-major. A row's result does not depend on the other rows or on
-/// their number, to the bit.
+/// `in`: batch x inputs, `out`: batch x outputs, row-major. The bits of a row depend neither on the other rows nor on their
+/// number.
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept;
 
 /// The same for rows that lie `inStride` and `outStride` floats apart.
 void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
            std::size_t outStride) noexcept;
 
-/// What convolution and pooling share: NHWC arrays and a window that moves over them.
+/// The parameters that convolution and pooling share: NHWC arrays and a window that moves over them.
 struct Window {
   std::size_t inHeight, inWidth, channels;
   std::size_t outHeight, outWidth;
   std::size_t height, width;              ///< of the kernel
   std::size_t strideHeight, strideWidth;  ///< at least 1
   std::size_t dilationHeight = 1, dilationWidth = 1;
-  std::size_t padTop = 0, padLeft = 0;  ///< what lies right and below follows from the output's size
+  std::size_t padTop = 0, padLeft = 0;  ///< padding on the right and below follows from the output's size
 };
 
 /// A convolution (cross-correlation, as in TensorFlow). Padding counts as zeros.
@@ -139,30 +139,30 @@ std::size_t packedConv2dSize(const Conv2d& layer) noexcept;
 
 /// Packs row-major filters height x width x (channels / groups) x filters (TensorFlow's HWIO; its depthwise filters
 /// height x width x channels x multiplier are the same bytes). Each group is one packed matrix with height x width x
-/// channels / groups rows and filters / groups columns. A depthwise convolution with multiplier 1 is left as it is.
+/// channels / groups rows and filters / groups columns. Filters of a depthwise convolution with multiplier 1 are copied.
 void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexcept;
 
-/// Floats of scratch that conv2d needs, whatever the batch: often none.
+/// Floats of scratch that conv2d needs for any batch: often none.
 constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
-/// Floats of scratch that conv2dMaxPool needs, whatever the batch.
+/// Floats of scratch that conv2dMaxPool needs for any batch.
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 
-/// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
-/// whose sizes it has. Activations that never fall (all but GELU, swish, hard_swish and a slope that is not positive) are
-/// applied to the largest values only: the same within the error of the activation, but for a window of nothing but NaN,
-/// which gives the activation of minus infinity. `out`: batch x pool.outHeight x pool.outWidth x filters.
+/// conv2d followed by maxPool, without storing the image between them: `pool` moves over the convolution's output, and has
+/// its sizes. Monotone activations (all except GELU, swish, hard_swish and a slope that is not positive) are applied to the
+/// largest values only. Results are the same within the error of the activation, except for a window that contains only
+/// NaN, which gives the activation of minus infinity. `out`: batch x pool.outHeight x pool.outWidth x filters.
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept;
 
-/// The largest value of each window, padding left out. NaN is passed over as TensorFlow and XLA do; a window of
-/// nothing but NaN gives minus infinity.
+/// The largest value of each window, without padding. NaN is ignored as in TensorFlow and XLA; a window that contains only
+/// NaN gives minus infinity.
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
-/// The mean of each window, padding left out (neither summed nor counted).
+/// The mean of each window, without padding (neither summed nor counted).
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
 }  // namespace TFAOT_KERNELS_TARGET

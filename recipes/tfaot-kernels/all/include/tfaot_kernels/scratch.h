@@ -1,5 +1,5 @@
-// tfaot_kernels/scratch.h: how convolutions go over their input, and the memory that they need for it. Known when code
-// is compiled, so that callers can check what they set aside. Part of kernels.h.
+// tfaot_kernels/scratch.h: the order in which convolutions read their input, and the memory that they need for it. Both are
+// known at compile time, so that callers can check the memory that they reserve. Part of kernels.h.
 #ifndef TFAOT_KERNELS_SCRATCH_H_
 #define TFAOT_KERNELS_SCRATCH_H_
 
@@ -8,17 +8,17 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Rows that are handed over together at most.
+/// The most rows that are multiplied with weights at a time (products.h).
 inline constexpr std::size_t kRowsAtATime = 64;
 
-/// From a window's first line to behind its last one, and likewise its columns.
+/// The number of lines that a window covers, or of columns.
 constexpr std::size_t reach(std::size_t kernel, std::size_t dilation) { return (kernel - 1) * dilation + 1; }
 
 /// How a convolution reads its input.
 struct Reading {
-  std::size_t columns = 0, lines = 0;  ///< of the input that a line of windows sees
+  std::size_t columns = 0, lines = 0;  ///< of the input that a line of windows covers
   bool padded = false;                 ///< whether some of that is padding
-  std::size_t linesAtATime = 0;    ///< of the output, for which the input is copied between zeros if it is padded
+  std::size_t linesAtATime = 0;    ///< of the output; if the input is padded, it is copied between zeros for so many lines
 
   constexpr explicit Reading(const Conv2d& layer) {
     const Window& window = layer.window;
@@ -28,7 +28,7 @@ struct Reading {
              (window.outHeight - 1) * window.strideHeight + lines > window.inHeight;
     linesAtATime = window.outHeight;
     if (!padded) return;
-    // As many as the first caches hold, but enough for blocks to be filled.
+    // At most 64 KiB, which the caches near the core hold, but enough lines to fill blocks.
     constexpr std::size_t kFloats = 16384;
     const std::size_t most = kFloats / (columns * window.channels);
     const std::size_t least = (kRowsAtATime + window.outWidth - 1) / window.outWidth;
@@ -47,12 +47,12 @@ struct Reading {
 struct Ring {
   std::size_t lineSize = 0;  ///< floats
   std::size_t lines = 0;
-  std::size_t pooledAtATime = 0;  ///< lines of the output that are made from what is kept
+  std::size_t pooledAtATime = 0;  ///< lines of the output that are computed from the kept lines
 
   constexpr Ring(const Conv2d& layer, const Window& pool) {
     const std::size_t width = layer.window.outWidth;
     lineSize = width * layer.filters;
-    // Enough for the convolution's blocks to be filled.
+    // Enough to fill the convolution's blocks.
     pooledAtATime = 1 + kRowsAtATime / (pool.strideHeight * width);
     if (pooledAtATime > pool.outHeight) pooledAtATime = pool.outHeight;
     lines = (pooledAtATime - 1) * pool.strideHeight + reach(pool.height, pool.dilationHeight);
