@@ -1,6 +1,6 @@
-// Times C functions of inference engines for a program in Python: a shared library for ctypes.
+// Measures C functions of inference engines for a program in Python: a shared library for ctypes.
 //
-// All such functions take words (pointers and sizes) and return a word that is zero if all is well.
+// All such functions take words (pointers and sizes) and return a word that is zero on success.
 
 #include <algorithm>
 #include <cstddef>
@@ -34,9 +34,10 @@ Word call(void* function, std::size_t count, const Word* a) {
 
 }  // namespace
 
-// Chunks (chunks.h) of calls of `function` with `count` arguments. Where `wide` is 0 its result is an int, else a
-// pointer. With a `size` each call finds the next rows of the `total` bytes at `from` in the `size` bytes at `to`, which
-// has the first ones in the end. Writes at most `room` times in nanoseconds to `times`; returns how many, or -1 if a call fails.
+// Measures chunks (chunks.h) of calls of `function` with `count` arguments. If `wide` is 0, its result is an int, otherwise
+// a pointer. If `size` is not 0, the next rows of the `total` bytes at `from` are copied to the `size` bytes at `to` before
+// each call, and the first rows at the end. Writes at most `room` times in nanoseconds to `times`, and returns their number,
+// or -1 if a call fails.
 extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, const Word* arguments, int wide,
                                             std::int64_t shortest, std::int64_t duration, std::int64_t* runs,
                                             double* times, std::size_t room, char* to, const char* from,

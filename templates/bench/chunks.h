@@ -1,4 +1,4 @@
-// How the programs of `tfaot-pkg bench` take time: in chunks of runs, each long enough for the clock.
+// How the programs of `tfaot-pkg bench` measure time: in chunks of runs, each long enough for the clock's resolution.
 #ifndef TFAOT_BENCH_CHUNKS_H_
 #define TFAOT_BENCH_CHUNKS_H_
 
@@ -17,8 +17,8 @@ inline std::int64_t now() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-// Rows that an engine reads at `to`, `size` bytes a run: each run gets the next ones of the `total` bytes at `from`, and
-// the first ones again after the last. Branches that depend on the rows would be known to the CPU otherwise.
+// Rows that an engine reads at `to`, `size` bytes per run: each run gets the next ones of the `total` bytes at `from`, and
+// the first ones again after the last. With the same rows, the CPU would predict all branches that depend on them.
 struct Turning {
   char* to;
   const char* from;
@@ -31,7 +31,7 @@ struct Turning {
   }
 };
 
-// Take the mean time of a run, in nanoseconds, over chunks of `*runs` runs each, for `duration` nanoseconds but at least
+// Measures the mean time of a run, in nanoseconds, over chunks of `*runs` runs each, for `duration` nanoseconds, at least
 // once. `*runs` grows until a chunk takes `shortest` nanoseconds. False if a run fails.
 template <class Run>
 bool chunks(Run run, std::int64_t shortest, std::int64_t duration, std::int64_t* runs, std::vector<double>* times) {

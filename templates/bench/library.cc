@@ -1,16 +1,16 @@
 // Runs a model library for `tfaot-pkg bench`: library ANSWERS LIBRARY TARGET INPUTS ROWS [turning]
 //
 // INPUTS holds the values of all inputs, each from the next multiple of 64 bytes on, ROWS rows of each that has a batch
-// axis. They are read first: the memory of an empty process is that of one with inputs. With `turning` each timed run
-// gets the next rows (chunks.h). Requests come on standard input, one a line; answers go to the file descriptor ANSWERS,
-// one line of JSON each:
+// axis. They are read first, so that the memory of the process before it loads the library includes them. With `turning`
+// each measured run gets the next rows (chunks.h). Requests come on standard input, one per line; answers go to the file
+// descriptor ANSWERS, one line of JSON each:
 //
-//     start B          load the library and run batch size B once: {"nanoseconds": that took}
+//     start B          load the library and run batch size B once: {"nanoseconds": the time that took}
 //     time B S D       chunks (chunks.h) of at least S nanoseconds for D nanoseconds: {"times": [nanoseconds, ...]}
 //     answers B FILE   run once, write all outputs to FILE one after the other: {}
 //     memory           {"empty": before the library was loaded, "peak": now}, kB of VmHWM (proc_pid_status(5))
 //
-// or {"error": "..."}. No iostreams and no strings: they would be part of the memory that is measured.
+// or {"error": "..."}. Iostreams and strings are not used, because they would count as measured memory.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ char* contentOf(const char* path) {
 // A model library, with buffers for `rows` rows.
 class Library {
  public:
-  // An empty string, or what is wrong.
+  // Returns an error message, empty on success.
   const char* load(const char* path, const char* target, const char* inputs, std::int64_t rows) {
     void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return dlerror();
@@ -98,7 +98,7 @@ class Library {
     return model_->run(instance_, batchSize, inputs_.data(), outputs_.data()) == TFAOT_OK;
   }
 
-  // Copies of the first rows, and where the next ones come from.
+  // The buffers of the first rows, and the sources of the next ones.
   std::vector<tfaot_bench::Turning> turning(std::int64_t batchSize) {
     std::vector<tfaot_bench::Turning> found;
     turned_ = inputs_;
@@ -144,7 +144,7 @@ struct Runs {
   std::int64_t runs;
 };
 
-// How many runs make a chunk, by batch size.
+// The number of runs in a chunk, by batch size.
 std::int64_t* runsOf(std::vector<Runs>* known, std::int64_t batchSize) {
   for (Runs& each : *known) {
     if (each.batchSize == batchSize) return &each.runs;

@@ -1,9 +1,9 @@
 // Measures the limits of one core for `tfaot-pkg bench`, compiled for the level that is measured: limits ANSWERS
 //
-// Requests come on standard input, one a line; answers go to the file descriptor ANSWERS, one line of JSON each:
+// Requests come on standard input, one per line; answers go to the file descriptor ANSWERS, one line of JSON each:
 //
 //     peak D           multiply-adds of floats per second, the best of chunks for D nanoseconds: {"rate": ...}
-//     read N D         bytes per second, reading N bytes again and again, the best of chunks for D nanoseconds
+//     read N D         bytes per second when N bytes are read repeatedly, the best of chunks for D nanoseconds
 
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ constexpr int kBytes = 32;
 constexpr int kBytes = 16;
 #endif
 constexpr int kLanes = kBytes / 4;
-constexpr int kSums = 12;  // of two units with a latency of 4 to 5 cycles, 10 are in flight
+constexpr int kSums = 12;  // two units with a latency of 4 to 5 cycles have up to 10 operations in flight
 constexpr int kSteps = 1000;
 constexpr int kStreams = 8;
 constexpr std::int64_t kShortest = 100'000;  // nanoseconds

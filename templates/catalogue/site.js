@@ -1,12 +1,12 @@
-// Search, filters and copy buttons. Reads the catalogue's own files only. Publishers choose the texts, so they are set as
-// text, never as markup.
+// Search, filters and copy buttons. It reads only the catalogue's own files. Their texts come from publishers, so they are
+// inserted as text, never as markup.
 "use strict";
 
 const TOP = document.body.dataset.top;
 const PAGE = 40;
-const MOST_FILES = 40; // per step: two common words may have few packages in common, so the reader decides whether to look further
+const MOST_FILES = 40; // per step: two frequent words may share few packages, so the reader decides whether to continue
 
-// The path of a node: the same as node_file in site.py.
+// The path of a node, as node_file in site.py.
 function nodeFile(tree, prefix) {
   let coded = "";
   for (const c of prefix) coded += /^[a-z0-9]$/.test(c) ? c : `_${c.codePointAt(0).toString(16)}_`;
@@ -100,8 +100,8 @@ function wordsOf(text) {
   return (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []).map((word) => word.slice(0, 24));
 }
 
-// The beginning that forms of a word share: taus and tau, tagger and tagging. What is indexed are whole words, and
-// beginnings find them.
+// The beginning that forms of a word share: taus and tau, tagger and tagging. Whole words are indexed, and found by their
+// beginnings.
 function stem(word) {
   if (!/^[a-z]{4,}$/.test(word)) return word;
   const cut = word.replace(/(ations?|ings?|ies|ers?|ed|es|s)$/, "");
@@ -109,7 +109,7 @@ function stem(word) {
   return /([b-df-hj-np-tv-z])\1$/.test(cut) && cut.length > 3 ? cut.slice(0, -1) : cut;
 }
 
-// How many letters must be changed, added, left out or swapped to make one word the other; `most` + 1 if more.
+// The number of letters to change, add, remove or swap to get from one word to the other; `most` + 1 if larger.
 function apart(one, other, most) {
   if (Math.abs(one.length - other.length) > most) return most + 1;
   let [before, last] = [[], [...Array(other.length + 1).keys()]];
@@ -126,7 +126,7 @@ function apart(one, other, most) {
 }
 
 let vocabulary = null;
-// The known word that is most like `word`, the commonest of several; null if none is.
+// The known word that is most similar to `word`, the most frequent of several; null if none is similar.
 async function alike(word) {
   if (!/^\p{L}{3,}$/u.test(word)) return null;
   vocabulary ||= fetch(`${TOP}home.json`, { credentials: "same-origin" }).then((answer) => answer.json());
@@ -159,8 +159,8 @@ function counted(count, what) {
   return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 }
 
-// The word with the fewest packages: only its leaves are read. Words that are not known become known ones that are
-// like what was typed, in `words` itself.
+// The word with the fewest packages, because only its leaves are read. Unknown words in `words` are replaced by similar
+// known ones.
 async function rarest(words, typed, corrected) {
   const count = (word) => countOf("words", word);
   const counts = await Promise.all(words.map(count));
@@ -224,7 +224,7 @@ function setUpSearch(form) {
     }
   }
 
-  // Show up to PAGE more, from at most MOST_FILES files. `old` are models that match, but are deprecated or yanked.
+  // Show up to PAGE more, from at most MOST_FILES files. `old` collects models that match, but are deprecated or yanked.
   async function step(mine, what, source, seen, old) {
     more.hidden = true;
     let shown = 0;
@@ -251,11 +251,11 @@ function setUpSearch(form) {
       }
     }
     more.hidden = done;
-    more.textContent = shown ? "Show more" : "Look further";
+    more.textContent = shown ? "Show more" : "Search further";
     showOld.hidden = !done || seen.size > 0 || !old.size;
     if (!done) status.textContent = seen.size ? `${counted(seen.size, "package")} found so far; there may be more.` : "Nothing found yet.";
     else if (seen.size) status.textContent = `${counted(seen.size, "package")} found.`;
-    else if (old.size) status.textContent = `Only what is deprecated or yanked was found: ${counted(old.size, "package")}.`;
+    else if (old.size) status.textContent = `Only deprecated or yanked packages were found: ${counted(old.size, "package")}.`;
     else status.textContent = "Nothing found.";
   }
 
@@ -286,7 +286,7 @@ function setUpSearch(form) {
   });
   for (const kind of ["input", "change"]) {
     form.addEventListener(kind, (event) => {
-      // The text field fires "change" when it loses focus, for example by a click on a result: the list must stay.
+      // The text field also fires "change" when it loses focus, for example by a click on a result, which must not reload the list.
       if (kind === "change" && event.target === query) return;
       clearTimeout(timer);
       timer = setTimeout(start, 120);
@@ -350,7 +350,7 @@ function setUpCopying(button) {
   });
 }
 
-// Browsers give the clipboard to https and localhost only; elsewhere the text is selected, so that Ctrl-C copies it.
+// Browsers allow access to the clipboard only on https and localhost; elsewhere the text is selected, so that Ctrl-C copies it.
 async function copy(code) {
   try {
     await navigator.clipboard.writeText(code.textContent);
@@ -361,7 +361,7 @@ async function copy(code) {
   }
 }
 
-// A registry that was rendered without its address is where the page came from.
+// If the site was rendered without the registry's address, the registry is at the address of the page.
 function setUpAddress(snippets) {
   const address = new URL(snippets.dataset.registry, location.href);
   const http = address.protocol === "http:" && !/^(localhost|127[.][0-9.]+|[[]::1[]])$/.test(address.hostname);
@@ -370,7 +370,7 @@ function setUpAddress(snippets) {
   }
 }
 
-// The grid of a night: only the models of that name with that outcome.
+// The grid of a night shows only models that match the name and the outcome.
 function setUpGrid(form) {
   const rows = [...document.querySelectorAll(`#${form.dataset.grid} tbody tr`)];
   function show() {
@@ -383,14 +383,14 @@ function setUpGrid(form) {
   form.hidden = false;
 }
 
-// Buttons, and the keys + - 0, change the size of a drawing; it is moved by dragging, and by scrolling without a mouse.
+// Buttons and the keys + - 0 change the size of a drawing; it is moved by dragging, or by scrolling without a mouse.
 function setUpZoom(buttons) {
   const frame = document.getElementById(buttons.dataset.zoom);
   const drawing = frame.querySelector("svg");
   const [width, height] = [drawing.viewBox.baseVal.width, drawing.viewBox.baseVal.height];
   let scale = 1;
   function zoom(next) {
-    // The point in the middle of the frame stays there.
+    // Keep the point in the middle of the frame.
     const middle = [(frame.scrollLeft + frame.clientWidth / 2) / scale, (frame.scrollTop + frame.clientHeight / 2) / scale];
     scale = Math.min(4, Math.max(0.1, next));
     drawing.setAttribute("width", width * scale);
@@ -423,7 +423,7 @@ function setUpZoom(buttons) {
   addEventListener("pointerup", () => { last = null; });
   frame.classList.add("drag");
   buttons.hidden = false;
-  // A wide drawing begins as a whole, as long as its texts can be read.
+  // A wide drawing is shown whole at first, unless its texts would be too small to read.
   const room = frame.clientWidth - parseFloat(getComputedStyle(frame).paddingLeft) * 2;
   if (room < width) {
     zoom(Math.max(0.6, room / width));

@@ -1,5 +1,5 @@
-// A compiled model as the tfaot::Model of CMSSW's PhysicsTools/TensorFlowAOT asks for it: a buffer per batch size and
-// tensor, found by their indices. It needs nothing but the C ABI: that package has names of its own in namespace tfaot.
+// A compiled model in the form that the tfaot::Model of CMSSW's PhysicsTools/TensorFlowAOT expects: a buffer per batch size
+// and tensor, accessed by index. It uses only the C ABI, because that package defines the same names in namespace tfaot.
 #ifndef TFAOT_CMSDIST_WRAPPER_H_
 #define TFAOT_CMSDIST_WRAPPER_H_
 
@@ -19,7 +19,7 @@
 namespace tfaot_cmssw {
 inline namespace v1 {
 
-/// What TFAOT_FLOAT32 etc. is for `T`.
+/// The constant of the element type `T`, such as TFAOT_FLOAT32.
 template <class T>
 constexpr std::int32_t dtype_of() noexcept {
   if (std::is_same<T, bool>::value) return TFAOT_BOOL;
@@ -36,7 +36,7 @@ constexpr std::int32_t dtype_of() noexcept {
 }
 
 /// An instance of a model with buffers for all compiled batch sizes. It serves one thread at a time. Every tensor has a
-/// batch axis. Whatever is asked wrongly (a size that was not compiled, an index, an element type) throws.
+/// batch axis. Wrong arguments (a size that was not compiled, an index, an element type) throw.
 class Wrapper {
  public:
   Wrapper(const tfaot_model_table& table, const std::string& name) : table_(table), name_(name) {
@@ -65,7 +65,7 @@ class Wrapper {
   std::size_t nBatchSizes() const { return batchSizes_.size(); }
   bool hasBatchSize(std::size_t batchSize) const { return buffers_.count(batchSize) != 0; }
 
-  /// Inputs: how many there are, elements by batch size, elements of one row, and where they lie.
+  /// Inputs: their number, elements by batch size, elements of one row, and addresses.
   std::size_t nArgs() const { return argCountsNoBatch_.size(); }
   const std::map<std::size_t, std::vector<std::size_t>>& argCounts() const { return argCounts_; }
   const std::vector<std::size_t>& argCountsNoBatch() const { return argCountsNoBatch_; }
@@ -84,7 +84,7 @@ class Wrapper {
     return data<T>(at(buffers_, batchSize).args, table_.info->inputs, checked(index, nArgs(), "input"));
   }
 
-  /// Outputs, in the same way.
+  /// The same for outputs.
   std::size_t nResults() const { return resultCountsNoBatch_.size(); }
   const std::map<std::size_t, std::vector<std::size_t>>& resultCounts() const { return resultCounts_; }
   const std::vector<std::size_t>& resultCountsNoBatch() const { return resultCountsNoBatch_; }
@@ -103,7 +103,7 @@ class Wrapper {
     return data<T>(at(buffers_, batchSize).results, table_.info->outputs, checked(index, nResults(), "output"));
   }
 
-  /// Compute the batch whose inputs lie in the buffers of this size; whether that went well.
+  /// Compute the batch whose inputs are in the buffers of this size. False if that failed.
   bool runSilent(std::size_t batchSize) {
     const Buffers& buffers = at(buffers_, batchSize);
     std::vector<const void*>& in = inputs_;
@@ -115,7 +115,7 @@ class Wrapper {
     return table_.run(instance_.get(), static_cast<std::int64_t>(batchSize), in.data(), out.data()) == TFAOT_OK;
   }
 
-  /// The same; throws where it did not go well.
+  /// The same; throws if it failed.
   void run(std::size_t batchSize) {
     if (!runSilent(batchSize)) fail(table_.message(instance_.get()));
   }
@@ -140,7 +140,7 @@ class Wrapper {
     for (std::size_t i = 0; i < count; ++i) {
       elements.push_back(size * static_cast<std::size_t>(tensors[i].row_elements));
       const std::size_t length = elements.back() * static_cast<std::size_t>(tensors[i].element_size);
-      // One that is empty has an address, too.
+      // One byte more, because an empty tensor needs an address, too.
       bytes.emplace_back(::operator new(length + 1, alignment), Free{alignment});
       std::memset(bytes.back().get(), 0, length);
     }

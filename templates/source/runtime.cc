@@ -1,4 +1,4 @@
-// runtime.h for sources that are built with a C++ runtime.
+// Implements runtime.h for sources that are built with a C++ runtime.
 
 #include "runtime.h"
 
@@ -8,7 +8,7 @@
 
 namespace tfaot_native {
 
-// A program calls nothing that throws: only memory for an instance may be missing.
+// Programs call nothing that throws. Only the allocation of memory for an instance may fail.
 Outcome run_guarded(void (*work)(void*), void* argument) {
   try {
     work(argument);
@@ -22,7 +22,7 @@ Outcome run_guarded(void (*work)(void*), void* argument) {
 
 void fail_call() { std::abort(); }
 
-// As in the binary library: no variable of threads, which the C library would allocate.
+// As in the binary library: not a thread-local variable, which the C library would allocate.
 std::uintptr_t this_thread() {
   std::uintptr_t address;
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 // The weights: one read-only copy for all targets. TFAOT_WEIGHTS_FILE is the path of weights.bin.
 
 #define TFAOT_TEXT_OF(name) #name
-#define TFAOT_TEXT(name) TFAOT_TEXT_OF(name)  // of what the macro `name` stands for
+#define TFAOT_TEXT(name) TFAOT_TEXT_OF(name)  // two steps, so that the macro `name` is expanded
 #define TFAOT_WEIGHTS TFAOT_TEXT(tfaot_weights)
 
 __asm__(

@@ -1,4 +1,4 @@
-// Times a model: the latency of one run per target and batch size, in one thread, with buffers that are used in place.
+// Measures the latency of one run of a model per target and batch size, in one thread, with buffers that are used in place.
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr std::int64_t kShortest = 20'000;  // nanoseconds that a measurement takes at least, for the clock
+constexpr std::int64_t kShortest = 20'000;  // nanoseconds of a measurement at least, so that the clock's resolution is negligible
 constexpr std::size_t kFewest = 5;
 constexpr std::size_t kMost = 10'000;
 constexpr double kSeconds = 0.5;
@@ -53,7 +53,7 @@ void fill_as(void* memory, std::size_t bytes, std::uint32_t* state) {
   }
 }
 
-// From 1 to almost 2 of float16, from 1/128 on of bfloat16: no numbers that may take more time than others.
+// Numbers from 1 to almost 2 for float16, and from 1/128 on for bfloat16: no subnormal numbers, which may take longer.
 void fill_with_bits(void* memory, std::size_t bytes, std::uint32_t* state) {
   auto* const values = static_cast<std::uint16_t*>(memory);
   for (std::size_t i = 0; i < bytes / sizeof *values; ++i) {
@@ -99,7 +99,7 @@ bool measure(tfaot_instance* instance, std::int64_t batch_size, double seconds, 
   return true;
 }
 
-// `text` as a string of JSON. What comes here is UTF-8 without control characters: names and versions.
+// `text` as a JSON string. It must be UTF-8 without control characters, as names and versions are.
 std::string quoted(const std::string& text) {
   std::string made = "\"";
   for (const char letter : text) {
@@ -134,7 +134,7 @@ void print_table(const std::vector<Timing>& timings) {
   }
 }
 
-// Ends the program, because it was used wrongly or cannot measure here.
+// Ends the program: its arguments are wrong, or it cannot measure here.
 [[noreturn]] void fail(const std::string& reason) { tools::end("benchmark", reason, 2); }
 
 double number(const std::string& option, const char* text, double most) {

@@ -1,10 +1,10 @@
-// Times model libraries: latency LIBRARY UNIT... [-- LIBRARY UNIT...]... prints one line per library and unit,
+// Measures model libraries: latency LIBRARY UNIT... [-- LIBRARY UNIT...]... prints one line per library and unit,
 //
 //     LIBRARY TARGET BATCH_SIZE NANOSECONDS...
 //
-// the number of the library and, for each round, the time of one run: one thread, inputs of zeros, buffers used in
-// place. A UNIT is TARGET:BATCH_SIZE, or TARGET for all batch sizes of the library. Every round times each unit of each
-// library once: what disturbs the machine for a while disturbs all of them, and no median much.
+// with the number of the library and, for each round, the time of one run: one thread, inputs of zeros, buffers used in
+// place. A UNIT is TARGET:BATCH_SIZE, or TARGET for all batch sizes of the library. Every round measures each unit of each
+// library once, so that a temporary disturbance of the machine affects all of them, and no median much.
 
 #include <dlfcn.h>
 
@@ -17,10 +17,10 @@
 
 namespace {
 
-constexpr std::int64_t kShortest = 200'000;  // nanoseconds that one measurement takes at least, for the clock
+constexpr std::int64_t kShortest = 200'000;  // nanoseconds of one measurement at least, because of the clock's resolution
 constexpr std::size_t kMostRounds = 51;
 constexpr std::size_t kFewestRounds = 3;
-// Nanoseconds after which rounds end: per library, target and batch size, and for all of them.
+// Rounds end after so many nanoseconds: per library, target and batch size, and for all of them.
 constexpr std::int64_t kEnough = 500'000'000;
 constexpr std::int64_t kEnoughForAll = 60'000'000'000;
 
@@ -43,7 +43,7 @@ const tfaot_model_table* opened(const char* path) {
   return symbol != nullptr ? reinterpret_cast<const tfaot_model_table* (*)()>(symbol)() : nullptr;
 }
 
-// Add `unit` of a library. 0, or the code to exit with.
+// Adds `unit` of a library. Returns 0, or the exit code if that fails.
 int add(int library, const tfaot_model_table& model, const std::string& unit, std::vector<Unit>* all) {
   const std::size_t colon = unit.find(':');
   const std::string target = unit.substr(0, colon);
@@ -80,5 +80,5 @@ int main(int argc, char** argv) {
     }
   }
   for (const Unit& each : all) each.print();
-  return 0;  // the process takes the instances with it
+  return 0;  // the instances are freed when the process ends
 }

@@ -1,4 +1,4 @@
-// What the programs in a package's bin/ share: the model that they are linked with.
+// Shared by the programs in a package's bin/: access to the model that they are linked with.
 
 #ifndef TFAOT_TOOLS_MODEL_H_
 #define TFAOT_TOOLS_MODEL_H_
@@ -23,7 +23,7 @@ struct Destroy {
 };
 using Instance = std::unique_ptr<tfaot_instance, Destroy>;
 
-// An instance for `target` (nullptr: the best one). Empty if that cannot be; `message` says why, `status` how.
+// An instance for `target` (nullptr: the best one). Empty if that fails: `status` is the kind of failure, `message` the reason.
 inline Instance create(const char* target, std::string* message, tfaot_status* status) {
   tfaot_instance* made = nullptr;
   char text[TFAOT_MESSAGE_SIZE] = "";
@@ -53,8 +53,8 @@ inline std::string title() {
   return std::string(info.name) + " " + info.version + " (" + info.toolchain + ")";
 }
 
-// Ends the program NAME_`tool`, with the reason on standard error. No exceptions: they would need a C++ runtime, and that
-// a C library of the year in which it was built.
+// Ends the program NAME_`tool`, with the reason on standard error. Exceptions are not used, because they need a C++ runtime,
+// which would need a C library as new as its own.
 [[noreturn]] inline void end(const char* tool, const std::string& reason, int status) {
   std::fprintf(stderr, "%s_%s: %s\n", model().info->name, tool, reason.c_str());
   std::exit(status);

@@ -1,4 +1,4 @@
-// Runs of a model on buffers that it uses in place, and the time that they take. Of any model: latency.cc opens many.
+// Runs of a model on buffers that it uses in place, and the time that they take. For any number of models (latency.cc).
 
 #ifndef TFAOT_TOOLS_RUNS_H_
 #define TFAOT_TOOLS_RUNS_H_
@@ -27,7 +27,7 @@ inline std::size_t bytes_of(const tfaot_tensor& tensor, std::int64_t batch_size)
   return static_cast<std::size_t>(rows * tensor.row_elements * tensor.element_size);
 }
 
-// Zeroed memory of `size` bytes that a model uses in place.
+// Zeroed memory of `size` bytes, aligned such that a model uses it in place.
 inline Buffer allocate(const tfaot_info& info, std::size_t size) {
   const std::size_t whole = (size / info.alignment + 1) * info.alignment;
   Buffer made(std::aligned_alloc(info.alignment, whole));
@@ -44,7 +44,7 @@ inline std::vector<Buffer> allocate(const tfaot_info& info, const tfaot_tensor* 
   return made;
 }
 
-// What `run` of the C ABI takes.
+// The pointers that `run` of the C ABI takes.
 template <typename Pointer>
 std::vector<Pointer> pointers(const std::vector<Buffer>& buffers) {
   std::vector<Pointer> made;
@@ -52,7 +52,7 @@ std::vector<Pointer> pointers(const std::vector<Buffer>& buffers) {
   return made;
 }
 
-// Nanoseconds of a clock that no one sets.
+// Nanoseconds of a clock that is never adjusted.
 inline std::int64_t now() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -75,8 +75,8 @@ class Runs {
   std::int64_t batch_size() const { return batch_size_; }
   void* input(std::size_t index) const { return in_[index].get(); }
 
-  // Find how many runs take `shortest` nanoseconds, which the clock needs: a measurement is their mean. False if a
-  // run fails, here and below.
+  // Find how many runs take at least `shortest` nanoseconds, because of the clock's resolution: a measurement is the mean of
+  // so many runs. False if a run fails, here and below.
   bool prepare(std::int64_t shortest) {
     for (std::int64_t taken = 0;; count_ *= 2) {
       if (!run(&taken)) return false;

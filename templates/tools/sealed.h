@@ -1,4 +1,4 @@
-// A program that opens libraries which it does not trust takes from itself what they could want: starting programs.
+// For programs that open untrusted libraries: they give up the right to start other programs.
 
 #ifndef TFAOT_TOOLS_SEALED_H_
 #define TFAOT_TOOLS_SEALED_H_
@@ -21,11 +21,11 @@ constexpr unsigned kArchitecture = AUDIT_ARCH_AARCH64;
 #else
 #error "the numbers of this architecture's system calls are not known here"
 #endif
-constexpr unsigned kX32 = 0x40000000;  // set in the numbers of x86-64's calls with short pointers
+constexpr unsigned kX32 = 0x40000000;  // set in the numbers of system calls of the x32 ABI
 
-// From here on this process starts no other program, and makes no calls by the numbers of another architecture, among
-// which are ways to start one. What else is refused, the sandbox around it refuses: a kernel that cannot do this
-// changes nothing.
+// From here on this process cannot start other programs, nor make system calls by the numbers of another architecture, some
+// of which start programs. The sandbox around it denies everything else; if the kernel does not support this filter, nothing
+// changes.
 inline void start_no_programs() {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
@@ -39,7 +39,7 @@ inline void start_no_programs() {
   };
   sock_fprog program = {sizeof code / sizeof *code, code};
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  // Without the flag older kernels make all code slower that is measured here.
+  // Without the flag, kernels before 5.16 turn on mitigations that slow down the code that is measured here.
   syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
 }
 

@@ -1,7 +1,7 @@
-// Where a program of a package begins: in place of the compiler's start files.
+// The entry point of a package's programs, in place of the compiler's start files.
 //
-// Those ask for a C library as new as the one that they were built with. This asks for what every C library has, and
-// runs no constructors: none are linked in. Like a library, a program has runtime.cc and no other C++ runtime.
+// Those need a C library as new as the one that they were built with. This one needs only what every C library has, and runs
+// no constructors: none are linked in. Like the library, a program contains runtime.cc and no other C++ runtime.
 
 #include <cstdint>
 #include <cstdio>
@@ -35,10 +35,10 @@ __asm__(
 #endif
     ".size _start, . - _start\n");
 
-// What headers leave to the standard library, which is not linked.
+// Headers declare this instance as part of the standard library, which is not linked.
 template class std::basic_string<char>;
 
-int program(int argc, char** argv) __asm__("main");  // C++ lets nobody call main by its name
+int program(int argc, char** argv) __asm__("main");  // C++ forbids calling main by its name
 
 namespace {
 

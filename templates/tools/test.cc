@@ -36,7 +36,7 @@ const char* const kHelp =
     "\n"
     "Exit codes: 0 all answers agree; 1 some differ; 2 nothing could be compared.\n";
 
-// Ends the program, because nothing can be compared.
+// Ends the program: nothing can be compared.
 [[noreturn]] void fail(const std::string& reason) { tools::end("test", reason, kCannot); }
 
 // The stored inputs and answers.
@@ -139,17 +139,17 @@ std::string place_of(std::int64_t index, const tfaot_tensor& tensor) {
   return "[" + text + "]";
 }
 
-// What is known of one output at one batch size.
+// The comparison of one output at one batch size.
 struct Comparison {
   std::int64_t elements = 0, failures = 0;
-  double largest = 0;  // difference
-  std::string first;   // that is beyond the tolerance
+  double largest = 0;  // largest difference
+  std::string first;   // first element beyond the tolerance
 };
 
-// Values of float16 and bfloat16 may be off by this many roundings at least, as in validation (judgement.py).
+// Values of float16 and bfloat16 may always differ by this many roundings, as in validation (judgement.py).
 constexpr double kRoundings = 4;
 
-// `rounding` is the distance of 1 to the next number, of types that are compared by their roundings; else 0.
+// `rounding` is the distance from 1 to the next number for types that are compared by their roundings, otherwise 0.
 template <typename T>
 Comparison compare(const void* ours, const void* theirs, std::size_t bytes, const tfaot_tensor& tensor,
                    const Reference& reference, double rounding = 0) {
@@ -200,7 +200,7 @@ Comparison compare(const void* ours, const void* theirs, std::size_t bytes, cons
   }
 }
 
-// All comparisons so far.
+// The summary of all comparisons.
 struct Summary {
   int comparisons = 0, failed = 0;
   double largest = 0;

@@ -1,11 +1,11 @@
-// Runs prepared batches through a model's shared library: for validation under an emulator, where the Python of this
+// Runs prepared batches through a model's shared library: for validation under an emulator, because the Python of this
 // machine cannot load the library.
 //
 //     batches LIBRARY TARGET flush|keep [INPUTS ANSWERS SECONDS]...
 //
 // INPUTS is a sequence of records: the batch size and the number of batches (int64), then these batches, each with all
-// inputs in the library's order as raw bytes. ANSWERS gets all outputs of each batch in the same form, without sizes; it is
-// complete as soon as it is there. After SECONDS SIGALRM ends the program (0: never). With `flush` subnormal numbers are
+// inputs in the library's order as raw bytes. ANSWERS gets all outputs of each batch in the same form, without sizes; the
+// file appears when it is complete. After SECONDS SIGALRM ends the program (0: never). With `flush` subnormal numbers are
 // flushed to zero.
 
 #include <dlfcn.h>

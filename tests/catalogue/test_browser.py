@@ -118,7 +118,7 @@ def test_what_nothing_holds_is_said_to_be_not_there(browser: Browser) -> None:
 
 def test_where_only_yanked_or_deprecated_packages_fit_they_are_a_click_away(browser: Browser, served: Served) -> None:
     one(browser, "#q").send_keys("track")
-    said = "Only what is deprecated or yanked was found: 1 package."
+    said = "Only deprecated or yanked packages were found: 1 package."
     eventually(lambda: one(browser, "#status").text == said)
     results_become(browser, [])
     one(browser, "#show-old").click()

@@ -166,7 +166,7 @@ def test_each_version_has_a_page_with_what_changed(tmp_path: Path) -> None:
     assert new.index('<th scope="row">tfaot <span') < new.index(">Fast</th>") < new.index(">Slow</th>")
     assert "The dashed line is the fastest other engine, Fast." in new
     assert 'class="series series-4"' in new and "series-4" not in old
-    assert "Since" not in old and "is offered" in old and "Noisy" not in old
+    assert "Since" not in old and "The current version is" in old and "Noisy" not in old
     assert 'href="../../../packages/tfaot-model-tagger/index.html"' in moved
 
 
