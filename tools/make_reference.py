@@ -203,7 +203,7 @@ def _errors() -> str:
         "An error is a message, a hint what to do next and, if a tool failed, the name of its log, on standard",
         'error. With `--json` it is an object on standard output, `{"error": {"kind", "exit_code", "message", "hint",',
         '"log"}}`; errors of a spec add `faults`, each with `file`, `line`, `path` and `message`.\n',
-        "Messages, and what to do about each: [trouble-shooting](../how-to/troubleshooting.md).\n",
+        "Messages, and what to do about each: [troubleshooting](../how-to/troubleshooting.md).\n",
         _table(
             ("exit code", "kind", "meaning", "what to do"),
             [(str(code), *rest) for code, *rest in sorted(rows)],

@@ -13,7 +13,7 @@
 
 enum { PIXELS = 64, CLASSES = 10 };
 
-/* Images one after another, as the model takes them, and what they show. */
+/* Images one after another, as the model takes them, and their digits. */
 struct images {
   float* pixels;
   int64_t* labels;
@@ -31,7 +31,7 @@ static void* grown(void* memory, size_t size) {
   return larger;
 }
 
-/* Read one number and what separates it from the next one: a comma, or the line's end. */
+/* Read one number and the separator after it: a comma, or the end of the line. */
 static int read_number(FILE* file, double* number, int* separator) {
   if (fscanf(file, "%lf", number) != 1) return 0;
   do *separator = fgetc(file);
@@ -68,7 +68,7 @@ static void check_interface(const tfaot_info* info) {
   }
 }
 
-/* The largest compiled batch size that `rows` fill; 0 where there is none. */
+/* The largest compiled batch size that is at most `rows`; 0 if there is none. */
 static size_t next_batch(const tfaot_info* info, size_t rows) {
   size_t size = 0;
   for (size_t i = 0; i < info->num_batch_sizes && (size_t)info->batch_sizes[i] <= rows; ++i) {

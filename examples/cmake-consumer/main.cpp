@@ -18,7 +18,7 @@
 
 using tfaot_model::digits;
 
-// Images one after another, as the model takes them, and what they show.
+// Images one after another, as the model takes them, and their digits.
 struct Images {
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;

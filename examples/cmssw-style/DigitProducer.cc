@@ -1,5 +1,5 @@
-// A producer as CMSSW has them: one model per stream, batch rules from the configuration, an event with any number of
-// candidates. Its lines about models are the same inside of CMSSW.
+// A producer in the style of CMSSW: one model per stream, batch rules from the configuration, events with any number of
+// candidates. The code that uses models is the same in CMSSW.
 //
 // usage: digit-producer FILE.csv [BATCH-RULE ...]
 //
@@ -18,7 +18,7 @@
 
 #include "tfaot-model-digits/model.h"
 
-// What a producer gets from the framework.
+// The classes that the framework provides to a producer.
 struct Event {
   tfaot::FloatArrays images;
   std::vector<std::int64_t> truth;
@@ -49,7 +49,7 @@ private:
   tfaot::Model<tfaot_model::digits> model_;
 };
 
-// The file's images as events of 1, 2, ... 12, 1, 2, ... images.
+// The file's images in events of 1, 2, ... 12, 1, 2, ... images.
 std::vector<Event> readEvents(const std::string& path) {
   std::ifstream file(path);
   if (!file)

@@ -1,4 +1,4 @@
-// How much the tracks of a jet count: their momenta, less and less towards the edge of a cone around its axis.
+// The weights of the tracks of a jet: their momenta, decreasing towards the edge of a cone around its axis.
 #include <cmath>
 
 #include "tfaot/operation.h"

@@ -1,4 +1,4 @@
-// Probabilities of two made-up jets, from a model that begins with an operation of its author's.
+// Probabilities of two made-up jets, by a model that begins with an operation of its author.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -1,4 +1,4 @@
-"""Writes cone.onnx: a classifier of jets whose first step is no operator of ONNX, but the author's own.
+"""Writes cone.onnx: a classifier of jets whose first operation is not one of ONNX, but the author's own.
 
 pip install onnx numpy && python make_model.py
 """

@@ -10,7 +10,7 @@ int main() {
   for (std::size_t n : {3, 7}) {
     std::vector<float> mask(n, 1.0f), particles(n * 4);
     for (std::size_t i = 0; i < particles.size(); ++i) particles[i] = std::sin(0.1f * static_cast<float>(i));
-    // The lengths of the inputs tell the number of particles.
+    // The lengths of the inputs determine the number of particles.
     float score = 0;
     model.run(1, {mask, particles}, {{&score, 1}});
     std::printf("%.6f\n", score);

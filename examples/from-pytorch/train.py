@@ -10,7 +10,7 @@ from tfaot_pkg.export import export
 
 
 class Constituents(nn.Module):
-    """The score of a jet from its particles, of which `mask` says which are there."""
+    """The score of a jet from its particles; `mask` is 1 for real particles and 0 for padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Constituents(nn.Module):
 
 
 def jets(count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Made-up particles, which of them are there, and whether the jet is of the kind that is sought."""
+    """Made-up particles, their mask, and whether the jet belongs to the signal."""
     kind = torch.randint(0, 2, (count, 1)).float()
     particles = torch.randn(count, 20, 4) + 0.5 * kind[..., None]
     present = torch.arange(20) < torch.randint(5, 21, (count, 1))
@@ -44,7 +44,7 @@ def main() -> None:
         loss = nn.functional.binary_cross_entropy(model(particles, mask)["score"], kind)
         loss.backward()
         optimizer.step()
-    particles, mask, _ = jets(16)  # take real data: packages are compared with the model's answers on it
+    particles, mask, _ = jets(16)  # use real data here: packages are compared with the model's answers for it
     shapes = {"particles": "batch,n,4", "mask": "batch,n"}
     export(model, (particles, mask), "constituents.pt2", shapes=shapes, dynamic=["n<=64"])
 

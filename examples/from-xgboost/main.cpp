@@ -1,4 +1,4 @@
-// What a model that XGBoost trained gives for three rows, one of them with numbers that are missing.
+// Answers of a model that XGBoost trained, for three rows, one of them with missing numbers.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -2,7 +2,7 @@
 //
 // usage: cultivars FILE.csv
 //
-// Each line of the file is one wine: 11 numbers of its chemistry, 2 of its colour; what follows is not read.
+// Each line of the file is one wine: 11 numbers for its chemistry, 2 for its colour; the rest of the line is ignored.
 #include <algorithm>
 #include <array>
 #include <cstddef>

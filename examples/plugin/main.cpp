@@ -2,8 +2,8 @@
 //
 // usage: score LIBRARY TABLE.csv [LIBRARY TABLE.csv]...
 //
-// Each line of a table is one row of all inputs (floats, in the model's order) and the class that is right. The class that
-// the model gives is the largest of its output `probability`.
+// Each line of a table is one row of all inputs (floats, in the model's order) and the correct class. The model's answer is
+// the class with the largest element of its output `probability`.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 #include <tfaot/c_api.h>
 
-// A model in a shared library. The library stays open as long as the model is there.
+// A model in a shared library, which stays open as long as this object exists.
 class Model {
  public:
   explicit Model(const std::string& path) : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), &dlclose) {
@@ -88,7 +88,7 @@ void check_row(const tfaot_info& info, const Row& row) {
   }
 }
 
-// The class that the model gives `row`; its last column is not looked at.
+// The model's class for `row`, whose last column is ignored.
 std::size_t classify(Model& model, const Row& row) {
   const tfaot_info& info = model.info();
   check_row(info, row);

@@ -1,8 +1,8 @@
-// Answers frames one by one as they come, from a file or a pipe: four numbers in, the position out, a line each.
+// Processes frames one by one as they arrive from a file or a pipe: a line of four numbers in, a line with the position out.
 //
 // usage: track [--state FILE] < frames.txt
 //
-// With --state the state is read from FILE, if it is there, and written to it at the end: the next run goes on.
+// With --state the state is read from FILE, if it exists, and written to it at the end, so that the next run continues.
 
 #include <cstddef>
 #include <cstdio>
@@ -49,7 +49,7 @@ int main(int argc, char** argv) try {
   while (std::cin >> frame[0] >> frame[1] >> frame[2] >> frame[3]) {
     const auto out = state.step({frame});
     std::printf("%.9g %.9g\n", static_cast<double>(out.position[0]), static_cast<double>(out.position[1]));
-    std::fflush(stdout);  // whoever waits at the other end of a pipe gets each answer at once
+    std::fflush(stdout);  // so that the reader of a pipe gets each answer immediately
   }
   if (!std::cin.eof()) {
     std::cerr << "a frame is four numbers\n";

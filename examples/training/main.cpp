@@ -58,7 +58,7 @@ int main(int argc, char** argv) try {
   for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
     float loss = 0;
     for (std::size_t at = 0; at + kBatch <= rows; at += kBatch) {
-      // By name, because the order of members is that of the names.
+      // By name, because members are sorted by name.
       tfaot_model::digits_step::StepInputs batch;
       batch.pixels = {images.pixels.data() + at * kPixels, kBatch * kPixels};
       batch.digits = {images.digits.data() + at, kBatch};

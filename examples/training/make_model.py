@@ -18,7 +18,7 @@ layers = tf.keras.layers
 
 class Training(tf.Module):
     def __init__(self):
-        # No bias before the normalization, which would take it away again.
+        # No bias before the normalization, which would remove it again.
         pixels = layers.Input((64,))
         hidden = layers.BatchNormalization(name="norm")(layers.Dense(48, use_bias=False, name="first")(pixels))
         self.network = tf.keras.Model(pixels, layers.Dense(10, name="second")(layers.ReLU()(hidden)))

@@ -211,7 +211,7 @@ def markdown(report: Report) -> str:
         f"## Nightly {_text(report.night)}",
         report.headline,
         f"**Nothing was published.** {_text(report.withheld)}" if report.withheld else "",
-        *_section("Failed", ("task", "outcome", "difference", "error", "what depends on it"), _failures(report)),
+        *_section("Failed", ("task", "outcome", "difference", "error", "dependents"), _failures(report)),
         *_section("Failures by class", ("class", "models"), _groups(report)),
         *_section(
             "Fixed", ("task", "since"), [(_text(t.outcome.task), t.change.since) for t in report.changed("fixed")]
