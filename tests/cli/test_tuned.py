@@ -11,7 +11,7 @@ from tfaot_pkg.cli.tune import _costs_table
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
 
-MEETING = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows meet"),))
+MEETING = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows interact"),))
 
 
 def _tuned(rows: Rows) -> Any:

@@ -37,7 +37,7 @@ NAMES = {
 PAIRS = [Tensor(name=name, dtype=dtype, shape=(None, 2)) for name, dtype in NAMES.items()]
 SHIFT = Tensor(name="shift", dtype=DType.INT32, shape=())
 
-DEPENDENT = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows meet"),))
+DEPENDENT = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows interact"),))
 
 # The models of fake_others.cpp.
 OTHERS = {

@@ -1,4 +1,4 @@
-"""Many small models, lowered by a toolchain: those whose rows meet are found, and no other.
+"""Many small models, lowered by a toolchain: those whose rows interact are found, and no other.
 
 Each toolchain has a file of its own (test_models_*.py), so that several processes share the work.
 """
@@ -72,7 +72,7 @@ class RowsOfModels:
         assert place("while")[1] == "reduce"
         (meeting,) = _rows(models["dependent-row number"]).meetings
         assert str(meeting).startswith(
-            "output 'y': its rows depend on their place in the batch, or on its size in node "
+            "output 'y': its rows depend on their position in the batch, or on the batch size in node "
         )
 
     def test_all_models_compile_at_every_size_that_is_looked_at(self, models: Models) -> None:

@@ -19,7 +19,7 @@ from tfaot_pkg.verify.runner import answers_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
-PLACE = "output 'y': rows meet in node 'PartitionedCall/mean_of_rows' (reduce)"
+PLACE = "output 'y': rows interact in node 'PartitionedCall/mean_of_rows' (reduce)"
 WARNING = f"rows of a batch depend on one another: {PLACE}; only compiled batch sizes run"
 
 

@@ -1,4 +1,4 @@
-"""Transfer functions of operations that combine elements: products, sums, windows, sorting."""
+"""Transfer functions of operations that combine elements: products, reductions, windows, sorts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tfaot_pkg.program.values import (
 from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
 
 _NO_WINDOW = [1, 1, 0, 0]
-"""Size, stride and padding of a window that leaves elements alone."""
+"""Size, stride and padding of a window that combines no elements."""
 
 
 def _result(instruction: Instruction, value: Value) -> Known:
@@ -36,7 +36,7 @@ def _result(instruction: Instruction, value: Value) -> Known:
 
 
 def _of_all(step: Step, dimensions: Sequence[int]) -> Value:
-    """For operands of one shape, if elements along `dimensions` are combined."""
+    """For operands of one shape whose elements along `dimensions` are combined."""
     value = together(step.operands, step.instruction)
     if value.mixed is not None:
         return value
@@ -46,8 +46,9 @@ def _of_all(step: Step, dimensions: Sequence[int]) -> Value:
 
 
 def _by_size(step: Step, value: Value, dimensions: Sequence[int]) -> Value:
-    """`value`, placed if the number of elements along `dimensions` depends on the batch: a sum of more equal rows is
-    another number.
+    """`value`, placed if the number of elements along `dimensions` depends on the batch.
+
+    The sum of n equal rows depends on n.
     """
     sizes = step.shapes[0].sizes
     if all(sizes[d][0] == sizes[d][1] for d in dimensions):
@@ -60,7 +61,7 @@ def reduce(step: Step) -> Known:
     dimensions = instruction.attribute("dimensions")
     arrays = operands[: len(operands) // 2]
     opcode = _reducer(program, instruction)
-    # Of equal elements, these give the element itself, however many there are.
+    # These reductions of equal elements give the element itself, for any number of them.
     known = opcode in ("maximum", "minimum", "and", "or") and len(arrays) == 1
     value = together(operands, instruction)
     if value.mixed is not None:
@@ -93,7 +94,7 @@ def dot(step: Step) -> Value:
         [d for d in range(len(shapes[side].sizes)) if d not in contracting[side] and d not in batch[side]]
         for side in (0, 1)
     ]
-    # The axes of a result in HLO: batch, the free ones of the first operand, those of the second.
+    # The dimensions of a result in HLO: batch, the free ones of the first operand, those of the second.
     moved = []
     for side, value in enumerate(operands):
         axis = value.axis
@@ -118,12 +119,14 @@ def convolution(step: Step) -> Value:
     data, kernel = operands
     places = {name: instruction.attribute(name) for name in ("input", "kernel", "output", "window")}
     groups = [[getattr(each, name) for each in instruction.attributes] for name in ("feature_groups", "batch_groups")]
+    # Neither operand has rows. Features are summed, and windows may reach into padding, so elements may differ along a
+    # size that depends on the batch, except along the input's own batch dimension.
     if data.axis is None and kernel.axis is None:
         batch = {places["input"][0]} if groups[1] == [1, 1] else set()
         return _by_size(step, value, [d for d in range(len(shapes[0].sizes)) if d not in batch])
     if data.axis is None or groups[1] != [1, 1]:
         return mixed(instruction)
-    role = places["input"].index(data.axis.dimension)
+    role = places["input"].index(data.axis.dimension)  # 0: batch, 1: features, from 2 on: spatial dimensions
     result = data.axis.at(places["output"][role])
     if kernel.axis is not None or role == 1:
         # A filter for each row: rows are groups of features, which a convolution does not combine.
@@ -139,6 +142,7 @@ def convolution(step: Step) -> Value:
 
 
 def _is_trivial(window: Sequence[int]) -> bool:
+    # A dilation of the window of one element (window[4]) has no effect; one of the base (window[5]) inserts zeros.
     return list(window[:4]) == _NO_WINDOW and window[5] in (0, 1)
 
 
@@ -161,6 +165,7 @@ def sort(step: Step) -> Known:
 
 def _sorted(value: Value, operand: Value, dimensions: Sequence[int], instruction: Instruction) -> Value:
     """One of the arrays that are sorted together: each element is one of those along the dimension."""
+    # Their order is not known, so each position gets what holds for all of them.
     if value.mixed is not None or operand.integers is None:
         return value
     found = operand.integers.reduced(dimensions[0])
@@ -171,7 +176,7 @@ def _sorted(value: Value, operand: Value, dimensions: Sequence[int], instruction
 
 
 def trailing(count: int) -> Any:
-    """The transfer function of an operation on the last `count` dimensions, whatever it does there."""
+    """The transfer function of an operation that combines elements along the last `count` dimensions only."""
 
     def transfer(step: Step) -> Known:
         instruction, shapes = step.instruction, step.shapes
@@ -193,7 +198,7 @@ _CUSTOM: Mapping[str, int] = {
     "Qr": 2,
     "TopK": 1,
 }
-"""Custom calls that work on the last dimensions of their operands, and on how many."""
+"""Custom calls that work on the last dimensions of their operands, with the number of these dimensions."""
 
 
 def custom_call(step: Step) -> Known:
@@ -211,7 +216,8 @@ def custom_call(step: Step) -> Known:
 
 
 def _by_row(step: Step) -> Known:
-    """An operation of the model's author: the program calls it for each row, with that row of operands with rows."""
+    """An operation of the model's author: the program calls it for each row, with that row of each operand."""
+    # The function gets one row of each operand, so their first dimension must be the batch itself.
     instruction, operands = step.instruction, step.operands
     value = together(operands, instruction)
     if value.mixed is None and not value.uniform and value.axis != Axis(dimension=0):
@@ -220,7 +226,7 @@ def _by_row(step: Step) -> Known:
 
 
 def unknown(instruction: Instruction, operands: Sequence[Known]) -> Known:
-    """An unknown operation: rows may depend on one another in it."""
+    """An unknown operation: rows may interact in it."""
     found = next((each for operand in operands for each in flat(operand) if each.mixed is not None), None)
     return _structured(instruction.shape, found or mixed(instruction, UNKNOWN_OPERATION))
 
@@ -247,7 +253,7 @@ def normalization(step: Step) -> Known:
 
 
 def random(step: Step) -> Known:
-    """A random number depends on its place in the array."""
+    """A random number depends on its position in the array."""
     program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
     value = together(operands, instruction)
     shapes = instruction.shape.parts or (instruction.shape,)

@@ -1,4 +1,4 @@
-"""Transfer functions of elementwise operations, and what they do to integers."""
+"""Transfer functions of elementwise operations, and their effect on integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPCODES = frozenset(
 )
 
 _KEPT = frozenset("convert copy domain opt-barrier".split())
-"""Operations that leave integers as they are."""
+"""Operations that do not change integers."""
 
 _Binary = Callable[[Integers, Integers], "Integers | None"]
 
@@ -48,6 +48,7 @@ def _keeps_whole_numbers(instruction: Instruction, shapes: Sequence[Shape]) -> b
     if instruction.opcode in ("divide", "remainder", "and", "or", "not"):
         return dtype in INTEGERS
     if instruction.opcode == "convert":
+        # Only from integers: from a float, HLO's conversion truncates, and nothing shows that it is a whole number.
         return operand in INTEGERS and dtype in INTEGERS | FLOATS
     return operand in INTEGERS | FLOATS and dtype in INTEGERS | FLOATS
 
@@ -68,11 +69,11 @@ def _compare(value: Value, instruction: Instruction, operands: Sequence[Value]) 
     one, two = (each.known for each in operands)
     direction = instruction.attribute("direction")
     placed = next((each.placed for each in operands if each.placed is not None), None)
-    # `turn < batch`, from either side: the condition of a loop with a turn for each row.
+    # `iteration < batch`, from either side: the condition of a loop with one iteration per row.
     if direction in ("GT", "GE"):
-        below = direction == "GT" and integers.subtract(two, one).is_exactly(turn=1, batch=-1)
+        below = direction == "GT" and integers.subtract(two, one).is_exactly(iteration=1, batch=-1)
     else:
-        below = direction == "LT" and integers.subtract(one, two).is_exactly(turn=1, batch=-1)
+        below = direction == "LT" and integers.subtract(one, two).is_exactly(iteration=1, batch=-1)
     if below:
         return replace(value, below_batch=True, integers=None, placed=placed)
     found, lost = integers.compare(direction, one, two)
@@ -91,12 +92,13 @@ def _both(value: Value, instruction: Instruction, operands: Sequence[Value]) -> 
     if instruction.shape.dtype != "pred":
         return value
     one, two = operands
-    # A loop's condition stays `turn < batch` if the other part of the conjunction is always true.
+    # A loop's condition stays `iteration < batch` if the other part of the conjunction is always true.
     for first, second in ((one, two), (two, one)):
         if first.below_batch and (second.below_batch or _truth(second).is_exactly(low=1, high=1)):
             return replace(value, below_batch=True, integers=None, placed=one.placed or two.placed)
     if one.below_batch or two.below_batch:
         return value
+    # `and` of 0 and 1 is the minimum, `or` (below) the maximum, which bounds obey as well.
     first_truth, second_truth = _truth(one), _truth(two)
     found = integers.between(
         np.minimum(first_truth.low, second_truth.low), np.minimum(first_truth.high, second_truth.high)

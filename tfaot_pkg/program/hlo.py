@@ -15,10 +15,12 @@ from tfaot_pkg.worker_program.messages import listing
 Size = tuple[int, int]
 """A size at both batch sizes."""
 
+# Without 8 and 16 bits, which wrap around within usual batches.
 INTEGERS = frozenset("pred s32 s64 u32 u64".split())
-"""Types of integers, without those that are too narrow for the number of a row."""
+"""Integer types that are wide enough for the number of a row."""
+# float32 is exact up to 2**24 rows. float16 and bfloat16 are exact up to 2,048 and 256 only.
 FLOATS = frozenset({"f32", "f64"})
-"""Types of floats that hold the number of a row exactly."""
+"""Floating-point types that hold the number of a row exactly."""
 
 
 class Unlike(Exception):
@@ -41,7 +43,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """`node` is TensorFlow's name of the operation that it was made of, `operation` its kind; "" if there is none.
+    """`node` and `operation` are the name and the type of the TensorFlow operation it came from; "" if there is none.
 
     `attributes` are those of the opcode (listing.ATTRIBUTES) at both batch sizes; `called` are computations, by id.
     """
@@ -84,7 +86,7 @@ class Program:
     sizes: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
     def factor(self, size: Size) -> int | None:
-        """How many times the batch a size is; None if it does not grow with it."""
+        """The factor by which a size is a multiple of the batch; None if it does not grow with the batch."""
         small, large = self.batch_sizes
         # Computed in integers: a rounded quotient of floats might look like an integer.
         if size[0] == size[1] or size[0] * large != size[1] * small or size[0] % small:
@@ -121,7 +123,9 @@ def read_samples(listing: listing.HloListing) -> list[Program]:
 
 
 def _require_same(program: Program, other: Program) -> None:
-    """Raise Unlike if what holds for the batch sizes of `program` does not hold for the larger of `other`."""
+    """Raise Unlike if sizes or constants at the larger batch size of `other` contradict those of `program`."""
+    # Two points always lie on a line: only a third one shows that a size is linear in the batch size, and not chosen
+    # by a branch, as in `if batch > 100`.
     for number, computation in program.computations.items():
         for one, two in zip(computation.instructions, other.computations[number].instructions, strict=True):
             if not all(
@@ -135,11 +139,12 @@ def _require_same(program: Program, other: Program) -> None:
 def _same_constant(one: Instruction, two: Instruction, program: Program, other: Program) -> bool:
     (first, second), (_, third) = one.attributes, two.attributes
     if any(small != large for small, large in one.shape.sizes):
-        return True  # its rows are compared at two sizes (moving.constant)
+        return True  # moving.constant compares its rows at two sizes
     if first.digest == second.digest:
+        # Equal at both sizes, so the analysis takes it for a constant: the third size must not contradict that.
         return bool(first.digest == third.digest)
     if None in (first.values, second.values, third.values) or one.shape.dtype not in INTEGERS:
-        return True  # counts as depending on the batch size
+        return True  # moving.constant counts it as dependent on the batch size: there is nothing to confirm
     pairs = zip(first.values, second.values, third.values, strict=True)
     return all(_on_a_line((a, b), (a, c), program, other) for a, b, c in pairs)
 
@@ -171,10 +176,12 @@ def _paired(small: listing.Module, large: listing.Module) -> Program:
 
 
 def _used(computation: listing.Computation) -> list[listing.Instruction]:
-    """The instructions that the root is made of, in their order: shapes leave constants behind that nothing uses."""
+    """The instructions that the root needs, in their order. Folded computations of shapes leave unused constants."""
     used = {computation.root}
     found = []
+    # Backwards, because each instruction stands after its operands: one pass finds all that are used.
     for each in reversed(computation.instructions):
+        # Parameters stay even if nothing uses them: they are counted, and arguments are passed by their numbers.
         if each.id in used or each.opcode == "parameter":
             used.update(each.operands)
             found.append(each)
@@ -183,6 +190,7 @@ def _used(computation: listing.Computation) -> list[listing.Instruction]:
 
 def _computation(small: listing.Computation, large: listing.Computation, known: dict[int, int]) -> Computation:
     listed = _used(small), _used(large)
+    # Ids differ between two runs of the bridge, so instructions are paired by their positions.
     if len(listed[0]) != len(listed[1]):
         raise Unlike("one has more instructions than the other")
     places = ({each.id: i for i, each in enumerate(one)} for one in listed)

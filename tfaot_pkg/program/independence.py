@@ -1,6 +1,6 @@
 """Whether rows of a batch depend on one another: an abstract interpretation of HLO, instruction by instruction.
 
-Its results hold for all inputs. In an operation that is not in the table, rows count as dependent on one another.
+Its results hold for all inputs. Rows count as dependent in an operation that is not in the table (decision 029).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from tfaot_pkg.program import contracting, elementwise, indexing, integers, moving
 from tfaot_pkg.program.hlo import Computation, Instruction, Program, Shape, Unlike, read_program
-from tfaot_pkg.program.loops import Loop, independent_of_turns
+from tfaot_pkg.program.loops import Loop, independent_of_iterations
 from tfaot_pkg.program.terms import Terms
 from tfaot_pkg.program.values import (
-    MEET,
+    INTERACT,
     PLACED,
     UNKNOWN_OPERATION,
     Axis,
@@ -39,15 +39,15 @@ from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing
 
-_MOST_TURNS = 100
-"""The most iterations to a loop's fixed point; each can only lose knowledge, so that few are needed."""
+_MOST_ITERATIONS = 100
+"""The most iterations to a loop's fixed point. Each can only lose knowledge, so few are needed."""
 
 CONVERGING = frozenset(
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
     "XlaSvd".split()
 )
-"""Operations of TensorFlow on single elements or matrices, which the bridge computes in loops until all have converged:
-further turns change no more than the last digits."""
+"""Operations of TensorFlow on single elements or matrices, which the bridge computes in loops until all have converged.
+Additional iterations change the last digits at most."""
 
 Transfer = Callable[[Step], Known]
 
@@ -80,11 +80,12 @@ class _Analysis:
 
     def _value(self, instruction: Instruction, operands: Sequence[Known], shapes: Sequence[Shape]) -> Known:
         if instruction.shape.is_empty:
-            return self._named(Value(), instruction.shape)  # what has no elements depends on nothing
+            return self._named(Value(), instruction.shape)  # an array without elements depends on nothing
         control = _CONTROL.get(instruction.opcode)
         if control is not None:
             return control(self, instruction, operands)
         transfer = TRANSFER.get(instruction.opcode)
+        # Only control flow takes tuples. Any other operation on one is not modelled.
         arrays = tuple(each for each in operands if isinstance(each, Value))
         if transfer is None or len(arrays) < len(operands):
             return self._named(without_terms(contracting.unknown(instruction, operands)), instruction.shape)
@@ -95,7 +96,7 @@ class _Analysis:
         return replace(result, term=self.terms.of(instruction, [each.term for each in arrays], result))
 
     def _named(self, value: Known, shape: Shape) -> Known:
-        """`value` with new symbols for all arrays in it that have no term."""
+        """`value` with new symbols for the arrays in it that have no term."""
         if isinstance(value, tuple):
             return tuple(self._named(each, part) for each, part in zip(value, shape.parts or (), strict=True))
         return value if value.term is not None else replace(value, term=self.terms.symbol(shape, value))
@@ -115,6 +116,7 @@ class _Analysis:
 
     def conditional(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
         chosen, *arguments = operands
+        # Each branch is analysed for all inputs, and the result depends on the choice as well.
         assert isinstance(chosen, Value)
         branches = [
             self.run(self.program.computations[called], [argument])
@@ -127,12 +129,13 @@ class _Analysis:
         return self._named(without_terms(found), instruction.shape)
 
     def while_(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
-        """The computations that are called are the body and the condition, in this order."""
+        """The called computations are the body and the condition, in this order."""
         (initial,) = operands
         body, condition = (self.program.computations[each] for each in instruction.called)
         if not isinstance(initial, tuple):
             return contracting.unknown(instruction, operands)
         found = self._loop_over_rows(instruction, initial, body, condition)
+        # The general analysis would not know that iteration i reads and writes row i, and would mix all rows.
         if found is None:
             found = self._loop(instruction, initial, body, condition)
         return self._named(found, instruction.shape)
@@ -143,17 +146,17 @@ class _Analysis:
         begin = flat(initial)
         kept: frozenset[int] = frozenset()  # the arrays that the body returns unchanged
         state = without_terms(initial)
-        for turn in range(_MOST_TURNS):
+        for iteration in range(_MOST_ITERATIONS):
             before = self._named(state, instruction.shape)
             after = self.run(body, [before])
-            if turn == 0:
+            if iteration == 0:
                 pairs = zip(flat(before), flat(after), strict=True)
-                # Equal terms: whatever the array is, a turn does not change it.
+                # Equal terms: an iteration does not change the array, whatever it is.
                 kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
             joined = flat(without_terms(_widened(state, join(state, after, instruction))))
             found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))
-            # The first turn only finds the unchanged arrays, so a fixed point is looked for from the second turn on.
-            if turn > 0 and same(state, found):
+            # The first iteration only finds the unchanged arrays, so it cannot be the fixed point.
+            if iteration > 0 and same(state, found):
                 break
             state = found
         else:
@@ -161,11 +164,12 @@ class _Analysis:
         decided = self.run(condition, [before])
         assert isinstance(decided, Value)
         still = kept
+        # Rows decide together when such a loop ends, but that changes the last digits at most.
         if decided.mixed is not None and instruction.operation in CONVERGING:
             decided = Value()
         if decided.mixed is not None:
             loop = Loop(terms=self.terms, initial=begin, state=flat(before), after=flat(after), condition=decided)
-            still |= independent_of_turns(loop)
+            still |= independent_of_iterations(loop)
         decided = settled(decided, instruction)
         depending = flat(_subject_to(decided, state, instruction))
         return structured(initial, (flat(state)[i] if i in still else each for i, each in enumerate(depending)))
@@ -173,29 +177,29 @@ class _Analysis:
     def _loop_over_rows(
         self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
     ) -> Known | None:
-        """The result of a loop with a turn for each row, in its order; None if it is another kind of loop."""
-        if any(each.turn or (each.known.turn != 0).any() for each in flat(initial)):
-            return None  # only one loop over rows is modelled: turns of nested loops cannot be distinguished
-        # Candidates: single integers that begin with 0 and are the same for all rows.
+        """The result of a loop with one iteration per row, in the order of rows; None if it is another kind of loop."""
+        if any(each.iteration or (each.known.iteration != 0).any() for each in flat(initial)):
+            return None  # only one loop over rows is modelled: `Value` has one iteration, not one per nested loop
+        # Candidates: single integers that begin at 0 and are the same for all rows.
         counters = {
             i for i, value in enumerate(initial)
             if isinstance(value, Value) and value.uniform and value.integers is not None
             and value.integers.shape == () and value.known.is_exactly()
         }  # fmt: skip
-        turn = Value(integers=integers.between(0, 0, turn=1))
+        iteration = Value(integers=integers.between(0, 0, iteration=1))
         numbered = _numbered(initial)
-        decided = self.run(condition, [tuple(turn if i in counters else each for i, each in enumerate(initial))])
+        decided = self.run(condition, [tuple(iteration if i in counters else each for i, each in enumerate(initial))])
         if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
             return None
-        state = tuple(turn if i in counters else each for i, each in enumerate(numbered))
-        for _ in range(_MOST_TURNS):
+        state = tuple(iteration if i in counters else each for i, each in enumerate(numbered))
+        for _ in range(_MOST_ITERATIONS):
             after = self.run(body, [state])
             assert isinstance(after, tuple)
-            # A counter grows by exactly one in each turn. Candidates that do not are ordinary arrays: start again.
+            # A counter grows by exactly one per iteration. Candidates that do not are ordinary arrays: start again.
             failing = {
                 i for i in counters
                 if not (isinstance(each := after[i], Value) and each.mixed is None and each.placed is None
-                        and each.known.is_exactly(turn=1, low=1, high=1))
+                        and each.known.is_exactly(iteration=1, low=1, high=1))
             }  # fmt: skip
             if failing:
                 counters -= failing
@@ -209,17 +213,17 @@ class _Analysis:
             state = joined
         else:
             return None
-        # Checked again in the final state: the condition may use a candidate that is no counter.
+        # Checked again in the final state: the condition may use a candidate that is not a counter.
         decided = self.run(condition, [state])
         if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
             return None
-        # After a turn for each row, a counter is the batch size.
+        # After one iteration per row, a counter equals the batch size.
         rows = Value(integers=integers.between(0, 0, batch=1))
         return tuple(rows if i in counters else _plain(each) for i, each in enumerate(state))
 
 
 def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
-    """The arrays that a loop begins with, each with a number of its own."""
+    """The arrays before a loop, each with a number of its own."""
     numbers = itertools.count()
 
     def numbered(value: Known) -> Known:
@@ -231,14 +235,15 @@ def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
 
 
 def _handed_on(before: Known, after: Known, instruction: Instruction) -> Known:
-    """The value that the next turn of a loop over the rows gets: `before` or `after`.
+    """The value that a loop over the rows passes to the next iteration: `before` or `after`.
 
-    A value of one row must not reach the next turn, and a value without rows depends on the number of turns.
+    A value of one row must not reach the next iteration, and a value without rows depends on the number of iterations.
     """
     if isinstance(before, tuple) and isinstance(after, tuple):
         return tuple(_handed_on(one, two, instruction) for one, two in zip(before, after, strict=True))
-    if isinstance(before, tuple) or isinstance(after, tuple) or after.turn:
+    if isinstance(before, tuple) or isinstance(after, tuple) or after.iteration:
         return mixed(instruction)
+    # Not the array itself with one more row written: iteration i sees what i iterations made, so it is placed.
     if after.mixed is None and before.carried is not None and after.carried != before.carried:
         if _same_constant(before, after):
             return before
@@ -262,7 +267,7 @@ def _plain(value: Known) -> Known:
 
 
 def _widened(before: Known, after: Known) -> Known:
-    """`after`, without bounds that grew since `before`: the iteration would not end."""
+    """`after`, without bounds that grew since `before`: no fixed point would be reached."""
     if isinstance(before, tuple) and isinstance(after, tuple):
         return tuple(map(_widened, before, after))
     if not isinstance(before, Value) or not isinstance(after, Value) or after.integers is None:
@@ -288,7 +293,7 @@ def _subject_to(decision: Value, value: Known, instruction: Instruction) -> Know
 
 
 def _uniform(step: Step) -> Known:
-    """Tokens, and numbers of the one device."""
+    """Tokens, and the numbers of the only device."""
     return together(step.operands, step.instruction)
 
 
@@ -360,6 +365,7 @@ _CONTROL: Mapping[str, Callable[[_Analysis, Instruction, Sequence[Known]], Known
 
 def rows_of(listing: HloListing, signature: Signature) -> Rows:
     """The outputs whose rows depend on one another: all of them if independence cannot be proved."""
+    # Without a batch there is only one row.
     if not any(tensor.has_batch_axis for tensor in signature.inputs):
         return INDEPENDENT
     if listing.fault:
@@ -383,9 +389,9 @@ def _meeting(tensor: Tensor, value: Value) -> Meeting | None:
     if cause is None and (value.below_batch or value.known.placed):
         cause = Cause(instruction=None, reason=PLACED)
     own_rows = Axis(dimension=0) if tensor.has_batch_axis else None
-    # Callers take the first axis for the rows, so rows must not be along another axis.
-    if (cause is None and value.axis not in (None, own_rows)) or value.turn:
-        cause = Cause(instruction=None, reason=MEET)
+    # Callers read rows along the first axis, so rows must not lie along another one.
+    if (cause is None and value.axis not in (None, own_rows)) or value.iteration:
+        cause = Cause(instruction=None, reason=INTERACT)
     if cause is None:
         return None
     found = cause.instruction

@@ -1,7 +1,7 @@
 """`Integers`: knowledge about the integers in an array, as far as indices into the batch need it.
 
-Each element is `row * R + batch * B + turn * T + r`, with R the number of its row in the batch, B the batch size, T the
-turn of a loop over the rows, and `low <= r <= high`, where r does not depend on the place in the batch.
+Each element is `row * R + batch * B + iteration * T + r`: R is the number of its row in the batch, B the batch size, T
+the number of the iteration of a loop over the rows; r does not depend on the position in the batch, `low <= r <= high`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# float64, because bounds may be infinite; it holds integers up to 2**53 exactly, far more than any index.
 Array = npt.NDArray[np.float64]
 
+# The five arrays of one `Integers` of this size take 40 MiB.
 LARGEST = 1 << 20
-"""Elements of the largest array of which single elements are known."""
+"""The largest array, in elements, whose elements are tracked one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Integers:
-    """Arrays of one shape: that of one row (the axis of rows counts its elements per row), or () for all elements."""
+    """Arrays of the shape of one row (its axis has the elements per row), or of the shape () for all elements."""
 
     row: Array
     batch: Array
-    turn: Array
+    iteration: Array
     low: Array
     high: Array
 
@@ -35,24 +37,26 @@ class Integers:
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        return (self.row, self.batch, self.turn, self.low, self.high)
+        return (self.row, self.batch, self.iteration, self.low, self.high)
 
     @property
     def placed(self) -> bool:
-        """Whether any element depends on its place in the batch, or on the batch size."""
+        """Whether any element depends on its position in the batch, or on the batch size."""
         return bool(self.coefficients.any())
 
     @property
     def coefficients(self) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = (self.row != 0) | (self.batch != 0) | (self.turn != 0)
+        found: npt.NDArray[np.bool_] = (self.row != 0) | (self.batch != 0) | (self.iteration != 0)
         return found
 
-    def is_exactly(self, *, row: float = 0, batch: float = 0, turn: float = 0, low: float = 0, high: float = 0) -> bool:
+    def is_exactly(
+        self, *, row: float = 0, batch: float = 0, iteration: float = 0, low: float = 0, high: float = 0
+    ) -> bool:
         """Whether all elements have these coefficients, and r lies between `low` and `high`."""
         return bool(
             (self.row == row).all()
             and (self.batch == batch).all()
-            and (self.turn == turn).all()
+            and (self.iteration == iteration).all()
             and (self.low >= low).all()
             and (self.high <= high).all()
         )
@@ -63,11 +67,11 @@ class Integers:
         )
 
     def mapped(self, change: Callable[[Array], Array]) -> Integers:
-        """The same change of shape for all parts."""
+        """All parts, changed in shape by the same function."""
         return _of([change(part) for part in self.parts])
 
     def expanded(self, shape: Sequence[int]) -> Integers:
-        """With an element for each of `shape`."""
+        """Broadcast to `shape`."""
         return self if self.shape == tuple(shape) else self.mapped(lambda part: np.broadcast_to(part, shape))
 
     def reduced(self, axis: int | tuple[int, ...]) -> Integers | None:
@@ -82,13 +86,14 @@ class Integers:
         return _of([*(part.min(axis=axis) for part in coefficients), low, high])
 
     def bounds(self) -> tuple[Array, Array]:
-        """The least and the largest value over all rows, turns and batch sizes."""
+        """The least and the largest value over all rows, iterations and batch sizes."""
         lower, upper = np.full(self.shape, np.inf), np.full(self.shape, -np.inf)
-        # Linear in row and turn, so the extremes are at the first and last ones; B is 1 or more, without a limit.
+        # Linear in row and iteration, so the extremes are at the first and last ones; B is 1 or more, without a limit.
         for last_row in (0, 1):
-            for last_turn in (0, 1):  # of B rows the last one is B - 1
-                slope = self.batch + self.row * last_row + self.turn * last_turn
-                constant = -self.row * last_row - self.turn * last_turn
+            for last_iteration in (0, 1):  # of B rows the last one is B - 1
+                slope = self.batch + self.row * last_row + self.iteration * last_iteration
+                constant = -self.row * last_row - self.iteration * last_iteration
+                # Opposite infinities add up to NaN, which becomes "no bound" below.
                 with np.errstate(invalid="ignore"):
                     lower = np.minimum(lower, np.where(slope < 0, -np.inf, slope) + constant + self.low)
                     upper = np.maximum(upper, np.where(slope > 0, np.inf, slope) + constant + self.high)
@@ -98,16 +103,16 @@ class Integers:
 
 
 def _of(parts: Sequence[Any]) -> Integers:
-    row, batch, turn, low, high = np.broadcast_arrays(*[np.asarray(part, np.float64) for part in parts])
-    return Integers(row=row, batch=batch, turn=turn, low=low, high=high)
+    row, batch, iteration, low, high = np.broadcast_arrays(*[np.asarray(part, np.float64) for part in parts])
+    return Integers(row=row, batch=batch, iteration=iteration, low=low, high=high)
 
 
-def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, turn: Any = 0) -> Integers:
-    return _of([row, batch, turn, low, high])
+def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, iteration: Any = 0) -> Integers:
+    return _of([row, batch, iteration, low, high])
 
 
 UNKNOWN = between(-np.inf, np.inf)
-"""Elements of unknown value that do not depend on the place in the batch."""
+"""Elements of unknown value that do not depend on the position in the batch."""
 
 
 def add(one: Integers, two: Integers) -> Integers:
@@ -115,7 +120,7 @@ def add(one: Integers, two: Integers) -> Integers:
 
 
 def negate(one: Integers) -> Integers:
-    return _of([-one.row, -one.batch, -one.turn, -one.high, -one.low])
+    return _of([-one.row, -one.batch, -one.iteration, -one.high, -one.low])
 
 
 def subtract(one: Integers, two: Integers) -> Integers:
@@ -123,11 +128,11 @@ def subtract(one: Integers, two: Integers) -> Integers:
 
 
 def multiply(one: Integers, two: Integers) -> Integers | None:
-    """None if both depend on places, or one does and the other is not known exactly."""
+    """None if both depend on the position, or if one does and the other is not known exactly."""
     for known, other in ((one, two), (two, one)):
         if not known.placed and np.array_equal(known.low, known.high):
             factor = known.low
-            # 0 times a bound that is not known is 0; NumPy gives NaN.
+            # 0 times an unknown bound is 0, but 0 times infinity is NaN in IEEE 754.
             with np.errstate(invalid="ignore"):
                 ends = np.nan_to_num(np.stack(np.broadcast_arrays(other.low * factor, other.high * factor)), nan=0.0,
                                      neginf=-np.inf, posinf=np.inf)  # fmt: skip
@@ -136,11 +141,11 @@ def multiply(one: Integers, two: Integers) -> Integers | None:
 
 
 def divide(one: Integers, two: Integers) -> Integers | None:
-    """The quotient of integers, if the divisor is known, positive, and divides the coefficients of places."""
+    """The quotient, if the divisor is known, positive, and divides the coefficients of row, batch and iteration."""
     if not _divides(two, one):
         return None
     divisor = two.low
-    # Nothing is negative here, so that floor is HLO's division toward zero.
+    # Nothing is negative here, so floor equals HLO's division, which rounds toward zero.
     return _of([*(part / divisor for part in one.parts[:3]), *(np.floor(part / divisor) for part in one.parts[3:])])
 
 
@@ -148,7 +153,8 @@ def remainder(one: Integers, two: Integers) -> Integers | None:
     if not _divides(two, one):
         return None
     divisor = two.low
-    small = one.high < divisor  # such a number is its own remainder
+    # The coefficients are multiples of the divisor, so they vanish: only r counts. A smaller r is its own remainder.
+    small = one.high < divisor
     return between(np.where(small, one.low, 0), np.where(small, one.high, divisor - 1))
 
 
@@ -177,7 +183,7 @@ def _chosen(
     two: Integers,
     of_both: Callable[[Array, Array], Array],
 ) -> Integers | None:
-    """`one` if `first` is known to hold, `two` if `second` is, else what holds of either; None if unknown."""
+    """`one` if `first` is known to hold, `two` if `second` is, otherwise what holds for both; None if unknown."""
     same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
     if not (first | second | same).all():
         return None
@@ -190,7 +196,7 @@ def _chosen(
 
 
 def join(one: Integers, two: Integers) -> Integers | None:
-    """What holds of elements that are either; None if they depend on places in different ways."""
+    """What holds for elements of either; None if they depend on the position in different ways."""
     if one.shape != two.shape and () not in (one.shape, two.shape):
         return None
     if any((x != y).any() for x, y in zip(one.parts[:3], two.parts[:3], strict=True)):
@@ -199,7 +205,7 @@ def join(one: Integers, two: Integers) -> Integers | None:
 
 
 def widened(before: Integers, after: Integers) -> Integers:
-    """`after`, without bounds that grew since `before`: the iteration to a fixed point would not end."""
+    """`after`, without the bounds that grew since `before`: the search for a fixed point would not end."""
     before = before.expanded(after.shape) if before.shape == () else before
     low = np.where(after.low < before.low, -np.inf, after.low)
     high = np.where(after.high > before.high, np.inf, after.high)
@@ -218,7 +224,7 @@ def select(pred: Integers, one: Integers, two: Integers) -> Integers | None:
 
 
 def compare(direction: str, one: Integers, two: Integers) -> tuple[Integers, bool]:
-    """The truth values as 0 and 1; whether some that are not known depend on places."""
+    """The truth values as 0 and 1, and whether unknown ones among them depend on the position."""
     difference = subtract(one, two)
     lower, upper = difference.bounds()
     true, false = {
@@ -237,13 +243,14 @@ def of_literals(small: Array, large: Array, sizes: tuple[int, int]) -> Integers 
     """Constants without an axis of rows at two batch sizes: a line through both."""
     slope = (large - small) / (sizes[1] - sizes[0])
     constant = small - slope * sizes[0]
+    # A fraction is not linear: batch // 2 is 2 at batch size 5 and 3 at 7, but 1 at 3.
     if not np.array_equal(slope, np.round(slope)):
         return None
     return between(constant, constant, batch=slope)
 
 
 def of_rows(small: Array, large: Array, sizes: tuple[int, int]) -> Integers | None:
-    """Constants of which the first axis is that of rows; None if they are not lines."""
+    """Constants whose first axis is that of rows; None if they are not linear in the number of the row."""
     steps = [values[1] - values[0] for values in (small, large)]
     if not np.array_equal(*steps):
         return None

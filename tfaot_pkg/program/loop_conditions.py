@@ -1,7 +1,8 @@
-"""Conditions of loops that hold as long as any row of the batch needs another turn.
+"""Conditions of loops that hold as long as any row of the batch needs another iteration.
 
-`any(p)` over rows, `not all(q)`, and comparisons of an integer with the largest or least of all rows, also within
-further limits: `i < min(10, max(n))` is `i < 10 and any(i < n)`. Only integers: the largest of floats is NaN if one is.
+`any(p)` over rows, `not all(q)`, and comparisons of an integer with the largest or smallest of all rows, also within
+other limits: `i < min(10, max(n))` is `i < 10 and any(i < n)`. Only of integers: the maximum of floats is NaN if one
+of them is, so one row would decide for all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoingOn:
-    """The loop goes on if all `limits` hold, and any of `others` or an element of any of `rows`.
+    """The loop continues if all `limits` hold, and at least one of `others` or one element of one of `rows`.
 
     `rows` are arrays with an axis of rows; `limits` and `others` are the same for all rows and batch sizes.
     """
@@ -35,8 +36,8 @@ class GoingOn:
 
 
 def is_of_rows(value: Value) -> bool:
-    """Whether the value has rows of which each depends on the same row of the inputs alone, wherever it is."""
-    return value.mixed is None and value.axis is not None and not value.turn and _is_without_place(value)
+    """Whether the value has rows, each of which depends on the same row of the inputs alone, not on its position."""
+    return value.mixed is None and value.axis is not None and not value.iteration and _is_without_place(value)
 
 
 def is_of_no_row(value: Value) -> bool:
@@ -58,6 +59,7 @@ class _Reader:
     terms: Terms
 
     def read(self, term: Term, *, positive: bool) -> GoingOn | None:
+        """`term` in this form, or its negation unless `positive`: negations move inwards by De Morgan's laws."""
         node = self.terms[term]
         if is_of_no_row(node.value):
             return GoingOn(others=(Wish(term, positive),))
@@ -83,6 +85,7 @@ class _Reader:
         """The array that a reduction, possibly in several steps, reduces, and the values that it starts from."""
         array, start = node.operands
         inner = self.terms[array]
+        # Only while the inner result mixes rows: a reduction within rows is part of what is computed for each row.
         if inner.opcode != "reduce" or inner.attributes.reducer != node.attributes.reducer or not inner.value.mixed:
             return array, [start]
         found, starts = self._reduced(inner)
@@ -102,7 +105,7 @@ class _Reader:
         return self._less(one, two) if direction == "LT" else None
 
     def _less(self, one: Term, two: Term) -> GoingOn | None:
-        """`one` < `two`: numbers, of which one at least is the same for all rows."""
+        """`one` < `two`: numbers, at least one of which is the same for all rows."""
         fixed = [is_of_no_row(self.terms[each].value) for each in (one, two)]
         if all(fixed):
             return GoingOn(others=(Wish(self.terms.less(one, two, array=two)),))
@@ -114,7 +117,7 @@ class _Reader:
         def against(other: Term) -> GoingOn | None:
             return self._less(one, other) if fixed[0] else self._less(other, two)
 
-        # x < max(a, b) if x is less than either, max(a, b) < x only if both are less; minima the other way round.
+        # x < max(a, b) if x is less than one of them; max(a, b) < x if both are less. For minima it is the reverse.
         one_suffices = (opcode == "maximum") == fixed[0]
         if node.opcode != "reduce":
             parts = [against(each) for each in node.operands]
@@ -132,19 +135,19 @@ def _is_single(node: Node) -> bool:
 
 
 def _all(one: GoingOn | None, two: GoingOn | None) -> GoingOn | None:
-    """Both, of which one is a limit."""
+    """The conjunction of both, one of which is a limit."""
     if one is None or two is None:
         return None
     if not one.rows:
         one, two = two, one
-    # Two conditions on rows may hold for different rows: together they are not in this form.
+    # Two conditions on rows may hold for different rows: their conjunction does not have this form.
     if two.rows or two.limits or len(two.others) != 1:
         return None
     return GoingOn(rows=one.rows, others=one.others, limits=one.limits + two.others)
 
 
 def _any(*parts: GoingOn | None) -> GoingOn | None:
-    """At least one of them; limits of one would not hold for another."""
+    """The disjunction of all; a limit of one would not hold for another."""
     rows: tuple[Wish, ...] = ()
     others: tuple[Wish, ...] = ()
     for part in parts:

@@ -1,13 +1,14 @@
-"""Loops that run until no row of the batch needs another turn: the carried arrays whose rows are independent.
+"""Loops that run until no row of the batch needs another iteration: the carried arrays whose rows are independent.
 
-Each row needs its own number of turns; other rows of the batch may cause more. These do not matter to an array that
-they leave unchanged in rows that are done. For every state that the loop may be in, two things are proved:
+Each row needs its own number of iterations; other rows of the batch may cause more. These do not matter to an array
+that they leave unchanged in rows that are done. For every possible state of the loop, two things are proved:
 
-- In rows that are done, a turn leaves the array unchanged.
-- A row that is done is still done after the turn.
+- In rows that are done, an iteration leaves the array unchanged.
+- A row that is done is still done after the iteration.
 
-So when the loop ends, the array's row is what it was after the row's own turns, or after the limit of turns, which is
-the same for all batches. Numbers that count turns, and arrays that change in rows that are done, depend on other rows.
+So at the end of the loop, a row of the array is what it was after the row's own iterations, or after the limit of
+iterations, which is the same for all batches. Counters of iterations, and arrays that change in rows that are done,
+depend on other rows.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ Statement = tuple[str, tuple[Term, ...]]
 """A statement about elements: "LT", "LE" or "EQ" of two terms, or "is" for a term that is true."""
 
 _ZEROS = ("0", "0.0")
-"""The constants c with c + c = c. So does -0.0, but it is another constant."""
+"""The constants c with c + c = c. It holds for -0.0 as well, which is another constant."""
 
 _OF_ANOTHER = frozenset("broadcast concatenate dynamic-slice reshape reverse slice transpose".split())
-"""Opcodes of which each element of the result is one of an operand's."""
+"""Opcodes whose result consists of elements of their operands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blank:
-    """An array that a loop fills with slices of `sizes`, one after the other: from `starts` on it is still `single`."""
+    """An array that a loop fills with slices of `sizes`, one after the other: from `starts` on, all is `single`."""
 
     starts: tuple[Term, ...]
     sizes: tuple[Size, ...]
@@ -43,6 +44,7 @@ class Blank:
 
 def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
     """The statement that `term` makes about the elements of its rows; False if `term` is its negation."""
+    # One form for equivalent comparisons, so that they are found as the same fact.
     positive = True
     term = terms.unmoved(term)
     while terms[term].opcode == "not":
@@ -53,6 +55,7 @@ def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
         return ("is", (term,)), positive
     one, two = _compared(terms, *node.operands)
     integer = terms[one].is_integer
+    # a <= b is not(b < a) for integers only: both are false for NaN.
     kind, swapped, kept = {
         "LT": ("LT", False, True),
         "GT": ("LT", True, True),
@@ -65,7 +68,7 @@ def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
 
 
 def _compared(terms: Terms, one: Term, two: Term) -> tuple[Term, Term]:
-    """Both without the moves that are the same for both; a number against an array is compared with all of its row."""
+    """Both without the moves that they share. A scalar is compared with all elements of a row."""
     plain = terms.unmoved(one), terms.unmoved(two)
     if any(not terms[each].shape.sizes for each in plain):
         return plain
@@ -80,9 +83,9 @@ def _compared(terms: Terms, one: Term, two: Term) -> tuple[Term, Term]:
 
 @dataclass(slots=True, kw_only=True)
 class DoneRows:
-    """`since`: terms that are older do not depend on the turn, and are left as they are.
+    """What is known about rows that are done. Terms older than `since` do not depend on the iteration, and are kept.
 
-    `risen` are numbers that are the other number, or more; `blank` arrays are blank before the turn.
+    Each key of `risen` is a number that is at least its value; `blank` arrays are blank before the iteration.
     """
 
     terms: Terms
@@ -94,7 +97,7 @@ class DoneRows:
     _truth: dict[Term, bool | None] = field(default_factory=dict)
 
     def assume(self, wish: Wish, *, holds: bool) -> None:
-        """Assume that in done rows all elements of `wish` hold, or none."""
+        """Assume that in done rows all elements of `wish` hold, or none of them."""
         waiting = [(wish.term, holds == wish.positive)]
         while waiting:
             term, truth = waiting.pop()
@@ -103,16 +106,17 @@ class DoneRows:
             self._facts[kind, about] = truth
             node = self.terms[about[0]]
             decisive = node.attributes.reducer if node.opcode == "reduce" else node.opcode
+            # A conjunction that is true says that all its parts are, a false disjunction that none is.
             if kind == "is" and node.value.mixed is None and decisive == ("and" if truth else "or"):
                 waiting += [(each, truth) for each in node.operands[: 1 if node.opcode == "reduce" else 2]]
 
     def holds(self, wish: Wish) -> bool | None:
-        """Whether all elements in done rows hold, or none; None if that is not known."""
+        """True if all elements in done rows hold, False if none does, None if neither is known."""
         truth = self._truth_of(self.simple(wish.term))
         return None if truth is None else truth == wish.positive
 
     def are_equal(self, one: Term, two: Term) -> bool:
-        """Whether both are the same array in done rows."""
+        """Whether both arrays are equal in done rows."""
         one, two = self.simple(one), self.simple(two)
         truth = self._truth_of(one)
         return one == two or (truth is not None and truth == self._truth_of(two))
@@ -148,6 +152,7 @@ class DoneRows:
             for each, other in (operands, operands[::-1]):
                 if self._truth_of(each) is (node.opcode == "and"):
                     return other
+        # Of floats, -0.0 + 0.0 is 0.0: not the operand.
         if node.opcode in ("add", "subtract") and node.is_integer:
             one, two = operands
             if self._is_zero(two):
@@ -160,12 +165,13 @@ class DoneRows:
     def _writes_what_is_there(self, operands: Sequence[Term]) -> bool:
         array, written, *starts = operands
         node, blank = self.terms[written], self.blank.get(array)
+        # What was read at the same position, or the constant that the rest of the array still has.
         if node.opcode == "dynamic-slice" and node.operands == (array, *starts):
             return True
         return blank is not None and blank.starts == tuple(starts) and self._single(written) == blank.single
 
     def _single(self, term: Term) -> tuple[str, str] | None:
-        """Type and value of all elements in done rows, if they are one constant."""
+        """Type and value of the constant that all elements in done rows are equal to, if there is one."""
         term = self.terms.unmoved(term)
         node = self.terms[term]
         if node.opcode == "dynamic-slice":
@@ -186,7 +192,7 @@ class DoneRows:
         return found is not None and found[1] in _ZEROS
 
     def _truth_of(self, term: Term) -> bool | None:
-        """Whether all elements in done rows hold, or none."""
+        """True if all elements in done rows hold, False if none does, None if neither is known."""
         if term not in self._truth:
             self._truth[term] = self._found_truth(term) if self.terms[term].shape.dtype == "pred" else None
         return self._truth[term]
@@ -202,6 +208,7 @@ class DoneRows:
         if single is not None:
             return single[1] == "True"
         node = self.terms[term]
+        # If rows are mixed, elements belong to no row, so what is known about done rows says nothing about them.
         if term < self.since or node.value.mixed is not None:
             return None
         if node.opcode == "not":
@@ -219,21 +226,21 @@ class DoneRows:
         return truths[0] if node.opcode in _OF_ANOTHER and len(set(truths)) == 1 else None
 
     def _after_rise(self, kind: str, one: Term, two: Term) -> bool | None:
-        """Whether `one` is less than `two`, if one of them is a number that has risen."""
+        """Whether `one` is less than `two`, if one of them has risen: i + 1 < n is false if i < n already is."""
         if one in self.risen and self._facts.get((kind, (self.risen[one], two))) is False:
             return False
         return True if two in self.risen and self._facts.get((kind, (one, self.risen[two]))) else None
 
 
 _MOST = 1 << 31
-"""Above the largest number that integers of all types that count turns can hold."""
+"""Above the largest number that integers of all types that count iterations can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """What is known of a loop: the arrays that it begins with, those that a turn gets, and those that a turn makes.
+    """A loop's arrays: `initial` before it, `state` before an iteration, `after` it.
 
-    Those that vary have symbols as terms in `state`, which are younger than all else that is not made in the turn.
+    Arrays that vary have symbols as terms in `state`, which are younger than all terms from outside the iteration.
     """
 
     terms: Terms
@@ -244,16 +251,17 @@ class Loop:
 
     @property
     def varying(self) -> dict[Term, int]:
-        """The symbols, and of which array."""
+        """The symbols of the arrays that an iteration changes, with the numbers of these arrays."""
         pairs = enumerate(zip(self.state, self.after, strict=True))
         return {before.term: i for i, (before, after) in pairs if before.term is not None and before.term != after.term}
 
 
-def independent_of_turns(loop: Loop) -> frozenset[int]:
-    """The carried arrays whose rows do not depend on how many turns other rows need."""
+def independent_of_iterations(loop: Loop) -> frozenset[int]:
+    """The numbers of the carried arrays whose rows do not depend on how many iterations other rows need."""
     terms, varying = loop.terms, loop.varying
     condition = None if loop.condition.term is None else going_on(terms, loop.condition.term)
-    in_rows = any(each.turn or each.known.turn.any() for each in loop.state)  # a loop over the rows is around this one
+    # A loop over the rows is around this one.
+    in_rows = any(each.iteration or each.known.iteration.any() for each in loop.state)
     # In loops of any other form, all arrays count as dependent on other rows.
     if condition is None or not varying or in_rows:
         return frozenset()
@@ -261,14 +269,14 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
     counters = _counters(loop, condition)
     done = DoneRows(
         terms=terms,
-        # All that depends on the turn is younger than the symbols of its state.
+        # Terms that depend on the iteration are younger than the symbols of its state.
         since=min(varying),
         risen={changed[each]: each for each in counters},
         blank=_blank(loop, counters, condition),
     )
     for wish in condition.rows:
         done.assume(wish, holds=False)
-    # The condition after the turn: a row that is done must still be done.
+    # The condition after the iteration: a row that is done must still be done.
     later = terms.substituted([wish.term for wish in condition.rows], changed)
     for wish in condition.rows:
         if done.holds(Wish(later.get(wish.term, wish.term), wish.positive)) is not False:
@@ -279,12 +287,12 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
 
 
 def _counters(loop: Loop, condition: GoingOn) -> dict[Term, int | None]:
-    """Integers that each turn raises by one and that do not overflow; with their first values, if known."""
+    """Numbers that no iteration lowers or lets overflow, with their first values if known."""
     found: dict[Term, int | None] = {}
     for term, i in loop.varying.items():
         step = _step(loop, term, loop.after[i].term)
         dtype = loop.terms[term].shape.dtype
-        # A float that grows stops at some size, and never falls; an integer would wrap around.
+        # A float that grows stops growing at some size, but never falls; an integer would wrap around.
         rises = dtype in FLOATS or (step == 1 and dtype in INTEGERS)
         if step is not None and rises and is_of_no_row(loop.state[i]):
             found[term] = _exact(loop.initial[i])
@@ -297,7 +305,7 @@ def _counters(loop: Loop, condition: GoingOn) -> dict[Term, int | None]:
 
 
 def _step(loop: Loop, term: Term, after: Term | None) -> float | None:
-    """The constant that a turn adds to a number; None if it is no constant, or negative."""
+    """The constant that an iteration adds to a number; None if it is not constant, or negative."""
     node = None if after is None else loop.terms[after]
     if node is None or node.opcode != "add" or term not in node.operands or node.shape.sizes:
         return None
@@ -316,17 +324,18 @@ def _exact(value: Value) -> int | None:
 
 
 def _is_below_something(terms: Terms, counter: Term, condition: GoingOn) -> bool:
-    """Whether a turn only comes if `counter` is less than another number of its type, so that it can be raised."""
+    """Whether each iteration requires `counter` to be less than a number of its type: adding 1 does not overflow."""
 
     def below(wish: Wish) -> bool:
         (kind, about), positive = statement(terms, wish.term)
         return kind == "LT" and about[0] == counter and positive == wish.positive
 
+    # All limits hold in an iteration, but only one of the others: so one limit suffices, or else all others are needed.
     return any(map(below, condition.limits)) or all(map(below, condition.rows + condition.others))
 
 
 def _limits(terms: Terms, counters: Mapping[Term, int | None], condition: GoingOn) -> dict[Term, int]:
-    """The number that each counter is less than in any turn; those that rise alike have limits that differ alike."""
+    """An upper limit of each counter in every iteration, which the counter is less than."""
     found: dict[Term, int] = {}
     for wish in condition.limits:
         (kind, about), positive = statement(terms, wish.term)
@@ -337,7 +346,7 @@ def _limits(terms: Terms, counters: Mapping[Term, int | None], condition: GoingO
         if not -_MOST < most < _MOST:
             continue
         for term, begin in counters.items():
-            # Counters that rise by one a turn keep their distance.
+            # All counters rise by one per iteration, so the difference of two counters is constant.
             limit = int(most) + (begin or 0) - first
             if begin is not None and terms[term].is_integer and limit < _MOST:
                 found[term] = min(limit, found.get(term, limit))
@@ -345,7 +354,7 @@ def _limits(terms: Terms, counters: Mapping[Term, int | None], condition: GoingO
 
 
 def _blank(loop: Loop, counters: Mapping[Term, int | None], condition: GoingOn) -> dict[Term, Blank]:
-    """Arrays that begin as one constant, and that each turn writes to at the next place."""
+    """Arrays that begin with equal elements, and whose next slice each iteration writes."""
     terms, limits = loop.terms, _limits(loop.terms, counters, condition)
     found = {}
     for term, i in loop.varying.items():
@@ -359,6 +368,7 @@ def _blank(loop: Loop, counters: Mapping[Term, int | None], condition: GoingOn) 
         if single is None or len(moving) != 1:
             continue
         (d,) = moving
+        # HLO clamps starts, so past the end the last slice would be written again: the limit must prevent that.
         full = node.shape.sizes
         counter, first = starts[d], counters.get(starts[d])
         others = [(size, whole) for k, (size, whole) in enumerate(zip(sizes, full, strict=True)) if k != d]

@@ -1,4 +1,4 @@
-"""Transfer functions of operations that move elements: broadcasts, reshapes, slices, concatenations and the like.
+"""Transfer functions of operations that move elements: broadcasts, reshapes, slices, concatenations and others.
 
 Each takes a `Step` (the program, an instruction and the values of its operands) and returns the value of its result.
 """
@@ -18,7 +18,7 @@ from tfaot_pkg.program.values import PLACED, Axis, Cause, Step, Value, mixed, se
 
 
 def row_sizes(shape: Shape, axis: Axis | None) -> tuple[int, ...] | None:
-    """The sizes of one row of an array; None if another size than that of the axis depends on the batch."""
+    """The sizes of one row of an array; None if a size other than that of the axis depends on the batch."""
     sizes = []
     for dimension, (small, large) in enumerate(shape.sizes):
         if axis is not None and dimension == axis.dimension:
@@ -31,7 +31,7 @@ def row_sizes(shape: Shape, axis: Axis | None) -> tuple[int, ...] | None:
 
 
 def _elements(value: Value, shape: Shape) -> Integers | None:
-    """The integers of an array, an element for each; None if not known so precisely."""
+    """The integers of an array, element by element; None if they are not known so precisely."""
     sizes = row_sizes(shape, value.axis)
     if value.integers is None or sizes is None or math.prod(sizes) > LARGEST:
         return None
@@ -69,6 +69,7 @@ def iota(step: Step) -> Value:
         if sizes is None or math.prod(sizes) > LARGEST:
             return Value(axis=axis, placed=Cause(instruction=instruction, reason=PLACED))
         shape[dimension] = factor
+        # Numbers count through the rows: element j of row R is factor * R + j.
         inner = np.arange(factor, dtype=np.float64).reshape(shape)
         found = integers.between(inner, inner, row=factor)
         return Value(axis=axis, integers=found.expanded(sizes))
@@ -101,10 +102,11 @@ def constant(step: Step) -> Value:
     if small.values is None or large.values is None:
         return placed
     values = [np.array(each.values, np.float64) for each in (small, large)]
-    # One number throughout, at both sizes: the same for all rows, whichever axis is theirs.
+    # The same number everywhere, at both sizes: equal for all rows, whichever axis is that of the rows.
     if values[0].size and np.all(values[0] == values[0][0]) and np.all(values[1] == values[0][0]):
         exact = values[0][0] if instruction.shape.dtype in INTEGERS else None
         return Value(integers=None if exact is None else integers.between(exact, exact))
+    # A constant does not say where its rows lie, so each reading is tried that its values allow.
     for dimension in range(rank):
         for outer_first in (False, True):
             found_value = _constant_rows(program, instruction, values, dimension, outer_first=outer_first)
@@ -116,7 +118,7 @@ def constant(step: Step) -> Value:
 def _constant_rows(
     program: Program, instruction: Instruction, values: Sequence[np.ndarray], dimension: int, *, outer_first: bool
 ) -> Value | None:
-    """A constant whose rows are equal, or lines in the number of the row, along `dimension`."""
+    """A constant whose rows, along `dimension`, are equal or linear in the number of the row."""
     factor = program.factor(instruction.shape.sizes[dimension])
     if factor is None or (outer_first and factor == 1):
         return None
@@ -190,7 +192,7 @@ def reshape(step: Step) -> Value:
 
 
 def _keeps_growing_sizes(sizes: Sequence[Size], result: Sequence[Size]) -> bool:
-    """Whether the same sizes depend on the batch after the reshape, with as many elements before them."""
+    """Whether the same sizes depend on the batch after the reshape, with the same number of elements before them."""
     return _growing(sizes) == _growing(result)
 
 
@@ -199,7 +201,8 @@ def _growing(sizes: Sequence[Size]) -> list[tuple[Size, int]]:
 
 
 def _with_rows(program: Program, value: Value, shape: Shape, instruction: Instruction) -> Value:
-    """`value`, whose elements along the batch are equal, with an axis of rows: each row then has its own element."""
+    """`value`, whose elements along the batch are equal, with an axis of rows: each row then has its own elements."""
+    # A reshape may split or merge the batch. An axis of rows is followed through that; "equal along a size" is not.
     if value.placed is not None:
         return value
     growing = [d for d, size in enumerate(shape.sizes) if size[0] != size[1]]
@@ -211,6 +214,8 @@ def _with_rows(program: Program, value: Value, shape: Shape, instruction: Instru
 
 def _reshaped_axis(program: Program, axis: Axis, sizes: Sequence[Size], result: Sequence[Size]) -> Axis | None:
     """The axis of rows after a reshape, which keeps the number of elements before and after the batch in memory."""
+    # Elements in memory are before x batch x behind. A dimension of the result is the axis if it contains the batch:
+    # what is left of `before` and `behind` beyond the neighbouring dimensions are its `outer` and `inner`.
     before = [math.prod(size[i] for size in sizes[: axis.dimension]) * axis.outer for i in (0, 1)]
     behind = [math.prod(size[i] for size in sizes[axis.dimension + 1 :]) * axis.inner for i in (0, 1)]
     for dimension, size in enumerate(result):
@@ -269,7 +274,7 @@ def slice_(step: Step) -> Value:
 
 
 def _sliced_axis(program: Program, axis: Axis, cut: Sequence[Sequence[int]], size: Size) -> Axis | None:
-    """The axis after a slice [start, limit, stride] at both batch sizes; None if it does not keep all rows."""
+    """The axis after a slice [start, limit, stride] at both batch sizes; None if rows are dropped."""
     if all(list(cut[i]) == [0, size[i], 1] for i in (0, 1)):
         return axis
     small, large = program.batch_sizes
@@ -310,17 +315,18 @@ def concatenate(step: Step) -> Value:
         parts.append(each.known.expanded(sizes))
     found = Integers(**{
         name: np.concatenate([getattr(part, name) for part in parts], axis=dimension)
-        for name in ("row", "batch", "turn", "low", "high")
+        for name in ("row", "batch", "iteration", "low", "high")
     })  # fmt: skip
     return with_integers(value, found, operands, instruction)
 
 
 def _concatenated_rows(instruction: Instruction, operands: Sequence[Value], dimension: int) -> Value:
-    """Batches one after the other count as one batch that is repeated."""
+    """Batches that are concatenated count as one batch that is repeated."""
     axes = [value.axis for value in operands]
     if any(axis is None for axis in axes):
         return next((value for value in operands if value.mixed is not None), mixed(instruction))
     inner = {axis.inner for axis in axes if axis is not None}
+    # `Axis` has one number of elements per row for all repetitions.
     if len(inner) > 1:
         return mixed(instruction)
     result = Axis(dimension=dimension, outer=sum(axis.outer for axis in axes if axis is not None), inner=inner.pop())
@@ -330,6 +336,7 @@ def _concatenated_rows(instruction: Instruction, operands: Sequence[Value], dime
 def pad(step: Step) -> Value:
     instruction, operands = step.instruction, step.operands
     value, filling = operands
+    # Padding along the axis would shift rows, or put the filling between them.
     if value.axis is not None and any(
         each.padding[value.axis.dimension] != (0, 0, 0) for each in instruction.attributes
     ):

@@ -1,8 +1,8 @@
-"""`Terms`: value numbering. Arrays that are computed in the same way get the same number, and so are known to be equal.
+"""`Terms`: value numbering. Arrays with the same computation get the same number, a term, and are known to be equal.
 
-A term is such a number. An opcode with the same attributes and equal operands gives the same term; operations with
-state, or with attributes that are not listed, give a new term each time. An operation that moves no elements (a copy, a
-reshape to the same shape) gives the term of its operand.
+An opcode with the same attributes and equal operands gives the same term; operations with state, or with attributes
+that are not listed, give a new term each time. An operation that moves no elements (a copy, a reshape to the same
+shape) gives the term of its operand.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tfaot_pkg.program.values import Value
 
 Term = int
 
+# Excluded, because attributes do not say what they compute: the bits that `reduce-precision` keeps are not listed,
+# `map` calls a function, and `stochastic-convert` is random.
 _STRUCTURAL = (elementwise.OPCODES - frozenset("domain map reduce-precision stochastic-convert".split())) | frozenset(
     "broadcast concatenate constant dot dynamic-slice dynamic-update-slice gather iota pad reduce reshape reverse "
     "slice transpose".split()
@@ -28,9 +30,9 @@ MOVING = frozenset("broadcast reshape reverse transpose".split())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAttributes:
-    """`direction` of a comparison, the opcode that a reduction repeats, type and value of a constant's equal elements.
+    """`direction` of a comparison; `reducer`, the opcode of a reduction; `single`, a constant's type and only value.
 
-    None, or "", of other opcodes, and if it is not known.
+    None, or "", for other opcodes, and if it is not known.
     """
 
     direction: str = ""
@@ -90,6 +92,7 @@ class Terms:
         self, opcode: str, detail: str, operands: Iterable[Term], shape: Shape, value: Value, attributes: NodeAttributes
     ) -> Term:
         operands = tuple(operands)
+        # Reshapes keep the order of elements, so of several in a row only the last shape matters.
         if opcode == "reshape":
             (inner,) = operands
             while self[inner].opcode == "reshape":
@@ -111,7 +114,7 @@ class Terms:
         )
 
     def rebuilt(self, term: Term, operands: Sequence[Term]) -> Term:
-        """`term` of other operands, of which as much is known about rows."""
+        """`term` with other operands, which depend on rows in the same way as the former ones."""
         node = self[term]
         return self.made(node.opcode, node.detail, operands, node.shape, node.value, node.attributes)
 
@@ -137,7 +140,7 @@ class Terms:
         return sorted(reached)
 
     def unmoved(self, term: Term) -> Term:
-        """The array whose elements those of `term` are, each in its row."""
+        """The array that `term` takes its elements from, if each of them stays in its row."""
         while self[term].opcode in MOVING and self[term].value.mixed is None:
             (term,) = self[term].operands
         return term
@@ -148,7 +151,7 @@ class Terms:
         return node.attributes.single
 
     def _reducer(self, instruction: Instruction) -> str | None:
-        """The opcode of a reduction that is one operation on both its parameters."""
+        """The opcode of a reduction whose function is one operation on its two parameters."""
         *parameters, root = self.program.computations[instruction.called[0]].instructions
         plain = len(parameters) == 2 and {each.opcode for each in parameters} == {"parameter"}
         return root.opcode if plain and set(root.operands) == {each.id for each in parameters} else None
@@ -158,8 +161,9 @@ class Terms:
         if instruction.opcode not in _STRUCTURAL or instruction.shape.parts is not None:
             return None
         if instruction.opcode == "compare" and instruction.attributes[0].order == "TOTALORDER":
-            return None  # of floats, which compares NaN and zeros in another way
+            return None  # a total order of floats also orders NaN, and -0.0 before 0.0
         if instruction.opcode == "constant":
+            # By digest: the values of large constants are not listed.
             return " ".join([*(each.digest for each in instruction.attributes), str(instruction.shape)])
         if instruction.opcode == "reduce":
             reducer = self._reducer(instruction)
@@ -186,4 +190,5 @@ def _single(instruction: Instruction) -> tuple[str, str] | None:
         return None
     first = repr(both[0][0])  # tells 0.0 from -0.0
     same = all(repr(each) == first for values in both for each in values)
+    # NaN with different bits have the same repr.
     return (instruction.shape.dtype, first) if same and first != "nan" else None

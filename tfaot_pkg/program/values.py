@@ -1,8 +1,8 @@
 """`Value`: how an array depends on the rows of the batch, and how several values are combined.
 
 A value that is the same for all rows, with a dimension that grows with the batch, must have equal elements along that
-dimension. Otherwise an element would depend on its place in the batch although it was computed from no row, as in zeros
-with another first row. The result of an operation that makes them unequal counts as dependent on the place.
+dimension. Otherwise an element would depend on its position in the batch although it was computed from no row, as in
+zeros with another first row. If an operation makes them unequal, its result counts as dependent on the position.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfaot_pkg.program.integers import Integers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """The dimension along which the rows lie: it has outer x batch x inner elements, in this order."""
+    """The dimension of the rows. It has outer x batch x inner elements, in this order."""
 
     dimension: int
     outer: int = 1
@@ -32,7 +32,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The instruction at which something came to depend on other rows, or on places."""
+    """The instruction that made a value depend on other rows, or on positions in the batch."""
 
     instruction: Instruction | None
     reason: str
@@ -48,26 +48,26 @@ class Step:
     shapes: tuple[Shape, ...]
 
 
-MEET = "rows meet"
-PLACED = "its rows depend on their place in the batch, or on its size"
-UNKNOWN_OPERATION = "rows may meet in an operation that is not known"
+INTERACT = "rows interact"
+PLACED = "its rows depend on their position in the batch, or on the batch size"
+UNKNOWN_OPERATION = "rows may interact in an unknown operation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Value:
-    """Without `mixed` each row depends on the same row of the inputs alone, and on its place in the batch only if
+    """Unless `mixed`, each row depends on the same row of the inputs alone, and on its position in the batch only if
     `placed` or `integers` say so.
 
-    With `axis` None the value is the same for all rows, and equal along dimensions that grow with the batch.
-    With `turn` it depends on one row: that of the present turn of the loop over the rows. `below_batch` marks the truth
-    value "the turn is less than the batch size".
-    `carried` is the number of an array that a loop over the rows passes from turn to turn, if the value is that array,
-    in which at most the turn's own row was written.
-    `term` is how the value was computed (terms.py); None if it was joined from several. It is not compared by `equals`.
+    If `axis` is None, the value is the same for all rows, and equal along dimensions that grow with the batch.
+    If `iteration`, it depends on one row: that of the current iteration of the loop over the rows.
+    `below_batch` marks the truth value of "the number of the iteration is less than the batch size".
+    `carried` is the number of an array that a loop over the rows carries from one iteration to the next. The value is
+    that array, in which at most the row of the iteration was written.
+    `term` says how the value was computed (terms.py); None if it was joined from several. `equals` ignores it.
     """
 
     axis: Axis | None = None
-    turn: bool = False
+    iteration: bool = False
     mixed: Cause | None = None
     placed: Cause | None = None
     integers: Integers | None = None
@@ -77,17 +77,18 @@ class Value:
 
     @property
     def known(self) -> Integers:
-        """`integers`, or integers of which nothing is known."""
+        """`integers`, or the unknown ones."""
         return integers.UNKNOWN if self.integers is None else self.integers
 
     @property
     def uniform(self) -> bool:
         """Whether the value does not depend on rows at all."""
-        return self.mixed is None and self.axis is None and not self.turn
+        return self.mixed is None and self.axis is None and not self.iteration
 
     def equals(self, other: Value) -> bool:
-        same = (self.axis, self.turn, self.below_batch) == (other.axis, other.turn, other.below_batch)
+        same = (self.axis, self.iteration, self.below_batch) == (other.axis, other.iteration, other.below_batch)
         same = same and self.carried == other.carried
+        # Whether there is a cause counts, not which one: a fixed point is about what is known.
         same = (
             same and (self.mixed is None) == (other.mixed is None) and (self.placed is None) == (other.placed is None)
         )
@@ -100,7 +101,7 @@ Known = Union[Value, "tuple[Known, ...]"]
 """A value, or those of the elements of a tuple."""
 
 
-def mixed(instruction: Instruction, reason: str = MEET) -> Value:
+def mixed(instruction: Instruction, reason: str = INTERACT) -> Value:
     return Value(mixed=Cause(instruction=instruction, reason=reason))
 
 
@@ -116,18 +117,18 @@ def settled(value: Value, instruction: Instruction) -> Value:
 def together(values: Iterable[Value], instruction: Instruction) -> Value:
     """The value of a result that depends on all of `values`, with their axes; nothing is known of its integers."""
     axis: Axis | None = None
-    turn = False
+    iteration = False
     placed: Cause | None = None
     for value in (settled(each, instruction) for each in values):
         if value.mixed is not None:
             return Value(mixed=value.mixed)
         if value.axis is not None and axis is not None and value.axis != axis:
             return mixed(instruction)
-        axis, turn, placed = axis or value.axis, turn or value.turn, placed or value.placed
-    # It depends on its own row and on that of the loop's turn.
-    if axis is not None and turn:
+        axis, iteration, placed = axis or value.axis, iteration or value.iteration, placed or value.placed
+    # Each row would depend on itself and on the row of the iteration: two rows.
+    if axis is not None and iteration:
         return mixed(instruction)
-    return Value(axis=axis, turn=turn, placed=placed)
+    return Value(axis=axis, iteration=iteration, placed=placed)
 
 
 def with_integers(value: Value, found: Integers | None, operands: Iterable[Value], instruction: Instruction) -> Value:
@@ -135,6 +136,7 @@ def with_integers(value: Value, found: Integers | None, operands: Iterable[Value
     if value.mixed is not None:
         return value
     cause = next((each.placed for each in operands if each.placed is not None), None)
+    # Known integers say exactly how they depend on the position, so that alone does not make the value `placed`.
     if found is not None:
         return replace(value, integers=found, placed=cause)
     if cause is None and any(each.below_batch or each.known.placed for each in operands):
@@ -181,10 +183,11 @@ def without_terms(value: Known) -> Known:
 
 
 def kept_even(result: Known, step: Step) -> Known:
-    """`result` of `step`; placed if it may differ along the batch although it is the same for all rows."""
+    """`result` of `step`; placed if it may differ along the batch although it depends on no row."""
     along = _ALONG.get(step.instruction.opcode)
     if along is None or not isinstance(result, Value) or not result.uniform or result.placed is not None:
         return result
+    # One exact integer describes all elements, so they are equal.
     if result.integers is not None and np.array_equal(result.integers.low, result.integers.high):
         return result
     if all(small == large for small, large in along(step)):
@@ -244,4 +247,4 @@ _ALONG: Mapping[str, Callable[[Step], Iterable[Size]]] = {
     "select-and-scatter": _windowed,
     "triangular-solve": _matrices,
 }
-"""The sizes along which an opcode treats elements differently, so that equal elements may become unequal."""
+"""By opcode, the sizes along which it treats elements differently, so that equal elements may become unequal."""
