@@ -1,4 +1,4 @@
-"""What becomes part of a layer: scales and offsets by channel before or behind it, an activation, a reshape.
+"""Operations that become part of a layer: scales and offsets by channel before or after it, an activation, a reshape.
 
 Weights and biases are computed in float64 and rounded once.
 """
@@ -19,13 +19,13 @@ from tfaot_pkg.compiler.program import Operation
 _BY_CHANNEL = frozenset({"add", "subtract", "multiply", "divide"})
 LAYERS = ("dense", "conv2d", "transposed_conv2d")
 _LARGEST_OFFSET = 16.0
-"""Of what comes before a layer: its products lose about as many units of the last place as this, which a sum of a
-hundred products does anyway. A larger offset takes away most of what it is added to (a year, an energy in MeV): then
-small differences are left, which must be exact before they are multiplied."""
+"""The largest offset of a layer's input that moves into its bias: products lose about as many units in the last place,
+as a sum of a hundred products does anyway. A larger offset cancels most of what it is added to (a year, an energy in
+MeV): then small differences are left, which must be computed before they are multiplied."""
 
 
 def absorbed(look: Look, operation: Operation) -> Operation | None:
-    """The layer that gives what `operation` gives."""
+    """The layer that computes the result of `operation` as well; None if no layer can."""
     match operation.opcode:
         case "reshape":
             made = _reshaped(look, operation)
@@ -39,13 +39,14 @@ def absorbed(look: Look, operation: Operation) -> Operation | None:
 
 
 def preceded(look: Look, operation: Operation) -> Operation | None:
-    """The layer without the scale and offset by channel of its input, as of a batch normalization behind an activation.
+    """The layer with the scale and offset by channel of its input in its weights, as of a batch normalization.
 
-    (x * scale + offset) W + b = x (scale W) + (offset W + b), where nothing else uses the sum. (x - mean) * scale
-    stays as it is: that difference is exact where both are close, which the product of each is not.
+    (x * scale + offset) W + b = x (scale W) + (offset W + b), if nothing else uses the sum. (x - mean) * scale stays as
+    it is: the difference is exact if both are close, but the difference of their products is not.
     """
     weights = look.constant(operation.operands[1]) if operation.opcode in LAYERS else None
-    if weights is None or look.uses[operation.operands[1]] > 1:  # scaled ones would lie beside those of other layers
+    # Weights that other layers share would be stored twice if they were scaled here.
+    if weights is None or look.uses[operation.operands[1]] > 1:
         return None
     channels = look.known[operation.operands[0]].shape.sizes[-1]
     moved = look.made_by(operation.operands[0], "reshape", once=True)
@@ -77,14 +78,14 @@ def preceded(look: Look, operation: Operation) -> Operation | None:
 
 
 def _rounded(weights: Any) -> Array | None:
-    """In float32; None if a weight is beyond its range: 0 times infinity would be NaN where the answer is 0."""
+    """`weights` in float32; None if one is out of range: an input of 0 times infinity would be NaN instead of 0."""
     with np.errstate(all="ignore"):
         made: Array = weights.astype(np.float32)
     return made if np.all(np.isfinite(made)) else None
 
 
 def _by_last_axis(look: Look, operation: Operation) -> tuple[int, Array] | None:
-    """Of a value and a constant: the value, and the constant for each place of the last axis, or one for all."""
+    """The value and the constant of a binary operation; the constant along the last axis, or one number for all."""
     for value, other in (operation.operands, operation.operands[::-1]):
         number, vector = look.scalar(other), look.along_last(other)
         found = np.array([number]) if number is not None else None if vector is None else look.constant(vector)
@@ -94,7 +95,7 @@ def _by_last_axis(look: Look, operation: Operation) -> tuple[int, Array] | None:
 
 
 def _sees_no_padding(layer: Operation) -> bool:
-    """Padding is zeros, to which no offset was added."""
+    """Whether no window covers padding: it is zeros, to which no offset was added."""
     if layer.opcode == "dense":
         return True
     if layer.opcode != "conv2d" or not all(isinstance(number, int) for number in layer.attributes["window"]):
@@ -112,20 +113,20 @@ def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
     if layer.opcode == "dense":
         return weights * (scale if layer.attributes.get("weights_axis") == 1 else scale[:, None])
     groups, (into, out) = layer.attributes["groups"], weights.shape[2:]
-    # HLO's groups: filters of a group lie side by side, and see the channels of that group only.
+    # HLO's feature groups: filters of a group lie side by side, and read the channels of that group only.
     of_filters = np.repeat(scale.reshape(groups, into), out // groups, axis=0)  # filters x channels of their group
     return weights * of_filters.T
 
 
 def _sum_of(weights: Any, layer: Operation) -> Any:
-    """What each output channel adds up, for inputs of one."""
+    """The sum of each output channel's weights."""
     if layer.opcode == "dense":
         return weights.sum(axis=1 if layer.attributes.get("weights_axis") == 1 else 0)
     return weights.sum(axis=(0, 1, 2))
 
 
 def _below_moves(look: Look, operation: Operation) -> Operation | None:
-    """What treats all elements alike may come before they are moved: then it is part of the layer."""
+    """An operation that treats all elements alike may come before elements are moved: then the layer absorbs it."""
     values = [operand for operand in operation.operands if look.scalar(operand) is None]
     if operation.opcode not in ELEMENTWISE or len(values) != 1:
         return None
@@ -137,19 +138,20 @@ def _below_moves(look: Look, operation: Operation) -> Operation | None:
     if not moves or _plain_layer(look, base.id) is None or operation.type != moves[0].type:
         return None
     operands = tuple(base.id if operand == values[0] else operand for operand in operation.operands)
-    # Recursion of one level: behind no move there is nothing more to pass.
+    # This recursion has one level: `base` is a layer, so there are no more moves to pass.
     layer = absorbed(look, replace(operation, id=look.fresh(), type=base.type, operands=operands))
     if layer is None:
         return None
     look.add(layer)
-    # From the layer outwards: all moves but the last, which keeps the id that others read.
+    # From the layer outwards: all moves except the last, which keeps the id that others read.
     for move in moves[:0:-1]:
         layer = look.add(replace(move, id=look.fresh(), operands=(layer.id,)))
     return replace(moves[0], id=operation.id, operands=(layer.id,))
 
 
 def _below_heads(look: Look, operation: Operation) -> Operation | None:
-    """The same for a constant of the last axes into which a layer's channels were divided, as a bias of attention."""
+    """The same for a constant over the last axes, into which a layer's channels were split: the bias of attention."""
+    # Decision 070: as separate operations, these biases made five passes over the candidates of DeepJet's network.
     if operation.opcode not in _BY_CHANNEL:
         return None
     for value, other in (operation.operands, operation.operands[::-1]):
@@ -170,20 +172,21 @@ def _below_heads(look: Look, operation: Operation) -> Operation | None:
 
 
 def _plain_layer(look: Look, value: int) -> Operation | None:
-    """The layer that makes `value` for nothing else: if others used it, it would be computed twice."""
+    """The layer that computes `value` for one use: with several, it would be computed twice."""
     found = look.made_by(value, *LAYERS, once=True)
     return found if found is not None and found.attributes["activation"] == "none" else None
 
 
 def _reshaped(look: Look, operation: Operation) -> Operation | None:
     found = look.made_by(operation.operands[0], "dense", once=True)
+    # The channels stay the last axis: only rows are split or merged.
     if found is None or not operation.shape.rank or operation.shape.sizes[-1] != found.shape.sizes[-1]:
         return None
     return replace(found, id=operation.id, type=operation.type)
 
 
 def _by_channel(look: Look, value: int, channels: int) -> Array | None:
-    """What a constant is for each channel."""
+    """A constant as one number per channel."""
     number = look.scalar(value)
     if number is not None:
         return np.full(channels, number)
@@ -204,7 +207,7 @@ def _scaled(look: Look, operation: Operation) -> Operation | None:
         if layer is None or factor is None:
             continue
         with np.errstate(divide="ignore"):
-            # In float64: the quotient is rounded with the product, once.
+            # In float64, so that quotient and product are rounded once, together.
             scale = factor if operation.opcode == "multiply" else 1.0 / factor
         weights = look.constant(layer.operands[1])
         if weights is None:

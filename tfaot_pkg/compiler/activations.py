@@ -1,4 +1,4 @@
-"""Activations found in a program, as the kernel library names them (`Activation` in kernels.h)."""
+"""Finds activations in a program, and names them as the kernel library does (`Activation` in kernels.h)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfaot_pkg.compiler.program import Operation
 
 
 def activated(look: Look, operation: Operation) -> tuple[int, str] | None:
-    """The value that `operation` activates, and how; nothing outside of the activation may use that value."""
+    """The value that `operation` activates, and the activation; nothing outside the activation may use that value."""
     for pattern in _PATTERNS.get(operation.opcode, ()):
         found = pattern(look, operation)
         if found is not None and look.uses[found[0]] == found[2]:
@@ -33,7 +33,7 @@ def _relu(look: Look, operation: Operation) -> _Found | None:
     for value, other in _both(operation):
         if look.scalar(other) == 0.0:
             return value, "relu", 1
-        # max(x, a x) is a leaky ReLU only for slopes below 1: above it is another function.
+        # max(x, a x) is a leaky ReLU only for slopes below 1: above 1 it is a x for positive x.
         if (slope := _scale(look, other, value)) is not None and 0.0 < slope < 1.0:
             return value, f"leakyRelu({_number(slope)})", 2
     return None
@@ -69,7 +69,7 @@ def _elu(look: Look, operation: Operation) -> _Found | None:
     if test.attributes["direction"] not in ("GT", "GE"):
         return None
     below = look.made_by(other, "exponential-minus-one", once=True)
-    # ELU and a slope give zero for zero whichever side it is on.
+    # At 0, ELU and a slope are 0 on either side of the comparison.
     if below is not None and below.operands == (value,) and test.attributes["direction"] == "GT":
         return value, "elu", 3
     slope = _scale(look, other, value)
@@ -87,7 +87,7 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
 def _gelu(look: Look, operation: Operation) -> _Found | None:
     """GELU: x / 2 * (1 + erf(x / sqrt(2))), or x / 2 * erfc(-x / sqrt(2)), in any order of the factors."""
     numbers, rest = _factors(look, operation.id)
-    # The half may be a factor of x, of the sum, or of both as two roots.
+    # The factor 1/2 may be at x, at the sum, or at both as two square roots.
     if len(rest) != 2 or not isclose(prod(numbers), 0.5):
         return None
     for value, other in (rest, rest[::-1]):
@@ -105,6 +105,7 @@ def _gelu(look: Look, operation: Operation) -> _Found | None:
     return None
 
 
+# Beyond 13, results are subnormal numbers or 2, so the points cover all pieces of the function.
 _POINTS = np.linspace(-16.0, 16.0, 4001, dtype=np.float32)
 _ERFC = np.array([erfc(-x / sqrt(2.0)) for x in _POINTS.tolist()])
 _MOST = 80
@@ -118,11 +119,11 @@ _OF_ERFC = ("abs", "add", "divide", "exponential", "minimum", "multiply", "negat
 
 
 def _reads_of_erfc(look: Look, gate: int, value: int) -> int | None:
-    """How often `gate` reads `value`, if it is erfc(-x / sqrt(2)) of it; else None.
+    """How often `gate` reads `value`, if it is erfc(-x / sqrt(2)) of it; None otherwise.
 
     HLO has no opcode for erfc: TensorFlow 2.20 and later, and JAX, write rational functions for its pieces (55
-    operations, which differ between releases). What it computes is compared instead: functions of few pieces that agree
-    at thousands of points are the same.
+    operations, which differ between releases). So results are compared instead: functions of few pieces that agree at
+    thousands of points are equal.
     """
     if look.made_by(gate, "select", once=True) is None:
         return None
@@ -147,8 +148,10 @@ def _reads_of_erfc(look: Look, gate: int, value: int) -> int | None:
 
     with np.errstate(all="ignore"):
         given = at(gate)
+    # The tail is exp(-y * y) in float32: the rounding of y * y, up to 87, is a relative error of up to 5e-6 there.
     if given is None or not np.allclose(given, _ERFC, rtol=1e-4, atol=1e-37):
         return None
+    # A function of more pieces could differ between the points.
     if sum(operation.opcode in ("compare", "minimum") for operation in cone) > len(_PIECES) - 1:
         return None
     return sum(operation.operands.count(value) for operation in cone)
@@ -172,7 +175,7 @@ def _both(operation: Operation) -> Iterator[tuple[int, int]]:
 
 
 def _scale(look: Look, product: int, value: int) -> float | None:
-    """The number that `product` is `value` times."""
+    """The number s with `product` = s * `value`; None if there is none."""
     quotient = look.made_by(product, "divide", once=True)
     if quotient is not None and quotient.operands[0] == value:
         number = look.scalar(quotient.operands[1])
@@ -182,7 +185,7 @@ def _scale(look: Look, product: int, value: int) -> float | None:
 
 
 def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
-    """The numbers and the values that `product` is made of, through products that nothing else uses."""
+    """The numbers and values whose product `product` is, through inner products with a single use."""
     numbers: list[float] = []
     values: list[int] = []
     for operand in look.known[product].operands if look.known[product].opcode == "multiply" else ():
@@ -199,5 +202,5 @@ def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
 
 
 def _number(value: float) -> str:
-    # Hexadecimal: the compiler must read the same float.
+    # Hexadecimal, so that the C++ compiler reads exactly this float.
     return f"{float(np.float32(value)).hex()}f"

@@ -1,4 +1,4 @@
-"""Indices that are affine in the counters of loops, and loops that may be one."""
+"""Indices that are affine in the counters of loops, and axes that can be merged into one loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Monomial, Size, Unsuppo
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An affine index: `offset`, `runtime` terms (a C++ expression and its factor), and a factor for each axis."""
+    """An affine index: `offset`, `runtime` terms (a C++ expression and its factor), and a factor per axis."""
 
     offset: Size
     factors: tuple[Size, ...]
@@ -30,7 +30,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Axes that were merged: their `extents`, and which old axis counts each."""
+    """Merged axes: their `extents`, and the old axis whose factor each uses."""
 
     extents: tuple[Size, ...]
     chosen: tuple[int, ...]
@@ -40,11 +40,11 @@ class Axes:
 
 
 def merged(extents: tuple[Size, ...], indices: Sequence[Index], counted: Sequence[Index] = ()) -> Axes:
-    """Axes that all `indices` walk as if they were one become one; axes of one element are dropped."""
+    """Axes that are one in all `indices` become one; axes of one element are dropped."""
     chosen: list[int] = []
     sizes: list[Size] = []
     every = [*indices, *counted]
-    # From the innermost axis, of which vectors are made: it should become as long as it can.
+    # From the innermost axis, along which vectors run: it should become as long as possible.
     for axis in reversed(range(len(extents))):
         if extents[axis] == ONE and (chosen or axis):
             continue
@@ -72,14 +72,14 @@ def cut(index: Index, start: int, stop: int | None) -> Index:
 def split(
     inner: tuple[Size, ...], outer: tuple[Size, ...], index: tuple[Index, ...], rank: int
 ) -> tuple[Index, ...] | None:
-    """Indices of an array of sizes `inner` from those of its reshape to `outer`; None if one is not affine."""
+    """Indices into an array of sizes `inner` from those into its reshape to `outer`; None if one is not affine."""
     found: list[Index] = []
     axis = 0
     for size in inner:
         here = Index(ZERO, tuple(ZERO for _ in range(rank)))
         if size != ONE:
             elements = ONE
-            # As many axes of the outer shape as make up this one; a reshape across them is not affine.
+            # The axes of the outer shape whose product is this one; a reshape that splits one of them is not affine.
             while elements != size:
                 if axis == len(outer):
                     return None
@@ -127,7 +127,7 @@ def variable(symbol: str) -> str:
 
 
 def address_terms(index: Index, axes: int) -> list[str]:
-    """The parts of an address: the offset, what is known at run time, and the first `axes` axes."""
+    """The terms of an address: the offset, terms known at run time, and the first `axes` axes."""
     terms = [] if index.offset == ZERO else [cpp(index.offset)]
     terms += [f"{name} * {cpp(factor)}" for name, factor in index.runtime if name != "0"]
     terms += [f"i{axis} * {cpp(factor)}" for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]

@@ -1,4 +1,4 @@
-"""HLO's elementwise operations with NumPy: integers wrap, and nothing is undefined."""
+"""HLO's elementwise operations with NumPy: integers wrap around, and nothing is undefined."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def in_order(x: Array) -> Array:
 
 
 def convert(operation: Operation, x: Array) -> Array:
-    """To integers towards zero, within their range, NaN to 0."""
+    """Conversions to integers round towards zero and saturate; NaN becomes 0, as in generated code (decision 039)."""
     dtype = NUMPY_TYPES[operation.shape.dtype]
     if x.dtype.kind != "f" or dtype.kind not in "iu":
         return x.astype(dtype)
     range_ = np.iinfo(dtype)
+    # The maximum of a wide type rounds up as a float, so equality already saturates.
     most = x >= np.asarray(range_.max, x.dtype)
     least = x <= np.asarray(range_.min, x.dtype)
     inside = np.where(most | least | np.isnan(x), 0, x).astype(dtype)
@@ -52,13 +53,13 @@ def bitcast(operation: Operation, x: Array) -> Array:
 
 
 def _divide(first: Array, second: Array) -> Array:
-    """Toward zero; a division by zero gives -1, or the largest unsigned number."""
+    """Rounded towards zero; a division by zero gives -1, or the largest unsigned number."""
     if first.dtype.kind == "f":
         return np.asarray(first / second)
     ones = np.array(-1).astype(first.dtype)
     if first.dtype.kind == "u":
         return np.where(second == 0, ones, first // np.where(second == 0, 1, second))
-    # The most negative number has no opposite, and stays what it is.
+    # Division by -1 is a negation, which wraps around: NumPy's division of the most negative number would overflow.
     plain = np.where((second == 0) | (second == -1), 1, second).astype(first.dtype)
     down = first // plain
     inexact = (down * plain != first) & ((first < 0) != (plain < 0))
@@ -67,10 +68,10 @@ def _divide(first: Array, second: Array) -> Array:
 
 
 def _remainder(first: Array, second: Array) -> Array:
-    """With the sign of what is divided, which a division by zero leaves as it is."""
+    """The remainder has the sign of the dividend; by zero, it is the dividend."""
     if first.dtype.kind == "f":
         return np.asarray(np.fmod(first, second))
-    # 1 for -1 too, which overflows beside the most negative number.
+    # 1 instead of -1 as well: both remainders are 0, but the most negative number by -1 overflows.
     plain = np.where((second == 0) | ((second == -1) if second.dtype.kind == "i" else False), 1, second)
     return np.where(second == 0, first, np.fmod(first, plain.astype(second.dtype)))
 
@@ -79,6 +80,7 @@ def _power(base: Array, exponent: Array) -> Array:
     if base.dtype.kind == "f":
         return np.asarray(np.power(base, exponent))
     left = np.where(exponent < 0, 0, exponent).astype(exponent.dtype)
+    # By squaring, because products wrap around in HLO, and NumPy rejects negative exponents of integers.
     result, factor = np.ones_like(base), base
     while np.any(left):
         result = np.where(left % 2 == 1, result * factor, result)
@@ -88,9 +90,9 @@ def _power(base: Array, exponent: Array) -> Array:
 
 
 def _shift(first: Array, places: Array, *, left: bool, signed: bool) -> Array:
-    """By at least the width of the type: zeros, or the sign."""
+    """A shift by at least the width of the type gives zeros, or copies of the sign."""
     width, plain = 8 * first.dtype.itemsize, f"u{first.dtype.itemsize}"
-    beyond = places.view(plain) >= width
+    beyond = places.view(plain) >= width  # negative numbers of places are large unsigned ones
     safe = np.where(beyond, 0, places.view(plain)).astype(plain)
     if left:
         return np.where(beyond, 0, first.view(plain) << safe).astype(plain).view(first.dtype)
@@ -121,6 +123,7 @@ def _ones(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
+    # NumPy has no erf.
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
@@ -135,6 +138,7 @@ def _bitwise(logical: Function, bits: Function) -> Function:
 def _to_bfloat16(x: Array) -> Array:
     """Floats rounded to the nearest ones whose lower 16 bits are 0, ties to even."""
     bits = np.asarray(x, np.float32).view(np.uint32)
+    # Half of the last kept bit, minus one unless that bit is set: only then a tie carries.
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(x), x, rounded.view(np.float32))
 
@@ -168,7 +172,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
     "log": np.log,
     "log-plus-one": np.log1p,
-    # In doubles, as constants are folded once: nothing is lost before the result is rounded.
+    # In doubles: nothing is lost before the result is rounded, and the time of folding does not matter.
     "logistic": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
     "maximum": np.maximum,
     "minimum": np.minimum,
@@ -196,4 +200,4 @@ FUNCTIONS: Mapping[str, Function] = {
     "tanh": np.tanh,
     "xor": _bitwise(np.logical_xor, np.bitwise_xor),
 }
-"""What is computed element by element, by opcode."""
+"""The functions of elementwise operations, by opcode."""

@@ -1,8 +1,8 @@
-"""Products of two computed arrays, as in attention: of float32 by the kernel library, of other types by loops.
+"""Products of two computed arrays, as in attention: float32 by the kernel library, other types by loops.
 
-The second operand is packed for each product of a batch, unless it is constant and was packed before. Rows of the
-first one and of the result may lie any distance apart, and the second one may lie in any order: only inner axes of the
-first one must lie in one piece.
+The second operand is packed for each product of a batch, unless it is constant and was packed before. Rows of the first
+operand and of the result may have any stride, and the second operand may have any layout: only the inner axes of the
+first one must be contiguous.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tfaot_pkg.compiler.writer import Body
 
 _Strides = Sequence[Size]
 _SMALL = 12
-"""Numbers of the second operand that are not packed: 3 x 3 matrices took 72 ns so, and take 10 otherwise."""
+"""A second operand of at most so many elements is not packed: 3 x 3 matrices took 72 ns with packing, and take 10."""
 _COLUMN = 127
-"""Numbers of a single column that is not packed: a vector of a kernel's sums would hold one. The sums of longer columns
-are made in chains (`isChained` of the kernel library), unless more than two panels lie side by side."""
+"""The longest single column that is not packed: packed, one lane of each vector of sums would be used. Longer columns
+are added up in chains (`isChained` of the kernel library), unless there are more than two panels of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Laid:
-    """An operand in memory: the distance of neighbours along its axes of the batch, its rows and its columns."""
+    """An operand in memory: the strides of its batch axes, its rows and its columns."""
 
     pointer: str
     strides: tuple[_Strides, _Strides, _Strides]
@@ -42,7 +42,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     first, second = (emitter.known[operand] for operand in operation.operands)
     free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
     free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
-    # Packing the operand that grows would be work for each row: it becomes the one that is read in place.
+    # Packing an operand that grows with the batch would be work for each row: exchanged, it is read in place.
     if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
         return turned(emitter, operation)
     of_left, of_right = (list(left_batch), free_left, list(left)), (list(right_batch), list(right), free_right)
@@ -52,7 +52,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
         return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
     rows_of = _laid(emitter, first, of_left)
-    # The kernel reads rows of the first operand in one piece; else they are copied in that order.
+    # The kernel library reads contiguous rows of the first operand, so others are copied into that order.
     if rows_of is None or _step(k, rows_of.strides[2]) != ONE:
         rows_of = _ordered(emitter, first, of_left)
     is_constant = second.opcode == "constant" and not second.attributes["literal"].growing
@@ -71,9 +71,9 @@ def dot(emitter: Emitter, operation: Operation) -> str:
 
 
 def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
-    """Weights of each product of a batch, one packed matrix after the other: `strides` of the batch are of those.
+    """The weights of a batch of products, one packed matrix after the other, with the strides of these matrices.
 
-    Matrices that no kernel reads are not packed.
+    Matrices of the small products below, which call no kernel, are not packed.
     """
     values = literal(weights)
     sizes = [[values.shape[axis] for axis in group] for group in groups]
@@ -113,7 +113,7 @@ def _write(
     if not is_packed and right == ONE and all(size == ONE for size, _ in lines) and _is_unchained(inner, width):
         _write_single(emitter, (rows, columns, out), products, (inner, width, down or ONE))
         return
-    # Of a width that is known at run time only: a bound.
+    # If the width is known at run time only: an upper bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
     packed = columns.pointer if is_packed else emitter.buffer("f32", padded * inner)
@@ -161,7 +161,7 @@ def _write_single(
     products: list[tuple[Size, list[Size]]],
     extent: tuple[Size, Size, Size],
 ) -> None:
-    """Products of one row: packing the matrix would take longer than they do."""
+    """Products with a single row: packing the matrix would take longer than the product."""
     for each in arrays:
         emitter.touch(each.pointer)
     row, matrix, made = (
@@ -182,9 +182,9 @@ def _write_small(
     lines: list[tuple[Size, list[Size]]],
     extent: tuple[Size, Size, Size, Size],
 ) -> None:
-    """Sums of so few products that a call would take longer: in the order of the kernel library, one by one."""
+    """Products so small that a call would take longer. Sums add in the kernel library's order, so bits are the same."""
     (rows, columns, out), (inner, width, down, right) = arrays, extent
-    # Every loop with the steps of the rows, the columns and the result.
+    # Each loop with its steps in the rows, the columns and the result.
     loops = [(f"b{axis}", size, strides) for axis, (size, strides) in enumerate(products)]
     loops += [
         (f"m{axis}", size, [of_row, ZERO, of_out])
@@ -222,7 +222,7 @@ def _elements(sizes: Sequence[Size]) -> Size:
 
 
 def _loops(sizes: Sequence[Size], strides: Sequence[_Strides]) -> list[tuple[Size, list[Size]]]:
-    """The axes as few loops: each with its size, and the step of each array."""
+    """The axes as few loops, each with its size and the step of each array."""
     indices = [Index(ZERO, tuple(each)) for each in strides]
     axes = merged(tuple(sizes), indices)
     steps = [[index.factors[axis] for index in indices] for axis in axes.chosen]
@@ -230,13 +230,13 @@ def _loops(sizes: Sequence[Size], strides: Sequence[_Strides]) -> list[tuple[Siz
 
 
 def _step(sizes: Sequence[Size], strides: _Strides) -> Size | None:
-    """The distance of neighbours along axes that are one; None if they are not."""
+    """The stride along axes that can be merged into one; None if they cannot."""
     loops = _loops(sizes, [strides])
     return ONE if not loops else loops[0][1][0] if len(loops) == 1 else None
 
 
 def _laid(emitter: Emitter, operand: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid | None:
-    """Where an operand lies, if it lies in memory, perhaps as a part of another value, or in another order."""
+    """An operand that is in memory, perhaps as a part of another value or in another order; None if it is not."""
     inner = operand
     while inner.opcode in ("transpose", "reshape"):
         inner = emitter.known[inner.operands[0]]
@@ -279,7 +279,7 @@ def _grows(operand: Operation, axes: Sequence[int]) -> bool:
 def product(
     emitter: Emitter, operation: Operation, rows: str, columns: str, sizes: tuple[Size, Size, Size, Size]
 ) -> str:
-    """`rows` [batch, m, k] by `columns` [batch, k, n]: each element adds up along k, in its order."""
+    """`rows` [batch, m, k] by `columns` [batch, k, n]: each element adds along k, in order."""
     batch, m, k, n = sizes
     dtype = operation.shape.dtype
     target = emitter.buffer(dtype, operation.shape.elements)
@@ -313,7 +313,7 @@ def _by_elements(
 
 
 def turned(emitter: Emitter, operation: Operation) -> str:
-    """The operands in the other order, and transposed: columns that grow with the batch are rows then."""
+    """The product with exchanged operands, transposed: columns that grow with the batch become rows."""
     (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
     first, second = (emitter.known[operand].shape for operand in operation.operands)
     count = len(left_batch)

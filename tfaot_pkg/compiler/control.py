@@ -1,4 +1,4 @@
-"""Loops of the model."""
+"""C++ of loops and branches of the model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
 
 
 def while_loop(emitter: Emitter, operation: Operation) -> None:
-    """The state of the loop is in variables, or in two buffers each that take turns."""
+    """Scalars of the state are variables; each array has two buffers, which are swapped after each iteration."""
     body, condition = operation.regions
+    # Before the loop: what is computed within it would be computed again in each iteration.
     emitter.flush()
     for value in sorted(operation.captured()):
         _prepare(emitter, value)
@@ -31,14 +32,14 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
     emitter.pointers, emitter.scalars = outer
     for buffer in emitter.buffers.values():
         if buffer.first < start <= buffer.last:
-            buffer.last = emitter.clock  # the next turn reads it again
+            buffer.last = emitter.clock  # the next iteration reads it again
     for state in states:
         emitter.touch(state.name)
     emitter.results[operation.id] = states
 
 
 def _prepare(emitter: Emitter, value: int) -> None:
-    """Compute what a loop reads before the loop, unless it is made of constants alone."""
+    """Compute a value that a loop reads before the loop, unless it is a constant."""
     operation = emitter.known[value]
     if operation.opcode == "constant" or value in emitter.pointers or value in emitter.scalars:
         return
@@ -58,7 +59,7 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
         name = f"s{next(emitter.new)}"
         emitter.line(f"{c_type(shape)} {name} = {emitter.scalar(value)};")
         return State(name, shape)
-    # Two: a turn reads the state while it writes the next one.
+    # Two, because an iteration reads the state while it writes the next one.
     buffers = (emitter.buffer(shape.dtype, shape.elements), emitter.buffer(shape.dtype, shape.elements))
     name = f"s{next(emitter.new)}"
     emitter.loop(shape.sizes, [(value, buffers[0], Index(ZERO, shape.strides))])
@@ -78,14 +79,14 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
 
 
 def _want(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
-    """Let the body write the next state where it belongs."""
+    """Let the body write the next state directly into its buffer."""
     for result, state in zip(body.results, states, strict=True):
         if state.buffers and emitter.known[result].shape == state.shape:
             emitter.want(result, f"{state.name}_next")
 
 
 def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
-    """Give the results of one turn to the next one."""
+    """Pass the results of an iteration to the next one."""
     parameters = [parameter.id for parameter in body.parameters]
     changed = []
     for result, state, parameter in zip(body.results, states, parameters, strict=True):
@@ -98,7 +99,7 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
             emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
         else:
             emitter.line(f"const auto {state.name}_next = {emitter.scalar(result)};")
-    # After all results: each of them may read the state that another one replaces.
+    # After all results are computed: each may read the state that another one replaces.
     for state in changed:
         if state.buffers:
             emitter.line(f"std::swap({state.name}, {state.name}_next);")
@@ -131,9 +132,10 @@ def conditional_values(emitter: Emitter, operation: Operation) -> None:
 
 
 def _branches(emitter: Emitter, operation: Operation) -> list[State]:
-    """Whatever branch is taken writes the results. A number without a branch takes the last one, as HLO has it."""
+    """The branch that is taken writes the results. As in HLO, a number out of range takes the last branch."""
     which, *given = operation.operands
     emitter.flush()
+    # Before the branches: a value that one branch computed would not be known in another.
     for value in (*sorted(operation.captured()), which, *given):
         _prepare(emitter, value)
     is_pred = emitter.known[which].shape.dtype == "pred"
@@ -141,7 +143,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
     states = [_result(emitter, shape) for shape in operation.shapes]
     start = 0
     for number, region in enumerate(operation.regions):
-        # What a branch names is out of scope behind it.
+        # C++ names of a branch are out of scope after it.
         outer = dict(emitter.pointers), dict(emitter.scalars)
         test = chosen if is_pred else f"{chosen} == {number}"
         is_last = number == len(operation.regions) - 1

@@ -1,7 +1,7 @@
-"""Convolutions that the kernel library computes, found in a program.
+"""Finds convolutions that the kernel library can compute.
 
-A transposed convolution is several plain ones. Places of its output that are `stride` apart see the same elements of
-the filters, so each phase is a convolution of its own, and the phases are woven into one image.
+A transposed convolution becomes several plain ones. Pixels of its output that are `stride` apart use the same elements
+of the filters, so each phase is a convolution of its own, and the phases are interleaved into one image.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
 
 
 def cut(look: Look, operation: Operation) -> Operation | None:
-    """A convolution of which a part is used, as the smaller one that gives this part: exporters cut transposed ones."""
+    """A convolution of which only a part is used becomes the smaller one: exporters crop transposed convolutions."""
     made = look.made_by(operation.operands[0], "convolution", once=True) if operation.opcode == "slice" else None
     if made is None:
         return None
@@ -61,7 +61,7 @@ def cut(look: Look, operation: Operation) -> Operation | None:
         place = laid.index(axis) - 2
         size, stride, low, high, dilation, base = sides[place]
         lost = as_size(end) + Size(-1) * length
-        # Less padding than the spread of the image would cut an element of it, and not zeros.
+        # With less padding than the dilation adds, the crop would remove an element of the image, not only zeros.
         if not all(isinstance(number, int) for number in (begin, low)) or stride != 1 or low - begin < base - 1:
             return None
         sides[place] = (size, stride, low - begin, plain(as_size(high) + lost), dilation, base)
@@ -78,11 +78,11 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
     images = (*before.sizes[1:], *after.sizes[1:])
     if any(size.grows for size in images) or any(side[5] != 1 for side in sides):
         return None
-    # Padding behind, which follows from the sizes of the images, may hold symbols.
+    # Padding at the end may contain symbols: the kernel derives it from the sizes of the images.
     if not all(isinstance(number, int) for side in sides for number in (*side[:3], *side[4:])):
         return None
     rows, columns = sides
-    # The kernel has no negative padding.
+    # The kernel library has no negative padding.
     if rows[2] < 0 or columns[2] < 0 or not before.sizes[3].is_constant:
         return None
     height, width, channels = map(plain, before.sizes[1:])
@@ -95,7 +95,10 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Of the places `number`, `number` + stride ... of an axis: the filters' elements from `first` on, and padding."""
+    """The pixels `number`, `number` + stride ... along an axis use the filters' elements `first`, `first` + stride ...
+
+    `taps` is how many, and `padding` the zeros before the image that they cover.
+    """
 
     first: int
     taps: int
@@ -110,12 +113,12 @@ def _is_woven(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> bo
 
 
 def _phases(sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
-    """The phases of both axes; None if one sees nothing, or begins inside of the image."""
+    """The phases of both axes; None if one has no elements of the filter, or begins inside the image."""
     found = []
     for size, stride, low, _, dilation, base in sides:
         if not all(isinstance(number, int) for number in (size, low)) or stride != 1 or dilation != 1:
             return None
-        # An element of the filter meets the image only where the spread image has no zero: every `base`-th.
+        # The image is dilated by zeros, so only every `base`-th element of the filter multiplies an element of it.
         firsts = [(low - number) % base for number in range(base)]
         phases = [
             _Phase(first, -(-(size - first) // base), (low - number - first) // base)
@@ -128,7 +131,8 @@ def _phases(sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
 
 
 def _places(size: Size, phases: int) -> Size | None:
-    """How many places each phase has so that together they are `size` or some more; None if symbols decide it."""
+    """The number of pixels per phase, so that together they are at least `size`; None if symbols decide it."""
+    # The constant is rounded up to a multiple of the phases; coefficients of symbols must be multiples already.
     return (size + Size(-dict(size.terms).get((), 0) % phases)).divided(phases)
 
 
@@ -149,7 +153,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     same = all(len({(phase.taps, phase.padding) for phase in each}) == 1 for each in phases)
     for above, beside in product(*phases):
         part = filters[above.first :: rows, beside.first :: columns]
-        # Phases that see the same part of the image are one convolution, of more filters.
+        # Phases that read the same windows of the image are one convolution with more filters.
         parts.setdefault((phases[0][0], phases[1][0]) if same else (above, beside), []).append(part)
     images = [_convolved(look, operation, seen, kernels, small) for seen, kernels in parts.items()]
     image = images[0]
@@ -164,7 +168,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     last = Operation(id=operation.id, opcode="reshape", type=operation.type, operands=(image.id,), node=operation.node)
     if whole == operation.shape.sizes:
         return last
-    # Not all phases have a last place.
+    # Some phases have one pixel less: it was computed, and is dropped.
     slices = tuple((0, plain(size), 1) for size in operation.shape.sizes)
     image = _added(look, operation, "reshape", whole, image)
     return replace(last, opcode="slice", operands=(image.id,), attributes={"slices": slices})
@@ -173,7 +177,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
 def _convolved(
     look: Look, whole: Operation, seen: tuple[_Phase, ...], kernels: Sequence[Array], sizes: tuple[Size, ...]
 ) -> Operation:
-    """What phases that see the same give, side by side."""
+    """The results of phases that read the same windows, side by side as channels."""
     kernel = np.ascontiguousarray(np.concatenate(kernels, axis=3))
     made = Shape("f32", (*sizes, Size(kernel.shape[3])))
     operands = [whole.operands[0], look.add_constant(kernel, whole)]

@@ -1,8 +1,7 @@
-"""C++ of a program: one function that computes any number of rows, in blocks, over the kernel library.
+"""C++ of a program: one function that computes any number of rows, in blocks, with the kernel library.
 
-Operations that only compute element by element, or move elements, become part of the loop that uses them. What a loop,
-a layer or a reduction gives lies in scratch memory, whose size is known. All addresses are linear in the number of
-rows.
+Operations that compute element by element, or move elements, become part of the loop that uses them. Results of loops,
+layers and reductions are in scratch memory of known size. All addresses are linear in the number of rows.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, with_comments, with_
 from tfaot_pkg.package.render import render
 
 _MOST_SCRATCH = 1 << 31
-"""Bytes that each thread would take beside the weights."""
+"""The limit of scratch memory in bytes, which each thread has beside the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """`source` defines the function `name`; `constants` are what it reads from its weights, each at its offset.
+    """`source` defines the function `name`; `constants` are the arrays in its weights, each with its offset.
 
-    `scratch` is the memory that it works in, in bytes; it computes at most `block` rows at a time. `segments` are
-    functions of XLA's code that it calls, for one row each; memory for these follows the scratch memory.
-    `called` are operations of the model's author, which it calls for one row each, too.
+    `scratch` is the size of its scratch memory in bytes; it computes at most `block` rows at a time. `segments` are
+    functions of XLA's code that it calls for single rows; their memory follows the scratch memory. `called` are
+    operations of the model's author, which it calls for single rows as well.
     """
 
     source: str
@@ -61,10 +60,10 @@ class Emitted:
 
 
 def emit(program: Program, name: str, block: int | None = None, *, profile: bool = False) -> Emitted:
-    """The code for at most `block` rows at a time, by default as many as suit the caches.
+    """The code for at most `block` rows at a time; by default as many as fit the caches.
 
-    With `profile` it writes a trace if its user wants one (templates/native/profile.h). Raises Unsupported for what it
-    does not know.
+    With `profile` it writes a trace if its user asks for one (templates/native/profile.h). Raises Unsupported for
+    operations and types that it does not know.
     """
     emitter = Emitter(program, _TABLES, Constants())
     source, scratch, block = _function(emitter, name, block, profile=profile)
@@ -79,9 +78,9 @@ def emit(program: Program, name: str, block: int | None = None, *, profile: bool
 
 
 def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile: bool = False) -> Emitted:
-    """The code of a program of several signatures, each with the inputs and outputs of its part of `parts`.
+    """The code of a program of several signatures, each with the inputs and outputs of one of `parts`.
 
-    A call computes those whose outputs are not null. Their constants are there once. Raises Unsupported.
+    A call computes those whose outputs are not null. They share constants. Raises Unsupported.
     """
     constants, functions, segments, called = Constants(), [], set[str](), list[Called]()
     scratch = block = 0
@@ -91,6 +90,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         function = f"{name}_{number}"
         source, its_scratch, its_block = _function(emitter, function, None, profile=profile, alone=False)
         functions.append({"name": function, "source": source, "border": part})
+        # Signatures are computed one after the other, so they share the memory.
         scratch, block = max(scratch, its_scratch), max(block, its_block)
         segments |= emitter.segments
     symbols = [variable(symbol.name) for symbol in program.symbols]
@@ -116,7 +116,7 @@ def _function(
     """
     program = emitter.program
     emitter.write()
-    # After all statements are written: only now it is known which buffers live at once.
+    # After all statements are written: only then it is known which buffers are in use at the same time.
     block = block or emitter.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
     scratch = -(-emitter.planned(block) // ALIGNMENT) * ALIGNMENT
     if scratch > _MOST_SCRATCH:
@@ -148,7 +148,7 @@ def _multiplies_in_loops(program: Program) -> bool:
 
 
 def _border(shape: Shape) -> dict[str, object]:
-    """An input or output for the template. Raises Unsupported if its rows do not lie one behind the other."""
+    """An input or output for the template. Raises Unsupported if its rows are not contiguous."""
     row_bytes = shape.elements.per_row * Size(NUMPY_TYPES[shape.dtype].itemsize)
     if row_bytes != ZERO and not shape.sizes[0].grows:
         raise Unsupported("an input or output whose first axis is not the batch")
@@ -177,7 +177,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "sort": plain.sort,
     "trees": layers.trees,
 }
-"""What computes an operation into memory, and gives the address."""
+"""Functions that write an operation's result to memory, and return its address."""
 
 _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "conditional": control.conditional_values,
@@ -189,6 +189,6 @@ _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "top_k": layers.top_k,
     "while": control.while_loop,
 }
-"""What computes operations that give several arrays."""
+"""Functions for operations with several results."""
 
 _TABLES = Tables(stored=_STORED, several=_SEVERAL)

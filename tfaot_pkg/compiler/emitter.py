@@ -1,4 +1,4 @@
-"""The emitter of C++: statements, loops and values. `Tables` says how single operations are computed."""
+"""The emitter of C++: statements, loops and values. `Tables` has the functions for other operations."""
 
 from __future__ import annotations
 
@@ -22,28 +22,21 @@ from tfaot_pkg.compiler.expressions import (
 )
 from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
 from tfaot_pkg.compiler.tiles import tile, write_tile
-from tfaot_pkg.compiler.writer import (
-    Access,
-    Body,
-    Constants,
-    Writer,
-    moved_access,
-    store_text,
-)
+from tfaot_pkg.compiler.writer import Access, Body, Constants, Writer, moved_access, store_text
 
 _DEEPEST = 64
-"""Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
+"""The deepest chain of operations in one loop. `value` recurses along it, and Python limits recursion."""
 IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
-"""Distances of elements that the kernel library loads by whole vectors."""
+"""Strides at which the kernel library loads whole vectors."""
 _SHORT = 8
-"""Elements of a row whose order is changed one by one: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
+"""The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
 _TOGETHER = 8
-"""Values that one loop computes at most, so that registers hold what they share."""
+"""The most values that one loop computes, so that registers hold what they share."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a loop carries: a variable, or the address of an array that lies in one of two buffers."""
+    """State of a loop, or a result: a variable, or the address of an array in one of `buffers`."""
 
     name: str
     shape: Shape
@@ -52,7 +45,7 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What computes operations that are not elementwise, by opcode: `several` those that give several arrays."""
+    """Functions for operations that are not elementwise, by opcode; `several` for those with several results."""
 
     stored: Mapping[str, Callable[[Emitter, Operation], str]]
     several: Mapping[str, Callable[[Emitter, Operation], None]]
@@ -64,7 +57,7 @@ class Emitter(Writer):
         self.program, self._tables = program, tables
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
-        self._reads: Counter[int] = Counter()  # how often it would be computed if that were done where it is used
+        self._reads: Counter[int] = Counter()  # how often it would be computed if each use computed it
         self._depths: dict[int, int] = {}
         self.carried: set[int] = set()  # parameters that are the state of a loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
@@ -72,9 +65,9 @@ class Emitter(Writer):
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
         self.segments: set[str] = set()  # functions of XLA's code
         self.called: list[Called] = []
-        self.results: dict[int, list[State]] = {}  # of operations that give several arrays
-        self.places: dict[int, str] = {}  # where a value is wanted: an output, or the next state of a loop
-        self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
+        self.results: dict[int, list[State]] = {}  # of operations with several results
+        self.places: dict[int, str] = {}  # where a value should be written: an output, or the next state of a loop
+        self._waiting: list[int] = []  # values of one shape that one loop will compute
         self._users: dict[int, list[Operation]] = {}
 
     def write(self) -> None:
@@ -98,8 +91,9 @@ class Emitter(Writer):
             self._give(place, result)
 
     def _count_reads(self) -> None:
-        """What only moves elements reads its operand as often as it is read itself."""
+        """Count reads; an operation that only moves elements reads its operand as often as it is read itself."""
         self._reads.update(self.program.entry.results)
+        # Users first, because the reads of an operation depend on those of its result.
         for operation in reversed(tuple(self.program.entry.everything())):
             for nested in operation.regions:
                 self._reads.update(nested.results)
@@ -108,7 +102,7 @@ class Emitter(Writer):
                 self._reads[operand] += self._reads[operation.id] if moves else 1
 
     def _give(self, place: int, value: int) -> None:
-        """Write an output. A value that lies elsewhere already is copied."""
+        """Write an output. A value that is already elsewhere in memory is copied."""
         shape = self.known[value].shape
         if shape.rank and self.stored(value) == f"output_{place}":
             return
@@ -133,7 +127,7 @@ class Emitter(Writer):
         self.flush()
 
     def _wait(self, operation: Operation) -> None:
-        """Values of one shape wait for each other: one loop computes them all, what they share once."""
+        """Values of one shape wait: one loop computes them all, and what they share once."""
         other = self._waiting and self.known[self._waiting[0]].type != operation.type
         if other or len(self._waiting) >= _TOGETHER or self._depth_of(operation) > _DEEPEST:
             self.flush()
@@ -141,7 +135,7 @@ class Emitter(Writer):
         self._waiting.append(operation.id)
 
     def flush(self) -> None:
-        """Compute the values that wait."""
+        """Write the loop for the waiting values."""
         waiting = [value for value in self._waiting if not self._is_inside(value)]
         for value in self._waiting:
             del self._depths[value]
@@ -156,7 +150,7 @@ class Emitter(Writer):
             self.pointers.update(zip(waiting, pointers, strict=True))
 
     def _is_inside(self, value: int) -> bool:
-        """Whether all that use a value are computed in the loop of those that wait, from which it needs no memory."""
+        """Whether all users of a value are computed in the loop of the waiting values: then it needs no memory."""
         users = self._users.get(value, [])
         if value in self.places or not users or len(users) < self.uses[value]:
             return False
@@ -173,7 +167,7 @@ class Emitter(Writer):
         )
 
     def _name_scalar(self, operation: Operation) -> None:
-        """A variable for each: expressions within expressions would grow with the square of their number, or worse."""
+        """A variable for each scalar: nested expressions would grow exponentially if they are used several times."""
         text, name = self.scalar(operation.id), f"s{next(self.new)}"
         self.line(f"[[maybe_unused]] const auto {name} = {text};")
         self.scalars[operation.id] = name
@@ -189,7 +183,7 @@ class Emitter(Writer):
         if operation.opcode in ELEMENTWISE and operation.id in self.places:
             return False
         depth = self._depth_of(operation)
-        # With several uses it would be computed several times, unless each uses another part.
+        # With several uses it would be computed several times, unless each uses a different part.
         once = operation.opcode in MOVING or self._reads[operation.id] == 1 or self._is_cut_up(operation)
         if once and depth <= _DEEPEST:
             self._depths[operation.id] = depth
@@ -200,7 +194,7 @@ class Emitter(Writer):
         return 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
 
     def _is_cut_up(self, operation: Operation) -> bool:
-        """Whether all uses are slices that do not overlap, as the gates of a recurrent cell."""
+        """Whether all uses are slices that do not overlap, as for the gates of a recurrent cell."""
         users = self._users.get(operation.id, [])
         if len(users) < self.uses[operation.id] or any(user.opcode != "slice" for user in users):
             return False
@@ -209,7 +203,7 @@ class Emitter(Writer):
         return len(starts) == len(users) and parts == operation.shape.elements
 
     def is_joined_index(self, operation: Operation) -> bool:
-        """Whether it joins single numbers to vectors of indices, and only gathers read these."""
+        """Whether it joins single numbers into vectors of indices that only gathers read."""
         if operation.opcode != "concatenate" or operation.id in self.places:
             return False
         (axis,), users = operation.attributes["dimensions"], self._users.get(operation.id, [])
@@ -221,7 +215,7 @@ class Emitter(Writer):
         )
 
     def want(self, value: int, place: str) -> None:
-        """Let what makes `value` write it there."""
+        """Let the operation that computes `value` write it to `place`."""
         while value not in self.places:
             self.places[value] = place
             operation = self.known[value]
@@ -229,12 +223,12 @@ class Emitter(Writer):
                 value = operation.operands[0]
 
     def target(self, operation: Operation) -> str:
-        """Memory for what `operation` gives: where it is wanted, or a buffer."""
+        """Memory for the result of `operation`: its place, or a new buffer."""
         return self.places.get(operation.id) or self.buffer(operation.shape.dtype, operation.shape.elements)
 
     def stored(self, value: int) -> str:
         """The address of a value, which is computed now if it is not in memory yet."""
-        # Others must see it in memory, so the loop that computes what waits is written first.
+        # The value must be in memory, so the loop of the waiting values is written first.
         if value in self._waiting:
             self.flush()
         if value in self.pointers:
@@ -244,10 +238,10 @@ class Emitter(Writer):
         if operation.opcode == "constant":
             self.pointers[value] = self.constant(literal(operation))
             return self.pointers[value]
-        # Arrays are row-major, so that a reshape is the same memory.
+        # Arrays are row-major, so a reshape is the same memory.
         if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
             return self.stored(operation.operands[0])
-        # Computing a value may name a scalar on the way (a conditional, an element of a loop's state).
+        # Computing a value may add a scalar variable (a conditional, an element of a loop's state).
         was_variable = value in self.scalars
         with self.doing(operation):
             pointer = self._computed_into_memory(operation)
@@ -258,6 +252,7 @@ class Emitter(Writer):
     def _computed_into_memory(self, operation: Operation) -> str:
         value = operation.id
         special = self._tables.stored.get(operation.opcode)
+        # Code for arrays without elements would not always compile.
         if ZERO in operation.shape.sizes:
             return self.buffer(operation.shape.dtype, ZERO)
         if special is not None and value not in self.scalars:
@@ -272,7 +267,7 @@ class Emitter(Writer):
         raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
 
     def _view(self, operation: Operation) -> str | None:
-        """The address of what lies in memory already, row-major, as a part of another value."""
+        """The address of a value that is already in memory, row-major, as a part of another value."""
         shape, body = operation.shape, Body(operation.shape.sizes)
         self.value(operation.id, body.identity(), body)
         if len(body.accesses) != 1 or body.lines or body.counted:
@@ -285,7 +280,7 @@ class Emitter(Writer):
         return self.part(access)
 
     def part(self, access: Access) -> str:
-        """The address of an access, before any axis is counted."""
+        """The address of the first element of an access."""
         terms = address_terms(access.index, 0)
         if not terms:
             return access.base
@@ -303,7 +298,7 @@ class Emitter(Writer):
         return operation.opcode == "reshape" and self.is_stored(operation.operands[0])
 
     def loop(self, extents: tuple[Size, ...], stores: Sequence[tuple[int, str, Index]]) -> None:
-        """Compute each value at all places of `extents` and write it to its address."""
+        """Compute each value at all indices of `extents`, and write it to its address."""
         if ZERO in extents:
             return
         body = Body(extents)
@@ -336,9 +331,8 @@ class Emitter(Writer):
                     self.line(line)
 
     def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
-        """Whether the last vector of a row may begin within the one before, because parts of vectors are slow where
-        elements do not lie side by side. Nothing that is read may be written before.
-        """
+        """Whether the last vector of a row may overlap the one before: parts of vectors with strides are slow."""
+        # Elements are computed twice then, so none that is read may have been written.
         steps = {access.index.factors[-1] for access in accesses if access.index.factors}
         return (
             bool(steps - {ZERO, ONE}) and steps <= set(IN_VECTORS) and not self._reads_what_it_writes(accesses, outputs)
@@ -350,7 +344,7 @@ class Emitter(Writer):
         return bool(written & read)
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
-        """The name of what `value` is at `index`."""
+        """The C++ name of `value` at `index`."""
         key = (value, index)
         if key not in body.known:
             body.known[key] = self._computed(value, index, body)
@@ -404,7 +398,7 @@ class Emitter(Writer):
         return name
 
     def _moved(self, operation: Operation, index: tuple[Index, ...], body: Body) -> str | None:
-        """The operand at the place that an element comes from; None if it must be in memory first."""
+        """The operand at the index that an element comes from; None if it must be in memory first."""
         attributes = operation.attributes
         if operation.opcode == "iota":
             (axis,) = attributes["dimensions"]
@@ -446,11 +440,11 @@ class Emitter(Writer):
         return self.value(operand.id, inner, body)
 
     def start(self, value: int, length: Size, size: Size) -> str:
-        """Where a slice of `size` begins, moved into an axis of `length`."""
+        """The start of a slice of `size`, clamped as in HLO so that the slice lies within an axis of `length`."""
         if length == size:
             return "0"
         most = f"static_cast<std::ptrdiff_t>({cpp(length)}) - static_cast<std::ptrdiff_t>({cpp(size)})"
-        # An unsigned start cannot be negative, and a cast of a large one would make it so.
+        # An unsigned start cannot be negative, but casting a large one to a signed type would make it so.
         if self.known[value].shape.dtype[0] == "u":
             return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
         return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar(value)}, 0), {most})"
@@ -464,7 +458,7 @@ class Emitter(Writer):
         inner = split(operand.shape.sizes, operation.shape.sizes, index, len(body.extents))
         if inner is not None:
             return self.value(operand.id, inner, body)
-        # Rows of the reshape are no affine part of the operand: it goes to memory, where both are the same.
+        # The index is not affine in the operand's axes: the operand is stored, where both are the same memory.
         self.stored(operand.id)
         return self._reshaped(operation, operand, index, body)
 
@@ -493,7 +487,7 @@ class Emitter(Writer):
 
 
 def _only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
-    """Whether a loop only brings short rows into another order, for which vectors would be put together."""
+    """Whether a loop only reorders elements of short rows, for which vectors would be assembled element by element."""
     if not body.extents:
         return False
     read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)

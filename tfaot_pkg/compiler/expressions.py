@@ -1,4 +1,4 @@
-"""C++ of single elements: types, numbers, and what elementwise operations are in the kernel library."""
+"""C++ of single elements: types, numbers, and the kernel library's functions for elementwise operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C_TYPES = {
 }  # fmt: skip
 
 COMBINED = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
-"""The kernel library's functions of two values for reductions, by the opcode that combines these."""
+"""The kernel library's functions that combine two values in reductions, by opcode."""
 
 COMBINED_TRUTHS = {
     "or": "Either",
@@ -29,22 +29,23 @@ COMBINED_TRUTHS = {
     "multiply": "Both",
     "minimum": "Both",
 }
-"""The same of truth values."""
+"""The same for truth values."""
 
 VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
 MOVED_TYPES = {**VECTOR_TYPES, "u16": "Integers"}
-"""Those that vectors are loaded and stored as. Of `u16` only the bits of short floats are computed by vectors."""
+"""The types of loaded and stored vectors. Of `u16`, only the bits of short floats are computed by vectors."""
 
 OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 
 _OF_TRUTH = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&"}
-"""The same on truth values. In vectors true is -1, so that arithmetic and comparisons would not do."""
+"""The same on truth values. True is -1 in vectors, so arithmetic would give other results."""
 
 _COMPARED = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
+# For the same reason, as logic: false < true is "not a, and b".
 _TRUTH_COMPARED = {
     "LT": "negated({0}) & {1}", "LE": "negated({0}) | {1}", "GT": "{0} & negated({1})", "GE": "{0} | negated({1})",
 }  # fmt: skip
@@ -57,10 +58,10 @@ _OF_INTEGERS = {
     "negate": "oppositeOf",
     "subtract": "differenceOf",
 }
-"""Functions of the kernel library that wrap, where C++ leaves open what the operator does."""
+"""Functions of the kernel library that wrap around: C++ leaves overflow and division by zero undefined."""
 
 _BY_NUMBERS = {"divide": "quotientBy", "remainder": "remainderBy"}
-"""The same by a number that is known, of vectors."""
+"""The same for vectors divided by a known number."""
 
 _FUNCTIONS = {
     "abs": "magnitude",
@@ -165,7 +166,7 @@ def number_text(operation: Operation) -> str:
 
 
 def expression(operation: Operation, operands: Sequence[str], types: Sequence[str], *, by_vectors: bool) -> str:
-    """The C++ of one elementwise operation; `by_vectors`: its operands' `types` and its own have vectors."""
+    """The C++ of one elementwise operation; `by_vectors` if the types of its operands and result have vectors."""
     opcode, dtype, source = operation.opcode, operation.shape.dtype, types[0]
     if opcode in _OF_TRUTH and dtype == "pred":
         return f"{operands[0]} {_OF_TRUTH[opcode]} {operands[1]}"
@@ -194,7 +195,8 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
 
 
 def _by_number(opcode: str, operands: Sequence[str]) -> str | None:
-    """A division of vectors by a number that is known."""
+    """A division of vectors by a known number; None for others."""
+    # 0 and -1 have HLO's special results, and 1 is not worth a case.
     divisor = re.fullmatch(r"at\.fill\(std::int32_t\{(-?\d+)\}\)", operands[-1])
     if opcode not in _BY_NUMBERS or divisor is None or abs(int(divisor[1])) < 2:
         return None
@@ -204,12 +206,12 @@ def _by_number(opcode: str, operands: Sequence[str]) -> str | None:
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:
     direction: str = operation.attributes["direction"]
     if operands[0] == operands[1]:
-        operands = [operands[0], f"copyOf({operands[1]})"]  # compilers warn of what is compared with itself
+        operands = [operands[0], f"copyOf({operands[1]})"]  # compilers warn about comparing a value with itself
     if source == "pred" and direction in _TRUTH_COMPARED:
         return _TRUTH_COMPARED[direction].format(*operands)
     if source[0] == "f" and operation.attributes.get("order") == "TOTALORDER":
         operands = [f"inOrder({operand})" for operand in operands]
     if source[0] == "u" and direction in ("LT", "GE"):
-        # A function, because compilers warn of unsigned numbers below a 0 that they see.
+        # A function, because compilers warn about unsigned numbers compared with a literal 0.
         return f"{'!' if direction == 'GE' else ''}isBelow({operands[0]}, {operands[1]})"
     return f"{operands[0]} {_COMPARED[direction]} {operands[1]}"

@@ -1,4 +1,4 @@
-"""Sizes as polynomials in the batch and other symbols, from what they are when a model is traced at several sizes."""
+"""Sizes as polynomials in the batch and other symbols, found from a model traced at several sizes (decision 043)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.program import BATCH, Monomial, Operation, Program, Size
 
 # Sizes such as n * n of attention are of the second degree.
 _DEGREE = 2
-"""Of the polynomials, in the symbols beside the batch; they are linear in the batch."""
+"""The degree of the polynomials in the symbols beside the batch; they are linear in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Point:
 
 
 class Fit:
-    """Finds the one polynomial through values at `points`. Those that the solution does not need are checks."""
+    """Finds the polynomial through values at `points`. Points that the solution does not need are checks."""
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
@@ -44,7 +44,7 @@ class Fit:
         ]
         self._monomials: list[Monomial] = [tuple(sorted((*batch, *m))) for batch in ((), (BATCH,)) for m in inner]
         self._chosen, inverse = _solved([[Fraction(point.value(m)) for m in self._monomials] for point in points])
-        # Integers over one denominator: fractions of Python would be slow for arrays.
+        # Integers over one denominator, because arrays of Python's fractions would be slow.
         self._denominator = lcm(*(number.denominator for row in inverse for number in row))
         self._inverse = [[int(number * self._denominator) for number in row] for row in inverse]
         self._known: dict[tuple[int, ...], Size] = {}
@@ -64,7 +64,7 @@ class Fit:
         return self._known[values]
 
     def _seen(self, values: Sequence[int]) -> str:
-        """What is no polynomial, at two points: of the same batch if that tells them apart."""
+        """A message with the size at two points, of the same batch if their sizes differ there."""
         first, others = self.points[0], [i for i, value in enumerate(values) if value != values[0]]
         other = min(others, key=lambda i: self.points[i].batch != first.batch)
         varying = [name for name, size in self.points[other].sizes.items() if size != first.sizes[name]]
@@ -77,8 +77,9 @@ class Fit:
         )
 
     def array(self, values: Sequence[Array]) -> tuple[tuple[Monomial, Array], ...]:
-        """The factors of monomials, each element's own, without those that are zero everywhere. Raises Unsupported."""
+        """The coefficients of monomials for each element, without those that are all zero. Raises Unsupported."""
         dtype = values[0].dtype
+        # Products with the inverse exceed the range of narrow types before they are divided.
         wide = np.float64 if dtype.kind == "f" else np.int64
         with np.errstate(all="ignore"):
             terms = [(m, found.astype(dtype)) for m, found in self._terms([each.astype(wide) for each in values])]
@@ -98,7 +99,7 @@ class Fit:
 
 
 def _solved(rows: Sequence[Sequence[Fraction]]) -> tuple[list[int], list[list[Fraction]]]:
-    """Rows that determine a solution, and the inverse of the matrix that they are."""
+    """Rows that determine a solution, and the inverse of their matrix. Fractions, so that no pivot is rounded."""
     width = len(rows[0])
     chosen: list[int] = []
     reduced: list[tuple[int, list[Fraction]]] = []  # (column of the 1, row) with zeros in the columns of the others
@@ -106,7 +107,7 @@ def _solved(rows: Sequence[Sequence[Fraction]]) -> tuple[list[int], list[list[Fr
         rest = list(row)
         for column, other in reduced:
             rest = [a - rest[column] * b for a, b in zip(rest, other, strict=True)]
-        # A point that others imply: it only checks what they give.
+        # This point depends on others, so it only checks their solution.
         if not any(rest):
             continue
         column = next(i for i, value in enumerate(rest) if value)
@@ -134,9 +135,9 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def check_extents(program: Program) -> None:
-    """Raise Unsupported if a size is negative, or a part larger than its array, where symbols are least or largest.
+    """Raise Unsupported if a size is negative, or a part larger than its array, at the smallest or largest symbols.
 
-    TensorFlow rejects such inputs, or gives arrays whose sizes are no polynomials there.
+    TensorFlow rejects such inputs, or returns arrays whose sizes are not polynomials there.
     """
     if not program.symbols:
         return
@@ -146,6 +147,7 @@ def check_extents(program: Program) -> None:
         for sizes in product(*((symbol.minimum, symbol.maximum) for symbol in program.symbols))
     ]
     known = {operation.id: operation for operation in program.entry.everything()}
+    # At the corners of the ranges, where slices first leave their arrays: the 8 nearest of 5 particles.
     for operation in known.values():
         for size, length in _parts(operation, known):
             for corner in corners:

@@ -1,7 +1,8 @@
-"""Forests in programs, the attribute `forest` of `trees`, and as the kernel library reads them (its src/trees.h).
+"""Forests in programs, the attribute `forest` of `trees`, packed as the kernel library reads them (its src/trees.h).
 
-The numbers that trees compare become ranks among the thresholds of their feature, a byte each; a feature with more
-thresholds has several scales. All of it is decided here, and tested against the forest itself.
+The numbers that trees compare become ranks among the thresholds of their feature, one byte each; a feature with more
+thresholds than a byte can count has several scales. Comparisons, missing values and sets are resolved here, and tested
+against the forest itself (decision 051).
 """
 
 from __future__ import annotations
@@ -32,24 +33,25 @@ from tfaot_pkg.worker_program.messages.forest import (
 )
 
 _MOST_BOUNDARIES = 252
-"""Of a scale: ranks from 0 to 254, beside two boundaries around zero. 255 is NaN."""
+"""The most boundaries of a scale: ranks are 0 to 254, with two more boundaries around zero. 255 is NaN."""
 _LINE = 64
-"""Bytes of boundaries that the kernel library compares at once: NaN stand behind the last ones of a scale."""
+"""Bytes of boundaries that the kernel library compares at once. NaN, which no number reaches, fill the last line."""
+# Deeper complete trees double their nodes at each level; decision 051 has times up to this depth.
 _DEEPEST_COMPLETE = 8
 _MOST_PADDED = 4
-"""Complete trees may have so many times the leaves that the forest has: they need 2 bytes for a node, others 8."""
+"""The most leaves of complete trees, as a multiple of the forest's: their nodes take 2 bytes, others 8."""
 _SMALL = 256
-"""Leaves of the largest tree that vectors of bytes pass."""
+"""The most leaves of a tree that vectors of bytes can number."""
 _NEXT = 0xFFFFFFFF
 _NEVER = 127
-"""A key that no rank is above."""
+"""The largest signed byte: no rank is above this key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """`complete` is the depth of all trees, 0 if they are of any shape; `small` says that none has over 256 leaves.
+    """`complete` is the depth of complete trees, 0 for trees of any shape; `small`: none has more than 256 leaves.
 
-    `wide` says that columns take two bytes. `arrays` are those of trees.h by name, `scales` and `derived` their number.
+    `wide`: numbers of columns take two bytes. `arrays` are those of trees.h by name; `scales` and `derived` are counts.
     """
 
     complete: int
@@ -65,13 +67,13 @@ class Packed:
 
 
 def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> Forest:
-    """The forest whose bytes the constant `content` of `operations` holds.
+    """The forest whose bytes are the constant `content` of `operations`.
 
-    Raises ValueError if it is none, or gives another result.
+    Raises ValueError if they are not a forest, or one with another type of result.
     """
     known = {each.id: each for each in operations}
     found = known[content]
-    while found.opcode == "reshape":  # the bridge adds some
+    while found.opcode == "reshape":  # which the bridge adds
         found = known[found.operands[0]]
     if found.opcode != "constant" or found.shape.dtype != "u8":
         raise ValueError("a forest is no constant")
@@ -87,7 +89,7 @@ def pack(forest: Forest) -> Packed:
     nodes = _Nodes(forest)
     columns = _Columns(forest, nodes)
     deepest = depth(forest)
-    # A complete tree has no addresses: the place of a child follows from that of its parent.
+    # Complete trees need no links: a child's position follows from its parent's.
     leaves = len(forest.roots) << max(deepest, 1)
     is_complete = deepest <= _DEEPEST_COMPLETE and leaves <= _MOST_PADDED * (len(forest.feature) + len(forest.roots))
     arrays: dict[str, Array] = dict(columns.arrays)
@@ -109,7 +111,7 @@ def pack(forest: Forest) -> Packed:
 
 
 class _Nodes:
-    """Nodes as `right if x >= boundary`, or as sets with their members on the left."""
+    """All nodes in one form: `right if x >= boundary`, or a set whose members go left."""
 
     def __init__(self, forest: Forest) -> None:
         comparison = forest.comparison
@@ -121,12 +123,13 @@ class _Nodes:
         self.is_equal = np.isin(comparison, (EQUAL, NOT_EQUAL))
         at = np.isin(comparison, (LESS, GREATER_EQUAL))
         dtype = np.dtype(forest.dtype)
-        # In the type of the inputs: a threshold between two floats is the next float, and comparisons stay the same.
+        # In the type of the inputs: a threshold between two floats becomes the next float, with equal comparisons.
         self.boundary = np.where(at, at_least(forest.threshold, dtype), above(forest.threshold, dtype)).astype(dtype)
 
 
 def at_least(values: Array, dtype: DTypeLike) -> Array:
-    """The smallest numbers of `dtype` that are not below `values`."""
+    """The smallest numbers of `dtype` that are at least `values`."""
+    # A conversion rounds to nearest, so it may give the number below.
     with np.errstate(all="ignore"):
         found = values.astype(dtype)
         made: Array = np.where(found < values, np.nextafter(found, np.asarray(np.inf, dtype)), found)
@@ -134,7 +137,7 @@ def at_least(values: Array, dtype: DTypeLike) -> Array:
 
 
 def above(values: Array, dtype: DTypeLike) -> Array:
-    """The smallest numbers of `dtype` above `values`; NaN, which nothing reaches, above infinity."""
+    """The smallest numbers of `dtype` above `values`; NaN above infinity, because nothing is >= NaN."""
     with np.errstate(all="ignore"):
         found = values.astype(dtype)
         made: Array = np.where(found <= values, np.nextafter(found, np.asarray(np.inf, dtype)), found)
@@ -143,7 +146,7 @@ def above(values: Array, dtype: DTypeLike) -> Array:
 
 
 class _Columns:
-    """Scales, and what is derived of them; `column` and `key` of each node.
+    """Scales, and columns derived from them; `column` and `key` of each node.
 
     A scale is (feature, boundaries) or (feature, kind, set); several nodes share it, and its derived columns.
     """
@@ -159,7 +162,7 @@ class _Columns:
         self._tables: dict[bytes, int] = {}
         self._known: dict[tuple[int, int, bytes], int] = {}  # scales of sets and of single numbers
         count = len(forest.feature)
-        # Columns of scales, and -1 - number for derived ones until the number of scales is known.
+        # Columns of scales come first; derived ones are -1 - number until the number of scales is known.
         self._column = np.zeros(count, np.int64)
         self.key = np.zeros(count, np.int64)
         plain = ~(nodes.is_set | nodes.is_equal)
@@ -194,7 +197,7 @@ class _Columns:
         return len(self._scale_rows) - 1
 
     def _derive(self, scale: int, table: bytes) -> int:
-        """A column; without a `table` the one of the next ranks."""
+        """A derived column: ranks mapped by `table`, or, without one, each rank plus one with NaN as 0."""
         if table:
             self._tables.setdefault(table, len(self._tables))
         return -1 - self._derived.setdefault((scale, table), len(self._derived))
@@ -206,7 +209,7 @@ class _Columns:
         is_beyond = np.isnan(nodes.boundary[places])
         near = _near_zero(forest.dtype) if (forest.missing[places] == ZERO).any() else np.zeros(0, forest.dtype)
         finite = all_boundaries[~np.isnan(all_boundaries)]
-        # A feature with more thresholds than bytes can count has several scales, each with a column of ranks.
+        # A feature with more thresholds than a byte can count has several scales, each with a column of ranks.
         for start in range(0, max(len(finite), 1), _MOST_BOUNDARIES):
             boundaries = np.unique(np.concatenate([finite[start : start + _MOST_BOUNDARIES], near]))
             chosen = (number >= start) & (number < start + _MOST_BOUNDARIES) | (is_beyond & (start == 0))
@@ -216,7 +219,7 @@ class _Columns:
         forest, nodes = self._forest, self._nodes
         scale = self._scale(feature, boundaries)
         rank = np.searchsorted(boundaries, nodes.boundary[places])
-        # Above infinity: no rank reaches 254, so that all rows but NaN go left.
+        # Above infinity: no rank of a number reaches 254, so all rows except NaN go left.
         rank = np.where(np.isnan(nodes.boundary[places]), 254, rank)
         missing, default = forest.missing[places], nodes.default[places]
         for kind in (NAN, ZERO, NONE):
@@ -225,16 +228,16 @@ class _Columns:
                 if not chosen.any():
                     continue
                 if kind == NAN:
-                    # Missing is 255, above every key, or 0.
+                    # NaN is 255, which is above every key, or 0 in the derived column, which is above none.
                     column, keys = (self._derive(scale, b""), rank + 1) if side else (scale, rank)
                 else:
                     column, keys = self._derive(scale, _table(boundaries, kind, is_left=side)), rank
                 self._column[places[chosen]] = column
-                # Signed bytes, which vectors of all CPUs compare.
+                # Signed bytes: x86-64 before AVX-512 compares no vectors of unsigned ones.
                 self.key[places[chosen]] = keys[chosen] - 128
 
     def _add_membership(self, place: int) -> None:
-        """The column and the key of a node that asks whether a number is in a set, or equals another one."""
+        """Set the column and the key of a node that tests membership in a set, or equality with a number."""
         forest, nodes = self._forest, self._nodes
         feature, kind = int(forest.feature[place]), int(forest.missing[place])
         is_left = bool(nodes.default[place])
@@ -246,7 +249,7 @@ class _Columns:
             name = (feature, 0, boundaries.tobytes())
             scale = self._known[name] if name in self._known else self._scale(feature, boundaries)
             first = int(np.searchsorted(boundaries, edges[0], side="right"))
-            # A number that the type does not have equals nothing.
+            # A number that the type cannot represent equals no input.
             table = np.where((np.arange(256) == first) & (edges[0] != edges[1]), 0, 255)
             table = _with_missing(table, boundaries, kind, is_left=is_left)
         else:
@@ -257,7 +260,7 @@ class _Columns:
             scale = self._known[name] if name in self._known else self._set(feature, rule, words)
             table = np.where(np.arange(256) == 0, 0, 255)
             has_zero = bool(words[0] & 1)
-            # 255 is NaN: in the set if missing goes left, or else if 0 is, for which it is then taken.
+            # 255 is NaN: in the set if missing values go left; without a rule, NaN counts as 0.
             table[255] = 0 if (is_left if kind == NAN else has_zero) else 255
         self._known[name] = scale
         self._column[place] = self._derive(scale, _stored(table))
@@ -271,7 +274,7 @@ class _Columns:
 
 
 def _table(boundaries: Array, kind: int, *, is_left: bool) -> bytes:
-    """Ranks as they are, except what is missing."""
+    """A table that keeps ranks, except those of missing values."""
     return _stored(_with_missing(np.arange(256), boundaries, kind, is_left=is_left))
 
 
@@ -280,7 +283,7 @@ def _stored(table: Array) -> bytes:
 
 
 def _with_missing(table: Array, boundaries: Array, kind: int, *, is_left: bool) -> Array:
-    """`table` with 0 or 255 for ranks of what is missing. NaN has rank 255."""
+    """`table` with 0 (left) or 255 (right) for the ranks of missing values. NaN has rank 255."""
     made: Array = table.copy()
     side = 0 if is_left else 255
     if kind == NONE:
@@ -294,13 +297,14 @@ def _with_missing(table: Array, boundaries: Array, kind: int, *, is_left: bool) 
 
 
 def _near_zero(dtype: DTypeLike) -> Array:
-    """The first number that is taken for missing beside zero, and the first one above these."""
+    """The smallest number near zero that counts as missing, and the smallest one above all of these."""
+    # LightGBM's rule: kZeroThreshold, which NEAR_ZERO is.
     near = np.array([-NEAR_ZERO, NEAR_ZERO])
     return np.array([at_least(near, dtype)[0], above(near, dtype)[1]], dtype)
 
 
 def _complete(forest: Forest, nodes: _Nodes, columns: _Columns, deepest: int) -> dict[str, Array]:
-    """Trees in order of their levels; behind a leaf every row goes left, to copies of it."""
+    """Trees in the order of their levels; below a leaf, every row goes left, to copies of the leaf."""
     trees = len(forest.roots)
     level = forest.roots.astype(np.int64)[:, None]
     kind = np.dtype([("column", np.uint16 if columns.count > _SMALL else np.uint8), ("key", np.int8)], align=True)
@@ -309,7 +313,7 @@ def _complete(forest: Forest, nodes: _Nodes, columns: _Columns, deepest: int) ->
         is_node, place = level >= 0, np.maximum(level, 0)
         slots = made[:, (1 << height) - 1 : (2 << height) - 1]
         slots["column"] = np.where(is_node, _at(columns.column, place), 0)
-        # No rank is above this key, so rows go left below a leaf, and both ways end in the leaf anyway.
+        # No rank is above this key, so rows go left below a leaf; both sides are copies of the leaf anyway.
         slots["key"] = np.where(is_node, _at(columns.key, place), _NEVER)
         left = np.where(is_node, _at(nodes.left, place), level)
         right = np.where(is_node, _at(nodes.right, place), level)
@@ -324,11 +328,11 @@ def _at(values: Array, places: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """All nodes and leaves of all trees in one order: the roots, then the level below them, children side by side.
+    """All nodes and leaves of all trees, level by level: the roots first, siblings side by side.
 
-    Arrays over that order: `owner` is the tree, `place` the node or leaf as in Forest, `leaves` how many leaves are
+    Arrays in that order: `owner` is the tree, `place` the node or leaf as in Forest, `leaves` the number of leaves
     below (1 for a leaf), `left` the number of the left child, which the right one follows. `levels` are the numbers of
-    nodes, level by level.
+    nodes by level.
     """
 
     owner: Array
@@ -364,9 +368,9 @@ def _walk(forest: Forest, nodes: _Nodes) -> _Walk:
 
 
 def _any(forest: Forest, nodes: _Nodes, columns: _Columns) -> dict[str, Array]:
-    """Branches by tree and level, sides by tree from above and from the left, leaves from the left."""
+    """Trees of any shape: branches by tree and level, sides by tree in preorder, leaves from left to right."""
     walk = _walk(forest, nodes)
-    # By number: the first leaf below it, within its tree, and the sides that stand before its own.
+    # By number: the first leaf below the node, within its tree, and the number of sides before its own.
     start, before = np.zeros(len(walk.place), np.int64), np.zeros(len(walk.place), np.int64)
     depths = np.zeros(len(forest.roots), np.uint16)
     for height, each in enumerate(walk.levels, 1):
@@ -388,8 +392,8 @@ def _any(forest: Forest, nodes: _Nodes, columns: _Columns) -> dict[str, Array]:
 
 
 def _branches(walk: _Walk, columns: _Columns, start: Array) -> dict[str, Array]:
-    """What single rows walk along: a tree's nodes and leaves by level. A leaf leads to itself."""
-    # A row walks one tree at a time: its nodes should share lines of the cache.
+    """The nodes that single rows walk, by tree and level. A leaf links to itself, so steps need no test for the end."""
+    # A row walks one tree at a time, so the nodes of a tree should share cache lines.
     order = np.argsort(walk.owner, kind="stable")
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
@@ -402,12 +406,12 @@ def _branches(walk: _Walk, columns: _Columns, start: Array) -> dict[str, Array]:
 
 
 def _sides(walk: _Walk, columns: _Columns, start: Array, at: Array) -> Array:
-    """What vectors of rows pass: the nodes, each with the leaves on its left side. `at` is where each belongs."""
+    """The nodes that vectors of rows evaluate, each with the range of its left leaves. `at` are their positions."""
     is_node = walk.is_node
     kind = np.dtype([("column", "<u2"), ("key", "i1"), ("start", "u1"), ("count", "u1"), ("unused", "u1")])
     made = np.zeros(int(is_node.sum()), kind)
     at, place = at[is_node], walk.place[is_node]
     made["column"][at], made["key"][at] = columns.column[place], columns.key[place]
-    # Bytes: only trees of at most _SMALL leaves are passed so.
+    # One byte each: the kernel library evaluates only trees of at most _SMALL leaves this way.
     made["start"][at], made["count"][at] = start[is_node] & 255, walk.leaves[walk.left[is_node]] & 255
     return np.frombuffer(made.tobytes(), np.uint8)

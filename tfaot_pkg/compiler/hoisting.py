@@ -1,4 +1,7 @@
-"""Layers of a loop that read one step of an array that the loop does not change: computed before it, for all steps."""
+"""Layers of a loop that read one step of an array from outside the loop are computed before it, for all steps.
+
+So the products of a recurrent layer with its inputs are one large product (decision 038).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Region, Shape, Size, Symbol, used
 
 _MOST = 1 << 14
-"""Elements that one row may have before the loop: more would push the loop's weights out of the cache."""
+"""Elements per row, 64 KiB, that may be computed before a loop: more would evict the loop's weights from the cache."""
 
 
 def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int], symbols: Sequence[Symbol]) -> Region:
-    """`region` with such layers of its loops before these."""
+    """`region` with such layers in front of its loops."""
     made: list[Operation] = []
     look = Look(region, outside, ids)
     for operation in region.operations:
@@ -40,7 +43,7 @@ def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
 
 
 def _steps(look: Look, layer: Operation, own: set[int], symbols: Sequence[Symbol]) -> Operation | None:
-    """The slice of one step that `layer` reads, from an array of all steps that is made outside."""
+    """The slice of one step that `layer` reads from an array of all steps, which is computed outside the loop."""
     step = look.known[layer.operands[0]]
     while step.opcode == "reshape":
         step = look.known[step.operands[0]]
@@ -48,11 +51,13 @@ def _steps(look: Look, layer: Operation, own: set[int], symbols: Sequence[Symbol
         return None
     steps, inner = look.known[step.operands[0]].shape, look.known[layer.operands[0]].shape.sizes[-1]
     columns = layer.shape.sizes[-1].constant
+    # One step is a whole entry of the first axis, whose last axis the layer multiplies: rows stay rows.
     if step.shape.sizes != (ONE, *steps.sizes[1:]) or steps.sizes[-1] != inner or steps.sizes[0].grows:
         return None
     if any(each in own and look.constant(each) is None for each in layer.operands[1:]):
         return None
     rows = Shape("f32", steps.sizes[:-1]).elements
+    # A part that does not grow with the batch has no number of elements per row, which the limit counts.
     alone = any(BATCH not in monomial for monomial, _ in rows.terms)
     return step if not alone and rows.per_row.most(0, symbols) * columns <= _MOST else None
 
@@ -60,7 +65,7 @@ def _steps(look: Look, layer: Operation, own: set[int], symbols: Sequence[Symbol
 def _before(
     look: Look, layer: Operation, step: Operation, own: set[int], ids: Iterator[int]
 ) -> tuple[list[Operation], Operation]:
-    """The layer for all steps, after the constants that it reads."""
+    """The layer for all steps, after copies of the constants that it reads."""
     made: list[Operation] = []
     operands = [step.operands[0]]
     for operand in layer.operands[1:]:

@@ -31,19 +31,20 @@ from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _MOST_OPERATIONS = 200_000
-"""Of a program: computations are copied to where they are called, which may double them at each level."""
+"""The limit of a program. Computations are copied to each of their calls, which may double them at each level."""
 _SHORT = ("f16", "bf16")
-"""Computed as float32, rounded after each operation; NumPy and the kernel library know no arithmetic of these."""
+"""Computed as float32 and rounded after each operation (decision 073): NumPy has no bfloat16, and the kernel library no
+arithmetic of short floats."""
 _EXACT = frozenset(
     "abs broadcast call clamp concatenate conditional constant convert copy dynamic-slice dynamic-update-slice gather "
     "get-tuple-element maximum minimum negate pad parameter reshape reverse select sign slice sort transpose tuple "
     "while".split()
 )
-"""Opcodes that give numbers of a short type if they get such, or (a conversion) round by themselves."""
+"""Opcodes whose results need no rounding: they select or move numbers, change their sign, or convert them."""
 _COMBINING = frozenset("reduce reduce-window scatter select-and-scatter".split())
-"""Opcodes whose regions add up in float32: the sum is rounded once."""
+"""Opcodes whose regions combine in float32: the result is rounded once."""
 _DEEPEST = 24
-"""Regions within regions. Each level takes some of Python's stack in each pass."""
+"""The limit of nested regions. Each pass recurses into them, and Python limits recursion."""
 
 
 def import_program(
@@ -55,8 +56,8 @@ def import_program(
 ) -> Program:
     """The program of `listing`, whose entry takes `inputs` inputs and then `constants`.
 
-    `samples` are the same computation at other sizes of `symbols`. Raises Unsupported if sizes or attributes are no
-    polynomials in the batch and the symbols, or types are not NumPy's.
+    `samples` are the same computation at other sizes of `symbols`. Raises Unsupported if sizes or attributes are not
+    polynomials in the batch and the symbols, or for types that programs do not support.
     """
     entry = _Import(listing, inputs, constants, samples).region(listing.entry, is_entry=True)
     return Program(entry=entry, symbols=tuple(symbols))
@@ -69,7 +70,7 @@ class _Import:
         self._listing, self._inputs, self._constants = listing, inputs, constants
         first, second = (Point(batch, sizes) for batch, sizes in zip(listing.batch_sizes, listing.sizes, strict=True))
         self._fit = Fit([first, second, *(Point(each.batch_sizes[1], each.sizes[1]) for each in samples)])
-        # What an instruction is at all points: pairs, of which each begins with what it is at the first one.
+        # Each instruction at all points, as pairs: the first of each pair is the one at the first point.
         self._pairs: dict[int, list[hlo.Instruction]] = {}
         for number, computation in listing.computations.items():
             others = [each.computations[number].instructions for each in samples]
@@ -93,7 +94,7 @@ class _Import:
         operations: list[Operation] = []
         values: dict[int, tuple[int, ...]] = {}  # by the ids of the listing: several for a tuple
         dtypes = {each.id: each.shape.dtype for each in computation.instructions}
-        numbers = count()  # of parameters, flat
+        numbers = count()  # of parameters: a tuple has one number for each of its arrays
         add = partial(self._add, operations)
         for instruction in _parameters_first(computation):
             shapes, given = self._shapes(instruction), [values[operand] for operand in instruction.operands]
@@ -135,7 +136,7 @@ class _Import:
         operands: Sequence[int] = (),
         **more: Any,
     ) -> int:
-        """The value of a new operation at the end of `operations`."""
+        """Append a new operation to `operations`, and return its id."""
         made = next(self._new_ids)
         if made >= _MOST_OPERATIONS:
             raise Unsupported(f"more than {_MOST_OPERATIONS} operations")
@@ -147,7 +148,7 @@ class _Import:
     def _operation(
         self, instruction: hlo.Instruction, shapes: tuple[Shape, ...], operands: Sequence[int], add: Callable[..., int]
     ) -> tuple[int, ...]:
-        """The arrays that an instruction without a form of its own gives."""
+        """The results of an instruction that needs no special treatment."""
         gives_tuple = isinstance(instruction.shape.parts, tuple)
         is_rounding, self._is_rounding = self._is_rounding, self._is_rounding and instruction.opcode not in _COMBINING
         regions = tuple(self.region(called) for called in instruction.called)
@@ -169,7 +170,7 @@ class _Import:
     def _rounded(
         self, instruction: hlo.Instruction, dtype: str, value: int, shape: Shape, add: Callable[..., int]
     ) -> int:
-        """What an instruction gives, as the type `dtype` can have it."""
+        """The result of an instruction, rounded to `dtype` if that is a short type."""
         if dtype not in _SHORT or instruction.opcode in _EXACT or not self._is_rounding:
             return value
         if instruction.opcode == "custom-call":
@@ -179,25 +180,26 @@ class _Import:
     def _converted(
         self, instruction: hlo.Instruction, shape: Shape, value: int, source: str, add: Callable[..., int]
     ) -> int:
-        """A value of another type, or the bits of one: either type is a short one."""
+        """A value converted to another type, or its bits; one of the types is short."""
         dtype = instruction.shape.dtype
         if instruction.opcode == "bitcast-convert" and source != dtype:
             names = {("u16", dtype): f"{dtype}-of-bits", (source, "u16"): f"bits-of-{source}"}
             if (source, dtype) not in names:
                 raise Unsupported(f"a bitcast of {source} to {dtype} (node {instruction.node!r})")
             return add(instruction, names[source, dtype], shape, [value])
+        # Between float32 and short types there is nothing to convert: all are float32 in programs.
         if source not in ("f32", *_SHORT) or dtype not in ("f32", *_SHORT):
             value = add(instruction, "convert", shape, [value])
         is_rounding = dtype in _SHORT and source != dtype and self._is_rounding
         return add(instruction, f"round-to-{dtype}", shape, [value]) if is_rounding else value
 
     def _parts(self, computation: hlo.Computation, element: hlo.Instruction) -> Sequence[hlo.Shape]:
-        """What stands before an element in its tuple."""
+        """The shapes that precede an element in its tuple."""
         shapes = {instruction.id: instruction.shape for instruction in computation.instructions}
         return (shapes[element.operands[0]].parts or ())[: element.attribute("index")]
 
     def _shapes(self, instruction: hlo.Instruction) -> tuple[Shape, ...]:
-        """The arrays of a tuple, also of tuples within; or the one that it is."""
+        """The shapes of an instruction's arrays: several for a tuple, in which nested ones are flattened."""
         try:
             return self._flat([pair.shape for pair in self._pairs[id(instruction)]])
         except Unsupported as error:
@@ -239,7 +241,7 @@ class _Import:
         """A constant that has more elements at larger sizes."""
         arrays = self._arrays(instruction)
         largest = max(arrays, key=lambda array: array.size)
-        # The largest sample may hold all others as its beginning; then none of them says anything new.
+        # If every sample is the beginning of the largest one, the values do not depend on sizes.
         changes = any(not np.array_equal(largest[tuple(map(slice, array.shape))], array) for array in arrays)
         growing = [axis for axis, size in enumerate(shape.sizes) if not size.is_constant]
         if len(growing) == 1:
@@ -253,7 +255,7 @@ class _Import:
             raise Unsupported("a constant that grows with a size, and changes with it")
         if any(size.grows for size in shape.sizes):
             raise Unsupported("a constant that grows with the batch, and is not the same for each row")
-        # The last sample has all symbols at their maxima.
+        # The last sample has all symbols at their maxima, so every call needs a part of it.
         whole_shape = Shape(shape.dtype, tuple(Size(size) for size in arrays[-1].shape))
         whole = add(instruction, "constant", whole_shape, attributes={"literal": Literal(arrays[-1])})
         slices = tuple((0, size, 1) for size in shape.sizes)
@@ -262,7 +264,7 @@ class _Import:
     def _tiled(
         self, instruction: hlo.Instruction, shape: Shape, axis: int, tile: Array, add: Callable[..., int]
     ) -> int:
-        """The same for each row of the batch."""
+        """A constant that repeats `tile` for each row of the batch."""
         inner = Shape(shape.dtype, tuple(Size(size) for size in tile.shape))
         whole = add(instruction, "constant", inner, attributes={"literal": Literal(tile)})
         sizes = (*inner.sizes[:axis], ROWS, *inner.sizes[axis:])
@@ -274,7 +276,7 @@ class _Import:
         self, instruction: hlo.Instruction, shape: Shape, axis: int, start: Literal, step: Literal,
         add: Callable[..., int],
     ) -> int:  # fmt: skip
-        """All elements along an axis are the same, or each is by one step above the one before."""
+        """A constant whose elements along an axis are equal, or increase by the same step."""
         others = tuple(other for other in range(shape.rank) if other != axis)
         inner = Shape(shape.dtype, tuple(shape.sizes[other] for other in others))
 
@@ -289,7 +291,7 @@ class _Import:
         return add(instruction, "add", shape, [climbed, spread(start)])
 
     def _constant(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
-        """A constant; TensorFlow makes a product with 1 / n of a division by a size n."""
+        """A constant. TensorFlow rewrites a division by a size n as a product with 1 / n, which is no polynomial."""
         if not all(size.is_constant for size in shape.sizes):
             return self._growing(instruction, shape, add)
         arrays = self._arrays(instruction)
@@ -326,7 +328,7 @@ class _Import:
 
 
 def _written(instruction: hlo.Instruction, shape: Shape, literal: Literal, add: Callable[..., int]) -> int:
-    """The constant `literal`. What depends on sizes is computed by code, as numbers that arrays are made of."""
+    """The constant `literal`. Parts that depend on sizes are computed when the program runs, from scalars."""
     if not literal.growing or not shape.rank:
         return add(instruction, "constant", shape, attributes={"literal": literal})
 
@@ -354,11 +356,11 @@ def _first(values: Array) -> Array:
 
 
 def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
-    """The whole numbers that each array is one over, to the bit; None if there are none."""
+    """The integers whose inverses the arrays are, to the bit; None if there are none."""
     if arrays[0].dtype.kind != "f":
         return None
     with np.errstate(all="ignore"):
-        # 1 / n rounds differently for each n: as a polynomial in n it would be off by a bit, as a division it is not.
+        # 1 / n rounds differently for each n, so only the same division gives the same bits.
         found = [np.rint(1 / array) for array in arrays]
         return (
             found if all(np.array_equal(1 / each, array) for each, array in zip(found, arrays, strict=True)) else None
@@ -366,11 +368,11 @@ def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
 
 
 def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
-    """The first element along `axis`, and what each adds to the one before; None if they are no even steps."""
+    """The first element along `axis`, and the difference of neighbours; None if it is not constant."""
     rows = np.moveaxis(values, axis, 0)
     if len(rows) < 2:
         return None
-    even = rows.dtype.kind in "iuf"
+    even = rows.dtype.kind in "iuf"  # truth values have no differences: they must all be equal
     step = rows[1] - rows[0] if even else np.zeros_like(rows[0])
     numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
     same = np.array_equal(rows, rows[0] + numbers * step if even else np.broadcast_to(rows[0], rows.shape))
@@ -378,7 +380,7 @@ def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
 
 
 def _tile(arrays: Sequence[Array], axis: int, size: Size) -> Array | None:
-    """What `arrays` hold for each row of the batch along `axis`, whose size is a multiple of the batch."""
+    """The part that `arrays` repeat for each row along `axis`; None if the size is not a multiple of the batch."""
     each = size.per_row
     if not each.is_constant or size != ROWS * each:
         return None
@@ -390,12 +392,12 @@ def _tile(arrays: Sequence[Array], axis: int, size: Size) -> Array | None:
 
 
 def _is_short(instruction: hlo.Instruction, dtypes: Mapping[int, str]) -> bool:
-    """Whether an instruction of one operand takes or gives numbers of a short type."""
+    """Whether the operand or the result of a unary instruction has a short type."""
     return instruction.shape.dtype in _SHORT or dtypes[instruction.operands[0]] in _SHORT
 
 
 def _dtypes(shape: hlo.Shape) -> tuple[str, ...]:
-    """Of the arrays of a tuple, also of tuples within."""
+    """The element types of a tuple's arrays, nested ones included."""
     return (shape.dtype,) if shape.parts is None else tuple(each for part in shape.parts for each in _dtypes(part))
 
 
@@ -404,7 +406,8 @@ def _count(shape: hlo.Shape) -> int:
 
 
 def _parameters_first(computation: hlo.Computation) -> list[hlo.Instruction]:
-    """Parameters in the order of their numbers, then the rest in theirs."""
+    """Parameters by number, then all other instructions in their order."""
+    # A listing may have parameters anywhere, but arguments are bound by position.
     found = [each for each in computation.instructions if each.opcode == "parameter"]
     rest = [each for each in computation.instructions if each.opcode != "parameter"]
     return [*sorted(found, key=lambda each: int(each.attribute("number"))), *rest]

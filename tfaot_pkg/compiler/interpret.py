@@ -30,14 +30,14 @@ Value = Array | tuple[Array, ...]
 def run(program: Program, batch: int, inputs: Sequence[Array], sizes: Mapping[str, int] = NO_SYMBOLS) -> list[Array]:
     """The outputs at batch size `batch` and `sizes` of the other symbols.
 
-    Raises Unsupported for an opcode that is not known here.
+    Raises Unsupported for an unknown opcode.
     """
     with np.errstate(all="ignore"):
         return _Run(batch, sizes).call(program.entry, inputs)
 
 
 def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
-    """What one operation gives."""
+    """The result of one operation."""
     with np.errstate(all="ignore"):
         return _Run(batch, NO_SYMBOLS).apply(operation, operands)
 
@@ -48,7 +48,7 @@ class _Run:
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
-        # A region reads values of those around it.
+        # A region may read values of the regions around it.
         self._known = self._known.new_child()
         try:
             for operation in region.operations:
@@ -68,7 +68,7 @@ class _Run:
         result = function(self, operation, *operands)
         if isinstance(result, tuple):
             return result
-        # NumPy promotes types and drops axes: what a pass folds must have the type that HLO says.
+        # NumPy promotes types and drops axes, but a folded constant must have HLO's type.
         made = np.asarray(result, NUMPY_TYPES[operation.shape.dtype])
         if made.shape != self.sizes(operation):
             raise ValueError(f"%{operation.id} {operation.opcode} gives {made.shape}, not {self.sizes(operation)}")
@@ -130,7 +130,7 @@ def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array
 
 def _dot(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
     (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
-    # NumPy's einsum takes numbers as labels of axes: more than letters would give.
+    # Numbers as labels, which NumPy's einsum accepts: letters would end at 52 axes.
     names = iter(range(100))
     batch = [next(names) for _ in left_batch]
     contracted = [next(names) for _ in left]
@@ -147,7 +147,7 @@ def _dot(_run: _Run, operation: Operation, first: Array, second: Array) -> Array
 
 
 def _reduce(run: _Run, operation: Operation, *operands: Array) -> Value:
-    """Several arrays together if it has several operands; one element after the other."""
+    """A reduction, of several arrays together if there are several operands; element by element."""
     half = len(operands) // 2
     arrays, starts = operands[:half], operands[half:]
     axes = operation.attributes["dimensions"]
@@ -187,7 +187,7 @@ def _call(run: _Run, operation: Operation, *operands: Array) -> Value:
 
 
 def _starts(operand: Array, starts: Sequence[Array], sizes: Sequence[int]) -> tuple[slice, ...]:
-    """Where a slice lies that is moved so that it ends within the array, as HLO has it."""
+    """The slices at `starts`, clamped as in HLO so that they lie within the array."""
     clamped = [
         min(max(int(start), 0), length - size) for start, length, size in zip(starts, operand.shape, sizes, strict=True)
     ]
@@ -205,15 +205,16 @@ def _dynamic_update_slice(_run: _Run, _operation: Operation, operand: Array, upd
 
 
 def _windows(array: Array, window: Sequence[Sequence[int]], fill: Any) -> Array:
-    """The windows over an array: its axes count windows, as many more axes the elements of each.
+    """The windows over an array: axes that count windows, then as many axes for the elements of a window.
 
-    `window` has a size, a stride, two paddings, a dilation of the window and one of the array for each axis.
+    `window` has for each axis a size, a stride, two paddings, a dilation of the window and one of the array.
     """
     spread = np.full(
         [max(0, (n - 1) * side[5] + 1) if n else 0 for n, side in zip(array.shape, window, strict=True)], fill
     )
     spread = spread.astype(array.dtype)
     spread[tuple(slice(None, None, side[5]) for side in window)] = array
+    # Negative padding removes elements, after zeros were inserted between them.
     low_high = [(max(side[2], 0), max(side[3], 0)) for side in window]
     wide = np.pad(spread, low_high, constant_values=fill)
     cut = [slice(max(-side[2], 0), n - max(-side[3], 0)) for n, side in zip(wide.shape, window, strict=True)]
@@ -249,7 +250,7 @@ def _convolution(run: _Run, operation: Operation, array: Array, kernel: Array) -
 
 
 def _reduce_window(run: _Run, operation: Operation, *operands: Array) -> Value:
-    """As `_reduce`, window by window; what lies outside of the array is left out."""
+    """As `_reduce`, window by window; elements outside the array are left out."""
     half, window = len(operands) // 2, run.fixed(operation.attributes["window"])
     arrays, starts = operands[:half], operands[half:]
     inside = _windows(np.ones(arrays[0].shape, np.bool_), window, np.False_)
@@ -277,7 +278,7 @@ def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
     for place in np.ndindex(*moved[0].shape[:-1]):
         rows = [array[place] for array in moved]
 
-        # Both ways, because HLO has a "less than": equal elements are less in neither, and stay in their order.
+        # Both ways, because HLO's comparator is "less than": equal elements are less in neither, and keep their order.
         def before(i: int, j: int, rows: Sequence[Array] = rows) -> int:
             first, second = (
                 run.call(operation.regions[0], [np.asarray(row[k]) for row in rows for k in pair])[0]
@@ -345,7 +346,7 @@ def _scatter(run: _Run, operation: Operation, *operands: Array) -> Value:
 
 
 def _conditional(run: _Run, operation: Operation, which: Array, *operands: Array) -> Value:
-    # As in HLO: true is the first branch, and a number out of range means the last one.
+    # As in HLO: true takes the first branch, and a number out of range the last one.
     number = (0 if which else 1) if which.dtype == np.bool_ else int(which)
     number = number if 0 <= number < len(operation.regions) else len(operation.regions) - 1
     start = sum(len(region.parameters) for region in operation.regions[:number])

@@ -1,7 +1,8 @@
-"""Arrays that a loop fills step by step, of which only the last step is read: the loop does not fill them.
+"""Removes arrays that a loop fills step by step, if only the last step is read.
 
 Exporters of recurrent layers write all states into an array, transpose it, and take the last one. Keras keeps the last
-state beside the state itself, as an array of one step: a copy in each turn.
+state beside the state itself, as an array of one step: a copy in each iteration. Without it, GRU towers take 0.99 of
+their time (decision 070).
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import ONE, Operation, Program, Region, Shape, used
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.compiler.work import is_counter, turns_of
+from tfaot_pkg.compiler.work import is_counter, iterations_of
 
 
 def of_last_steps(program: Program) -> Program:
-    """`program`, which is simplified, with the state of a loop in the place of the array's last step."""
+    """`program`, which must be simplified, with the state of a loop instead of the last step of such an array."""
     region = program.entry
     ids = iter(range(max((each.id for each in region.everything()), default=0) + 1, 1 << 62))
     look = Look(region, {}, ids)
@@ -27,13 +28,14 @@ def of_last_steps(program: Program) -> Program:
             made += _of_same(look, operation)
         else:
             made += _of_last(look, operation) if operation.opcode == "slice" else (operation,)
+    # Each replacement adds operations, so an equal number means that nothing was found.
     if len(made) == len(region.operations):
         return program
     return simplify(replace(program, entry=_without_unread(replace(region, operations=used(made, region.results)))))
 
 
 def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
-    """`cut`, or what gives the same without the array that it is cut from."""
+    """`cut`, or operations that compute the same without the array that it is a slice of."""
     path, array = [], look.known[cut.operands[0]]
     while array.opcode in ("transpose", "reshape"):
         path.append(array)
@@ -47,15 +49,22 @@ def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
         return (cut,)
     slices, place, steps = cut.attributes["slices"], axes.index(0), array.shape.sizes[0]
     first, last = (as_size(each) for each in slices[place][:2])
-    if last != steps or first + ONE != steps or not steps.is_constant or turns_of(loop, look.known) != steps.constant:
+    # The loop must write the last step in its last iteration; otherwise that step holds what the array began with.
+    if (
+        last != steps
+        or first + ONE != steps
+        or not steps.is_constant
+        or iterations_of(loop, look.known) != steps.constant
+    ):
         return (cut,)
     return _state_as(look, cut, loop, state, axes)
 
 
 def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
-    """`element`, or another state of its loop with the same values after each turn, if no turn reads the first."""
+    """`element`, or another state with the same value after each iteration, if no iteration reads the first."""
     loop, index = look.known[element.operands[0]], element.attributes["index"]
-    if loop.opcode != "while" or not turns_of(loop, look.known):  # without a turn, both are what they began as
+    # Without an iteration, both keep their initial values, which may differ.
+    if loop.opcode != "while" or not iterations_of(loop, look.known):
         return (element,)
     body = loop.regions[0]
     known = {**look.known, **body.by_id()}
@@ -74,7 +83,7 @@ def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
 
 
 def _axes(path: list[Operation], array: Operation) -> list[int | None]:
-    """Which axis of `array` each axis behind `path` is: None if it has the size 1; [] if that is not so for all."""
+    """The axis of `array` that each axis after `path` is; None for size 1. [] if a reshape splits or merges axes."""
     axes: list[int | None] = list(range(array.shape.rank))
     shape = array.shape
     for each in path:
@@ -90,7 +99,7 @@ def _axes(path: list[Operation], array: Operation) -> list[int | None]:
 
 
 def _written(look: Look, loop: Operation, index: int) -> int | None:
-    """The state that is what each turn writes into the array of the number `index`, at the number of the turn."""
+    """The state equal to what iteration i writes at position i of state `index`; None if there is none."""
     body = loop.regions[0]
     known = {**look.known, **body.by_id()}
     update = known[body.results[index]]
@@ -112,7 +121,7 @@ def _through_reshapes(value: int, known: Mapping[int, Operation]) -> int:
 
 
 def _state_as(look: Look, cut: Operation, loop: Operation, state: int, axes: list[int | None]) -> tuple[Operation, ...]:
-    """The state after the last turn, in the shape of `cut`."""
+    """The state after the last iteration, in the shape of `cut`."""
     kept = [axis for axis in axes if axis]
     source = look.known[cut.operands[0]].shape
     sizes = {axis: size for axis, size in zip(axes, source.sizes, strict=True) if axis}
@@ -135,7 +144,8 @@ def _state_as(look: Look, cut: Operation, loop: Operation, state: int, axes: lis
 
 
 def _without_unread(region: Region) -> Region:
-    """`region` without those states of its loops that only they themselves are made of."""
+    """`region` without states of its loops that only they themselves depend on."""
+    # `simplify` keeps every state that the body changes.
     read = {
         (each.operands[0], each.attributes["index"])
         for each in region.everything()
@@ -146,7 +156,7 @@ def _without_unread(region: Region) -> Region:
         if each.opcode == "while":
             kept = _read(each, {index for loop, index in read if loop == each.id})
             moved[each.id] = {index: place for place, index in enumerate(kept)}
-            each = _of_states(each, kept)  # noqa: PLW2901 (the loop in the place of itself)
+            each = _of_states(each, kept)  # noqa: PLW2901 (the smaller loop replaces it)
         elif each.opcode == "get-tuple-element" and each.operands[0] in moved:
             place = moved[each.operands[0]][each.attributes["index"]]
             each = replace(each, attributes={"index": place})  # noqa: PLW2901
@@ -167,6 +177,7 @@ def _read(loop: Operation, wanted: set[int]) -> list[int]:
         return {number[value] for value in values if value in number}
 
     found = wanted | states(condition, list(condition.results))
+    # To a fixed point: a state that is read depends on the states that its next value is computed from.
     while True:
         more = found | states(body, [body.results[index] for index in found])
         if more == found:
@@ -175,7 +186,7 @@ def _read(loop: Operation, wanted: set[int]) -> list[int]:
 
 
 def _of_states(loop: Operation, kept: list[int]) -> Operation:
-    """`loop` with these of its states alone."""
+    """`loop` with only the states `kept`."""
     if len(kept) == len(loop.operands):
         return loop
     place = {index: number for number, index in enumerate(kept)}

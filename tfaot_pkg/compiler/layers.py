@@ -1,7 +1,7 @@
 """Calls of the kernel library: layers, forests of decision trees, top-k.
 
-Weights are packed here, when a program is built: the same bytes as `pack` and `packConv2d` of tfaot_kernels/kernels.h,
-which describes their order. One order serves every target and batch size.
+Weights are packed here, when a program is built, into the same bytes as by `pack` and `packConv2d` of
+tfaot_kernels/kernels.h, which describes their order. One order serves all targets and batch sizes (decision 024).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.worker_program.messages.forest import Forest
 
-# kRowsAtATime and kFloats of tfaot_kernels/scratch.h: generated code compares both results by a static_assert.
+# kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
 
@@ -27,7 +27,7 @@ _Layer = Mapping[str, int]
 
 
 def conv2d_scratch(conv: _Layer) -> int:
-    """The floats of conv2dScratch: a copy of some lines of the input between zeros, if windows see padding."""
+    """The floats of conv2dScratch: a copy of some lines of the input between zeros, if windows cover padding."""
     lines, columns = _reach(conv, "height", 1), _reach(conv, "width", conv["out_width"])
     whole = _reach(conv, "height", conv["out_height"])
     inside = columns <= conv["in_width"] and whole <= conv["in_height"]
@@ -40,7 +40,7 @@ def conv2d_scratch(conv: _Layer) -> int:
 
 
 def conv2d_max_pool_scratch(conv: _Layer, pool: _Layer) -> int:
-    """conv2dMaxPoolScratch: that, and the lines of the convolution that wait for their pooling."""
+    """conv2dMaxPoolScratch: the same, and the lines of the convolution that wait to be pooled."""
     at_a_time = min(1 + _ROWS_AT_A_TIME // (pool["stride_height"] * conv["out_width"]), pool["out_height"])
     return conv2d_scratch(conv) + _reach(pool, "height", at_a_time) * conv["out_width"] * conv["filters"]
 
@@ -55,7 +55,7 @@ PANEL = 16
 
 
 def packed_dense(weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Weights of shape (inputs, outputs), packed: shape (panels, inputs, PANEL), zeros where there is no column."""
+    """Weights of shape (inputs, outputs), packed to (panels, inputs, PANEL), with zeros after the last column."""
     rows, columns = weights.shape
     panels = -(-columns // PANEL)
     padded = np.zeros((rows, panels * PANEL), np.float32)
@@ -64,7 +64,7 @@ def packed_dense(weights: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[np.float32]:
-    """Filters of shape (height, width, channels / groups, filters), packed: one dimension, group after group.
+    """Filters of shape (height, width, channels / groups, filters), packed into one dimension, group after group.
 
     A depthwise convolution's filters of shape (height, width, channels, multiplier) are reshaped to
     (height, width, 1, channels * multiplier) first; with multiplier 1 they stay in order.
@@ -78,6 +78,7 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
 
 def dense(emitter: Emitter, operation: Operation) -> str:
     source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
+    # Weights [outputs, inputs], as PyTorch stores them.
     if operation.attributes["weights_axis"] == 1:
         weights = weights.T
     packed_at = emitter.constant(packed_dense(weights))
@@ -106,7 +107,7 @@ def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
 
 
 def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tuple[int, ...]) -> str:
-    """A call of `function`, with the window of the pooling behind the convolution if there is one."""
+    """A call of `function`, with the window of the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     groups, window = operation.attributes["groups"], operation.attributes["window"]
     packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
@@ -130,7 +131,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         pooled = ", pool" if pool else ""
         activation = f"Activation::{operation.attributes['activation']}"
         layer = f"window, {filters.shape[3]}, {groups}"
-        # Computed here and in C++: code that would work in too little memory does not compile.
+        # Computed here and in C++, so that code with too little memory does not compile.
         if is_constant:
             plain = f"{{{layer}, nullptr, nullptr, Activation::none}}"
             emitter.line(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
@@ -140,8 +141,8 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
             f"{images}, {source}, {target}, {work});"
         )
     if not is_constant:
-        emitter.reached["products()"] = None  # any number of places of the output
-    # What the library does with a window beside that depends on the width of the output alone (convolvingOf).
+        emitter.reached["products()"] = None  # any number of output pixels
+    # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
     for each in dict.fromkeys((min(windows, key=_out_width), max(windows, key=_out_width))):
         whole = f"{{{{{', '.join(map(str, each))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
         if pool:
@@ -154,7 +155,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
 
 
 def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[int, ...]]:
-    """A window at all sizes of its symbols: the memory that a convolution needs does not always grow with them."""
+    """A window at all sizes of its symbols: the memory that a convolution needs may shrink as they grow."""
     names = {name for number in window for monomial, _ in as_size(number).terms for name in monomial}
     symbols = [each for each in emitter.symbols if each.name in names]
     for sizes in product(*(range(each.minimum, each.maximum + 1) for each in symbols)):
@@ -167,7 +168,7 @@ def _out_width(window: tuple[int, ...]) -> int:
 
 
 def _named(window: tuple[int, ...]) -> dict[str, int]:
-    """The numbers of a Window (kernels.h) by the names that the functions above have for them."""
+    """The numbers of a Window (kernels.h) by the names that the functions above use."""
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
     return dict(zip(names, window, strict=True)) if window else {}
@@ -192,7 +193,7 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
         columns = operation.shape.strides[axis]
         emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, {source}, {target});")
     elif size.is_constant:
-        many = "" if rows != Size(0, 1) else ", false"  # one for each row of the batch: the end of a classifier
+        many = "" if rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
         emitter.line(f"softmax<{size.constant}{many}>({cpp(rows)}, {source}, {target});")
     else:
         emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
@@ -214,7 +215,7 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
 
 
 _WIDEST = 32
-"""Rows of which the kernel library keeps ranks at a time (kWide of trees.h)."""
+"""The rows whose ranks the kernel library keeps at a time (kWide of trees.h)."""
 
 
 def trees(emitter: Emitter, operation: Operation) -> str:

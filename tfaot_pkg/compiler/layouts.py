@@ -1,8 +1,8 @@
-"""Convolutions of any layout as those of images with channels last, and transposes behind what follows them.
+"""Brings convolutions of any layout to images with channels last, and moves transposes past the operations after them.
 
-Frameworks lay out what a convolution takes in their own ways, and exporters of PyTorch put a transpose on each side of
-one. An operation of transposed arrays becomes the same operation of the arrays, and a transpose of its result, until
-the transpose meets its opposite. Layers and what is fused into them then stand side by side.
+Frameworks have different layouts for convolutions, and exporters of PyTorch put a transpose on each side of one. An
+operation on transposed arrays becomes the operation on the arrays and a transpose of its result, until the transpose
+meets its inverse. Layers and the operations that are fused into them are then neighbours.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "red
 _MOVED = frozenset({*ELEMENTWISE, "concatenate", "reduce"})
 _Add = Callable[[Operation], int]
 _NHWC, _HWIO = (0, 3, 1, 2), (3, 2, 0, 1)
-"""Batch (or filters), features and the axes of space, as HLO names them."""
+"""The dimensions of batch (or outputs and inputs of filters), features, height and width, as HLO numbers them."""
 
 
 def is_image(operation: Operation, images: set[int]) -> bool:
-    """Whether `operation` gives an image, or what is made of one without a layer; `images` are those before it."""
+    """Whether the result is an image, or computed from one without a layer; `images` are the values that are."""
     if operation.opcode in _MAKES_IMAGES:
         return True
     return operation.opcode in _KEEPS_IMAGES and any(operand in images for operand in operation.operands)
 
 
 def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], add: _Add) -> int | None:
-    """The value of `operation` as a transpose of one that is not transposed; None if that is not possible.
+    """The value of `operation` as the transpose of an operation on untransposed arrays; None if that is not possible.
 
-    Other arrays than images keep their order: products take transposed operands and results as they are.
+    Arrays that are not images keep their transposes: products take transposed operands and results in place.
     """
     if operation.opcode not in _MOVED or isinstance(operation.type, tuple):
         return None
@@ -45,7 +45,7 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
     orders = {each.attributes["dimensions"] for each in turned}
     if len(orders) != 1 or not any(each.operands[0] in images for each in turned):
         return None
-    # Another operand would get a transpose in return for the one that goes: nothing would be gained.
+    # Another operand would need a transpose instead of the one that is removed: nothing would be gained.
     if any(each.opcode not in ("transpose", "broadcast", "constant") and each.shape.rank for each in arrays):
         return None
     (order,) = orders
@@ -74,7 +74,7 @@ def _turned_back(array: Operation, back: tuple[int, ...], add: _Add) -> int:
 
 
 def _reduced(operation: Operation, operands: tuple[int, ...], order: tuple[int, ...], add: _Add) -> int:
-    """The axes that stay are in the order of the array itself: transposed if that is another order."""
+    """A reduction of the array itself: its remaining axes are transposed if their order differs."""
     gone = operation.attributes["dimensions"]
     left = [axis for place, axis in enumerate(order) if place not in gone]  # of the result, as axes of the array
     stays = tuple(sorted(left).index(axis) for axis in left)
@@ -92,7 +92,7 @@ def _transpose(operation: Operation, value: int, order: tuple[int, ...]) -> Oper
 
 
 class _Program(Protocol):
-    """What operations are added to (simplify.py)."""
+    """The program that operations are added to (simplify.py)."""
 
     @property
     def made(self) -> Mapping[int, Operation]: ...
@@ -115,6 +115,7 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
     if count == 3 and not _is_simple(given["window"][0], given["feature_groups"]):
         return operation
     make = _Maker(program, operation)
+    # One axis of space is an image of height 1. Of three, the first joins the batch: see `of_volumes`.
     x = make.transposed(operand.id, _spatial(given["input"], first=True))
     weights = make.transposed(filters.id, _spatial(given["kernel"], first=False))
     rows, *space, channels = (operation.shape.sizes[axis] for axis in _spatial(given["output"], first=True))
@@ -139,13 +140,13 @@ def _spatial(axes: Sequence[int], *, first: bool) -> tuple[int, ...]:
 
 
 def _is_simple(depth: Sequence[Any], groups: int) -> bool:
-    """Whether the layers that filters see may be channels of an image."""
+    """Whether the depth of filters can become channels of an image."""
     return groups == 1 and all(isinstance(number, int) for number in depth) and depth[5] == 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Adds operations to a program in the place of one."""
+    """Adds the operations that replace `like` to a program."""
 
     program: _Program
     like: Operation
@@ -162,9 +163,10 @@ class _Maker:
         return self._add("convolution", sizes, x, weights, **attributes)
 
     def of_volumes(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
-        """Each layer as an image, with the layers that its filters reach as more channels."""
+        """A convolution over volumes: each slice is an image, and the slices that its filters reach are channels."""
         (taps, stride, low, high, dilation, _), *sides = self.like.attributes["window"]
         rows, layers, *image = sizes
+        # Padding of the depth becomes explicit, because slices of it become channels.
         if low or high:
             zero = self._add("constant", (), literal=Literal(np.zeros((), np.float32)))
             padding = ((0, 0, 0), (low, high, 0), *[(0, 0, 0)] * 3)

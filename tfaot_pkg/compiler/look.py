@@ -1,4 +1,4 @@
-"""What passes ask about a region: what makes a value, how often it is used, whether it is constant."""
+"""What passes ask about a region: which operation computes a value, how often it is used, whether it is constant."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Look:
         for operation in region.everything():
             for nested in operation.regions:
                 self.uses.update(nested.results)
-        self.new: list[Operation] = []  # what a rule made
+        self.new: list[Operation] = []  # operations that a rule added
         self._ids = ids
 
     def made_by(self, value: int, *opcodes: str, once: bool = False) -> Operation | None:
-        """The operation that makes `value`, if it is one of `opcodes`; `once`: and nothing else uses it."""
+        """The operation that computes `value`, if it is one of `opcodes` and, if `once`, `value` has a single use."""
         found = self.known[value]
         return found if found.opcode in opcodes and not (once and self.uses[value] > 1) else None
 
@@ -33,7 +33,7 @@ class Look:
         return None if literal is None or literal.growing else literal.constant
 
     def scalar(self, value: int) -> float | None:
-        """What all elements of `value` are, if they are one constant."""
+        """The number that all elements of `value` are equal to, if it is constant."""
         found = self.known[value]
         while found.opcode in ("broadcast", "reshape"):
             found = self.known[found.operands[0]]
@@ -41,7 +41,7 @@ class Look:
         return float(values.reshape(())) if values is not None and values.size == 1 else None
 
     def along_last(self, value: int) -> int | None:
-        """The vector that `value` repeats along all axes but the last."""
+        """The vector that `value` repeats along all axes except the last."""
         found = self.known[value]
         if found.opcode != "broadcast" or found.attributes["dimensions"] != (found.shape.rank - 1,):
             return None
@@ -59,7 +59,7 @@ class Look:
         return next(self._ids)
 
     def add(self, operation: Operation) -> Operation:
-        """Put a new operation, which something will use once, before the one that is looked at."""
+        """Insert a new operation, which will have one use, before the operation that a rule looks at."""
         self.known[operation.id] = operation
         self.uses[operation.id] = 1
         self.new.append(operation)

@@ -1,4 +1,4 @@
-"""Operations that assemble an array from others: gather, concatenate, pad, update."""
+"""C++ of operations that assemble an array from others: gather, concatenate, pad, update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     components, read = _components(
         emitter, indices, vector, {axis: f"g{counter}" for axis, counter in counters.items()}
     )
-    # Before the loops begin: else it would be computed within them.
+    # Before the loops: otherwise the source would be computed within them.
     source_is_stored = emitter.stored(array.id)
     target = emitter.target(operation)
     sizes = tuple(as_size(size) for size in attributes["sizes"])
@@ -30,7 +30,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     emitter.line("{")
     for axis in outer:
         emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
-    # Operations that are made up here: a slice at the indices, because the emitter knows how to write slices.
+    # Operations that are not in the program: a slice at the indices, because the emitter knows how to write slices.
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
@@ -63,10 +63,10 @@ def gather(emitter: Emitter, operation: Operation) -> str:
 def _components(
     emitter: Emitter, indices: Operation, vector: int, counters: Mapping[int, str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """An expression and its type for each number of a vector of indices, and the addresses that they read.
+    """An expression and its type for each component of an index vector, and the addresses that they read.
 
-    Vectors that are put together of single numbers, as for a gather within rows, are not written to memory, and counted
-    numbers are not read from it.
+    Vectors that are joined from single numbers, as for a gather within rows, are not written to memory, and counters
+    are not read from it.
     """
     is_joined = emitter.is_joined_index(indices)
     parts = indices.operands if is_joined else (indices.id,)
@@ -94,10 +94,10 @@ def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
-    """dynamic-update-slice: in place if it is the state of a loop that nothing else reads."""
+    """dynamic-update-slice: in place if the array is the state of a loop that nothing else reads."""
     array, update, *starts = operation.operands
     shape, part = operation.shape, emitter.known[update].shape
-    # Else each step of a loop that fills an array would copy all of it.
+    # Otherwise each iteration of a loop that fills an array would copy all of it.
     in_place = array in emitter.carried and array in emitter.pointers and emitter.uses[array] == 1
     if in_place:
         target = emitter.pointers[array]
@@ -134,7 +134,7 @@ def pad(emitter: Emitter, operation: Operation) -> str:
     if any(_is_negative(each) for sizes in padding for each in sizes):
         return _cropped(emitter, operation, padding)
     target = emitter.target(operation)
-    # All of it is filled first; then the array is written over its part.
+    # The whole result is filled first, then the array is written over its part: one loop each, without branches.
     filling = next(emitter.fresh)
     emitter.known[filling] = Operation(
         id=filling, opcode="broadcast", type=shape, operands=(value,), attributes={"dimensions": ()}
@@ -158,7 +158,8 @@ def _is_negative(size: Size) -> bool:
 
 
 def _cropped(emitter: Emitter, operation: Operation, padding: tuple[tuple[Size, ...], ...]) -> str:
-    """A padding that takes away at a side: the part of a larger array."""
+    """A padding with negative sizes, which remove elements: a slice of a larger array."""
+    # Padded first, then sliced: HLO removes elements after it has inserted interior padding.
     kept = tuple(tuple(ZERO if _is_negative(each) else each for each in sizes) for sizes in padding)
     sizes, slices = [], []
     for size, (low, high, _), (before, behind, _) in zip(operation.shape.sizes, padding, kept, strict=True):

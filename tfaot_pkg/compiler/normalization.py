@@ -1,4 +1,4 @@
-"""HLO's batch normalization in operations that passes and the emitter know."""
+"""HLO's batch normalization as operations that passes and the emitter know."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape
 
 
 class Program(Protocol):
-    """What operations are added to (simplify.py)."""
+    """The program that operations are added to (simplify.py)."""
 
     def add(self, operation: Operation) -> int: ...
 
 
 def batch_norm_inference(program: Program, operation: Operation, operand: Operation) -> Operation:
-    """(x - mean) * (scale / sqrt(variance + epsilon)) + offset, by feature: of constant statistics, two factors."""
+    """(x - mean) * (scale / sqrt(variance + epsilon)) + offset, by feature."""
+    # In this order, so that constant statistics fold to one factor per feature.
     x, scale, offset, mean, variance = operation.operands
     shape, feature = operand.shape, operation.attributes["feature"]
     vector = Shape(shape.dtype, (shape.sizes[feature],))

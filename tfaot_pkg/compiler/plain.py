@@ -1,4 +1,4 @@
-"""Loops that compute one element after the other, whatever a model's region says: sorts and scatters among them."""
+"""Loops that compute one element after the other with any region of a model: sorts and scatters among them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
 @contextmanager
 def counting(emitter: Emitter, counters: Sequence[tuple[str, Size]]) -> Iterator[None]:
     """A loop for each counter, the last one innermost."""
-    emitter.flush()  # what waits for its loop would be computed in this one, or never
+    emitter.flush()  # otherwise waiting values would be computed within this loop, or never
     with ExitStack() as stack:
         for name, size in counters:
             stack.enter_context(
-                # Not `<`: compilers warn of unsigned numbers below a 0 that they see.
+                # Not `<`: compilers warn about unsigned numbers compared with a literal 0.
                 emitter.braces(f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {cpp(size)}; ++{name})")
             )
         yield
 
 
 def address(pointer: str, *steps: tuple[str, Size]) -> str:
-    """`pointer` plus steps: a C++ expression times a number of elements."""
+    """`pointer` plus steps; each is a C++ expression times a number of elements."""
     terms = [name if stride == ONE else f"{name} * {cpp(stride)}" for name, stride in steps]
     return " + ".join([pointer, *terms])
 
 
 def called(emitter: Emitter, region: Region, arguments: Sequence[str]) -> list[str]:
-    """What `region` gives for scalars, computed here: C++ expressions."""
+    """The results of `region` for scalar arguments, as C++ expressions; its statements are written here."""
     for parameter, argument in zip(region.parameters, arguments, strict=True):
         emitter.scalars[parameter.id] = argument
     emitter.region(region)
@@ -39,7 +39,7 @@ def called(emitter: Emitter, region: Region, arguments: Sequence[str]) -> list[s
 
 
 def targets(emitter: Emitter, operation: Operation) -> list[str]:
-    """Memory for all that `operation` gives."""
+    """Memory for all results of `operation`."""
     if not isinstance(operation.type, tuple):
         return [emitter.target(operation)]
     return [emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes]
@@ -54,12 +54,13 @@ def sort(emitter: Emitter, operation: Operation) -> str:
 
 
 def sort_together(emitter: Emitter, operation: Operation) -> None:
-    """Several arrays in the order of one comparison."""
+    """Several arrays, sorted by one comparison."""
     emitter.results[operation.id] = states(operation, _sorted(emitter, operation))
 
 
 def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
-    """The order of the elements' numbers is found first, then all arrays are brought into it."""
+    """The order of the elements' indices is found first, then all arrays are copied in that order."""
+    # HLO's comparator reads elements of all arrays, so none may move before the order is known.
     (axis,), shape = operation.attributes["dimensions"], operation.shapes[0]
     sources, made = [emitter.stored(operand) for operand in operation.operands], targets(emitter, operation)
     size, stride = shape.sizes[axis], cpp(shape.strides[axis])
@@ -67,7 +68,7 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
     for pointer in (*sources, *rooms, *made):
         emitter.touch(pointer)
     others = [other for other in range(shape.rank) if other != axis]
-    # One turn if there is no other axis: what is declared is declared once.
+    # A loop of one iteration if there is no other axis: a scope of its own for the declarations.
     with counting(emitter, [(f"o{other}", shape.sizes[other]) for other in others] or [("once", ONE)]):
         steps = [(f"o{other}", shape.strides[other]) for other in others]
         for number, (source, target) in enumerate(zip(sources, made, strict=True)):
@@ -96,12 +97,12 @@ def scatter(emitter: Emitter, operation: Operation) -> str:
 
 
 def scatter_together(emitter: Emitter, operation: Operation) -> None:
-    """Into several arrays at once."""
+    """A scatter into several arrays at once."""
     emitter.results[operation.id] = states(operation, _scattered(emitter, operation))
 
 
 def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
-    """One update after the other, in the order of their indices; those that would reach outside are left out."""
+    """One update after the other, in the order of their indices; as in HLO, those out of bounds are skipped."""
     half = len(operation.operands) // 2
     updates = [emitter.known[operand].shape for operand in operation.operands[half + 1 :]]
     index = emitter.stored(operation.operands[half])
@@ -113,7 +114,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
     outer = [axis for axis in range(updates[0].rank) if axis not in attributes["window"]]
     single = {*attributes["inserted"], *attributes["operand_batch"]}
     windows = dict(zip((axis for axis in range(shape.rank) if axis not in single), attributes["window"], strict=True))
-    # One turn if there is one update: it can be left out.
+    # A loop of one iteration if there is one update, so that `continue` can skip it.
     with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in outer] or [("once", ONE)]):
         _starts(emitter, operation, index, outer)
         for axis in attributes["indexed"]:
@@ -128,7 +129,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
                 f"*({address(source, *((f'u{axis}', stride) for axis, stride in enumerate(update.strides)))})"
                 for source, update in zip(sources, updates, strict=True)
             ]
-            # HLO leaves the order of updates open; XLA's code for CPUs goes through them in this one.
+            # HLO does not define the order of updates; XLA's code for CPUs applies them in this one.
             results = called(emitter, operation.regions[0], [*(f"*to{i}" for i in range(len(made))), *news])
             for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
                 emitter.line(f"const {C_TYPES[each.dtype]} new{number} = {result};")
@@ -140,7 +141,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
 
 
 def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]) -> None:
-    """start0, start1 ...: where the window of an update begins, by axis of the array; only of axes with an index."""
+    """Declare start0, start1 ...: the start of an update's window along each axis of the array that has an index."""
     attributes, half = operation.attributes, len(operation.operands) // 2
     indices, vector = emitter.known[operation.operands[half]].shape, attributes["vector"]
     axes = [axis for axis in range(indices.rank) if axis != vector]

@@ -1,7 +1,7 @@
 """`Program`: a model as typed operations in static single assignment, with the batch size and other sizes as symbols.
 
 An operation is one of HLO's (https://openxla.org/xla/operation_semantics) or one that a pass recognized (`dense`, ...).
-Sizes and integers inside of attributes are polynomials in the symbols: `Size`.
+Sizes, and integers in attributes, are polynomials in the symbols: `Size`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 
+# Short floats are imported as float32 (decision 073); complex numbers stay in segments of XLA's code (decision 042).
 NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {
     "pred": np.dtype(np.bool_),
     "s8": np.dtype(np.int8),
@@ -29,14 +30,14 @@ NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
 }
-"""HLO's element types that programs can hold."""
+"""The element types of HLO that programs support."""
 
 
 NO_SYMBOLS: Mapping[str, int] = MappingProxyType({})
 
 
 class Unsupported(Exception):
-    """A program cannot hold or compute something: XLA compiles the model instead. The message says what."""
+    """A program cannot represent or compute something, which the message names: XLA compiles the model instead."""
 
 
 BATCH = "batch"
@@ -48,7 +49,7 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size that each call brings, between `minimum` and `maximum`."""
+    """A size that each call chooses, between `minimum` and `maximum`."""
 
     name: str
     maximum: int
@@ -68,11 +69,12 @@ class Size:
 
     @classmethod
     def of(cls, terms: Iterable[tuple[Monomial, int]]) -> Size:
-        """The sum of `terms`, of which some may have the same symbols."""
+        """The sum of `terms`, some of which may have the same symbols."""
         total: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             total[monomial] = total.get(monomial, 0) + coefficient
         made = cls()
+        # One form for equal polynomials: sizes are compared, and are keys of dictionaries.
         found = sorted((monomial, coefficient) for monomial, coefficient in total.items() if coefficient)
         object.__setattr__(made, "terms", tuple(found))
         return made
@@ -99,7 +101,7 @@ class Size:
 
     @property
     def per_row(self) -> Size:
-        """What each row of the batch adds."""
+        """The part that each row of the batch adds."""
         found = ((tuple(s for s in monomial if s != BATCH), c) for monomial, c in self.terms if BATCH in monomial)
         return Size.of(found)
 
@@ -110,8 +112,8 @@ class Size:
         )
 
     def most(self, batch: int, symbols: Sequence[Symbol]) -> int:
-        """A bound for all values of `symbols`."""
-        # Term by term: a term with a negative factor is largest where its symbols are smallest.
+        """An upper bound for all values of `symbols`."""
+        # Term by term: a term with a negative coefficient is largest if its symbols are smallest.
         highest, lowest = ({s.name: getattr(s, end) for s in symbols} for end in ("maximum", "minimum"))
         return sum(
             Size.of([(monomial, coefficient)]).at(batch, highest if coefficient > 0 else lowest)
@@ -119,13 +121,13 @@ class Size:
         )
 
     def divided(self, by: int) -> Size | None:
-        """A `by`-th of it; None if that is not a whole number for all values of the symbols."""
+        """The quotient by `by`; None if it has no integer coefficients."""
         if any(coefficient % by for _, coefficient in self.terms):
             return None
         return Size.of((monomial, coefficient // by) for monomial, coefficient in self.terms)
 
     def __add__(self, other: Size) -> Size:
-        # Most sizes are numbers, and passes add very many of them.
+        # A short path, because most sizes are numbers, and passes add very many of them.
         if self.is_constant and other.is_constant:
             return Size(self.constant + other.constant)
         return Size.of((*self.terms, *other.terms))
@@ -134,6 +136,7 @@ class Size:
         """Raises Unsupported if the product is not linear in the batch."""
         if self.is_constant and other.is_constant:
             return Size(self.constant * other.constant)
+        # Blocks of rows need addresses that are linear in the batch.
         if self.grows and other.grows:
             raise Unsupported("a number of elements that grows with the square of the batch")
         return Size.of((tuple(sorted((*m, *n))), a * b) for m, a in self.terms for n, b in other.terms)
@@ -180,26 +183,27 @@ class Shape:
 
 
 Type = Shape | tuple[Shape, ...]
-"""Of what an operation gives: one array, or several."""
+"""The type of an operation's result: one array, or several."""
 
 
+# Compared by identity: `==` of two NumPy arrays is an array.
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A polynomial, element by element: `constant`, and the factors of symbols in `growing`, if there are any."""
+    """A polynomial for each element: `constant`, and the coefficients of monomials in `growing`, if there are any."""
 
     constant: Array
     growing: tuple[tuple[Monomial, Array], ...] = ()
 
     @property
     def size(self) -> Size:
-        """Of a single integer."""
+        """The polynomial of a literal that is a single integer."""
         terms = (((), self.constant), *self.growing)
         return Size.of((monomial, int(values.reshape(()))) for monomial, values in terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """`id` is the value that it gives, unique within the program; `node` is TensorFlow's name of what it was made of.
+    """`id` names its result, unique within the program; `node` is the TensorFlow operation that it came from.
 
     Attributes of HLO's operations are those that the worker lists (worker_program/hlo.py).
     """
@@ -214,18 +218,18 @@ class Operation:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of all arrays that it gives."""
+        """The shapes of all its results."""
         return self.type if isinstance(self.type, tuple) else (self.type,)
 
     @property
     def shape(self) -> Shape:
-        """Raises Unsupported if it gives several arrays: `get-tuple-element`s of it are these."""
+        """Raises Unsupported if it has several results, which are read by `get-tuple-element`."""
         if isinstance(self.type, tuple):
             raise Unsupported(f"{self.opcode} gives several arrays")
         return self.type
 
     def captured(self) -> set[int]:
-        """The values that its regions read from outside of them."""
+        """The values from outside that its regions read."""
         inside = [each for region in self.regions for each in region.everything()]
         read = {operand for each in inside for operand in each.operands}
         read.update(result for region in self.regions for result in region.results)
@@ -235,10 +239,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Operations, each after those that it uses: of this region, or of those around it, before the one that holds it.
+    """Operations in an order in which each comes after its operands.
 
-    It is called with an array for each `parameter`, and gives those of `results`. There are no tuples inside of tuples,
-    and no operation `tuple`.
+    Operands belong to this region or to one around it, where they stand before the operation that has this region. A
+    region is called with an array for each `parameter`, and returns `results`. There are no nested tuples, and no
+    operation `tuple`.
     """
 
     operations: tuple[Operation, ...]
@@ -246,7 +251,7 @@ class Region:
 
     @property
     def parameters(self) -> tuple[Operation, ...]:
-        """In the order of their numbers."""
+        """Its parameters by number."""
         found = [operation for operation in self.operations if operation.opcode == "parameter"]
         return tuple(sorted(found, key=lambda operation: operation.attributes["number"]))
 
@@ -254,7 +259,7 @@ class Region:
         return {operation.id: operation for operation in self.operations}
 
     def everything(self) -> Iterator[Operation]:
-        """Its operations and those of all regions inside of it."""
+        """Its operations, and those of all regions within."""
         for operation in self.operations:
             yield operation
             for nested in operation.regions:
@@ -263,23 +268,23 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`entry` takes the model's inputs, in their order, and gives its outputs. `symbols` are those beside the batch."""
+    """`entry` takes the model's inputs in order, and returns its outputs. `symbols` are those beside the batch."""
 
     entry: Region
     symbols: tuple[Symbol, ...] = ()
 
 
 Attributes = dict[str, tuple[float, ...]]
-"""Of an operation of the author's: numbers by name."""
+"""Attributes of an operation of the author's: numbers by name."""
 ArrayOfRow = tuple[str, tuple[int, ...]]
-"""An array that an operation of the author's takes or gives: its type as HLO has it, and the sizes of a row."""
+"""An input or output of an operation of the author's: its element type in HLO, and the sizes of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCall:
-    """The function `target`, which calls an operation of the author's for one row, for the node `node`.
+    """The function `target`, which calls an operation of the author's for one row of the node `node`.
 
-    `batched` says which inputs have rows; others are the same for all of them.
+    `batched` says which inputs have rows; others are the same for all rows.
     """
 
     target: str
@@ -293,7 +298,7 @@ class OperationCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called(OperationCall):
-    """Such a function, with those inputs that are known, by place."""
+    """Such a function, with its constant inputs by position."""
 
     constants: Mapping[int, Array]
 
@@ -307,7 +312,10 @@ class Border:
 
 
 def only(program: Program, border: Border) -> Program:
-    """What computes the outputs of `border` from its inputs. Raises Unsupported if they are made of others too."""
+    """The program that computes the outputs of `border` from its inputs.
+
+    Raises Unsupported if they depend on other inputs too.
+    """
     entry = program.entry
     results = tuple(entry.results[place] for place in border.outputs)
     numbers = {old: new for new, old in enumerate(border.inputs)}
@@ -326,8 +334,9 @@ def only(program: Program, border: Border) -> Program:
 
 
 def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Operation, ...]:
-    """The parameters, and the operations that `results` are made of, in their order."""
+    """The parameters, and the operations that `results` depend on, in their order."""
     needed, kept = set(results), []
+    # Backwards, because operands stand before their users: one pass finds all that are needed.
     for operation in reversed(operations):
         if operation.id in needed or operation.opcode == "parameter":
             # Regions read values of the region around them, which no operand names.
@@ -337,7 +346,7 @@ def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Opera
 
 
 def reducer(operation: Operation) -> str | None:
-    """The opcode that a reduction combines two values with, if it is only that."""
+    """The opcode that combines two values in a reduction; None if the reduction is not a single operation."""
     region = operation.regions[0]
     root = region.by_id().get(region.results[0])
     parameters = {parameter.id for parameter in region.parameters}
@@ -346,7 +355,7 @@ def reducer(operation: Operation) -> str | None:
 
 
 def verify(program: Program) -> None:
-    """Raise ValueError if a value is used where it is not known, made twice, or has no array's type."""
+    """Raise ValueError if a value is used where it is not known, or defined twice."""
     made: set[int] = set()
 
     def look(region: Region, outside: frozenset[int]) -> None:
@@ -371,7 +380,7 @@ _SHOWN = 8
 
 
 def text_of(program: Program) -> str:
-    """One line an operation: `%4 f32[batch,32] = add %2 %3`, regions indented below theirs."""
+    """One line per operation: `%4 f32[batch,32] = add %2 %3`, with its regions indented below it."""
     return "\n".join([*_lines(program.entry, ""), ""])
 
 

@@ -1,13 +1,13 @@
-"""Layers found in a program: several operations become one, which the kernel library computes.
+"""Finds layers in a program: several operations become one, which the kernel library computes.
 
-- `dot`, with attribute `order`: which axis of HLO's result each axis is.
+- `dot`, with attribute `order`: the axis of HLO's result that each axis is.
 - `dense` (input, weights, bias): `[..., k]` by `[k, n]`, plus a bias, with attribute `activation`.
 - `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
 - `max_pool` (input): NHWC, with attribute `window`.
 - `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
-- `resample` (input, weights, places): NHWC. Each place of the output weighs a window of the input, which begins at an
-  element of a row that the constant `places` gives. Attribute `axes`: the weights' axes that count the output's rows
-  and columns, and the window's.
+- `resample` (input, weights, places): NHWC. Each pixel of the output is a weighted sum of a window of the input. The
+  constant `places` has the window's first element within an image. Attribute `axes`: the weights' axes of the output's
+  rows and columns, and of the window's.
 - `softmax` (input): over the last axis, or over attribute `axis`.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
@@ -43,8 +43,8 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    # The order is meaning: layers first, then what they absorb, then what is made of whole layers. Each rule sees what
-    # the ones before it left.
+    # The order matters: first layers, then what they absorb, then rules that take whole layers. Each rule sees the
+    # result of those before it.
     for rule in (
         _resample,
         _dense,
@@ -59,6 +59,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         _result_order,
     ):
         region = _rewritten(region, outside, rule, ids)
+    # After `absorbed`: a bias and an activation move out of the loop with their layer.
     region = hoisted(region, outside, ids, symbols)
     return _with_one_nan(_top_k(region, outside, ids), outside, ids)
 
@@ -67,13 +68,13 @@ _Rule = Callable[[Look, Operation], Operation | None]
 
 
 def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, ids: Iterator[int]) -> Region:
-    """`region` with what `rule` gives instead of an operation; what nothing uses any more goes."""
+    """`region` with operations replaced by `rule`, without those that are no longer used."""
     look = Look(region, outside, ids)
     made: list[Operation] = []
     for operation in region.operations:
         new = rule(look, operation)
         if new is not None:
-            look.known[operation.id] = new
+            look.known[operation.id] = new  # later operations of the same pass match the new one
         made += look.new
         look.new.clear()
         made.append(new or operation)
@@ -81,7 +82,8 @@ def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, id
 
 
 def _resample(look: Look, operation: Operation) -> Operation | None:
-    """As TensorFlow resizes images: a window for each place of the output, gathered, times the place's weights."""
+    """TensorFlow's resizing of images: a window for each pixel of the output, gathered, times the pixel's weights."""
+    # As a gather and a product for each pixel, bilinear resizing took nearly four times XLA's time (decision 069).
     if operation.opcode != "transpose" or operation.attributes["dimensions"] != (2, 0, 1, 3):
         return None
     dot = look.made_by(operation.operands[0], "dot", once=True)
@@ -101,7 +103,7 @@ def _resample(look: Look, operation: Operation) -> Operation | None:
     if not all(size.is_constant for size in (*image.sizes[1:], *sizes[1:])):
         return None
     height, width, channels = (size.constant for size in image.sizes[1:])
-    # Windows that would reach beyond the image are moved into it, as a gather says.
+    # HLO's gather clamps starts so that windows lie inside the image.
     most = np.array([height - sizes[1].constant, width - sizes[2].constant])
     begin = np.clip(starts.astype(np.int64), 0, most)
     places = ((begin[..., 0] * width + begin[..., 1]) * channels).astype(np.int32)
@@ -113,7 +115,7 @@ def _resample(look: Look, operation: Operation) -> Operation | None:
 
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
-    """A product with constant weights, on either side: of the last axis as it is, else with operands in that order."""
+    """A product with constant weights on either side. Other axes than the last one are transposed first."""
     if operation.opcode != "dot" or operation.attributes["batch"] != ((), ()):
         return None
     operands, contracting = operation.operands, operation.attributes["contracting"]
@@ -155,7 +157,8 @@ def _dense(look: Look, operation: Operation) -> Operation | None:
 
 
 def _result_order(look: Look, operation: Operation) -> Operation | None:
-    """A product that is transposed: written in that order, if its columns stay together, or with operands exchanged."""
+    """A product that is transposed: written in that order if its columns stay innermost, or with operands exchanged."""
+    # (A B) transposed is B' A': if the rows become innermost, they are the columns of the exchanged product.
     dot = look.made_by(operation.operands[0], "dot", once=True) if operation.opcode == "transpose" else None
     if dot is None or "order" in dot.attributes:
         return None
@@ -188,7 +191,7 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     if operation.shape.rank != 4 or operation.shape.dtype != "f32":
         return None
     sides = operation.attributes["window"]
-    # Windows over the batch or over channels are none of images.
+    # Windows over the batch or over channels are not those of image pooling.
     plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
     if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
         return None
@@ -201,7 +204,7 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
 
 
 def _pooled(look: Look, operation: Operation) -> Operation | None:
-    """A convolution of which only the maxima of windows are used: the image between them is never whole in memory."""
+    """A convolution and the pooling of its result as one: the image between them is never complete in memory."""
     conv = look.made_by(operation.operands[0], "conv2d", once=True) if operation.opcode == "max_pool" else None
     if conv is None:
         return None
@@ -210,7 +213,7 @@ def _pooled(look: Look, operation: Operation) -> Operation | None:
 
 
 def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
-    """Sorts by value of elements and their indices, of which the first ones are used, or all."""
+    """Sorts of elements and their indices by value become `top_k`; all elements if not only the first ones are used."""
     look = Look(region, outside, ids)
     changed: dict[int, Operation] = {}
     for sort in region.operations:
@@ -219,6 +222,7 @@ def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int])
             continue
         elements = [each for each in region.operations if each.operands == (sort.id,)]
         slices = {each.id: [s for s in region.operations if s.operands == (each.id,)] for each in elements}
+        # Only if slices are all uses: k is then the largest end of a slice.
         sliced = all(s.opcode == "slice" for found in slices.values() for s in found) and not any(
             each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements
         )
@@ -237,7 +241,7 @@ def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int])
 
 
 def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
-    """Whether the largest come first; None if it is another sort than of float32 and their indices."""
+    """Whether the largest come first; None if it is not a sort of float32 values with their indices."""
     if sort.opcode != "sort" or len(sort.operands) != 2 or not isinstance(sort.type, tuple):
         return None
     values, numbers = (look.known[operand] for operand in sort.operands)
@@ -247,7 +251,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
     if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or numbers.attributes["dimensions"] != (axis,):
         return None
     region = sort.regions[0]
-    # Constants of the comparison may stand outside of it.
+    # Constants of the comparison may stand outside its region.
     known, parameters = {**look.known, **region.by_id()}, [parameter.id for parameter in region.parameters]
     root = known[region.results[0]]
     if root.opcode == "select" and known[root.operands[0]].opcode == "constant":
@@ -256,7 +260,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
     if (
         root.opcode != "compare"
         or root.operands != tuple(parameters[:2])
-        # Without a total order NaN has no place, and the kernel's order would be another one.
+        # Without a total order the position of NaN is undefined, and the kernel library's order might differ.
         or root.attributes.get("order") != "TOTALORDER"
     ):
         return None
@@ -264,7 +268,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
 
 
 _COLUMNS = 4
-"""Elements behind an axis at least for a softmax along it: as many lanes of a vector count."""
+"""The least distance of neighbours along an inner axis for a softmax along it: each of these columns fills a lane."""
 
 
 def _softmax(look: Look, operation: Operation) -> Operation | None:
@@ -273,7 +277,7 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
         return None
     exponential = look.made_by(operation.operands[0], "exponential")
     total = _reduced(look, operation.operands[1], "add")
-    # Two uses: the sum, and the quotient itself.
+    # exp has two uses: the sum, and the quotient itself.
     if exponential is None or total != exponential.id or look.uses[exponential.id] != 2:
         return None
     difference = look.made_by(exponential.operands[0], "subtract", once=True)
@@ -284,7 +288,7 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
         whole, axis = look.known[source.operands[0]], source.attributes["dimensions"][-1]
         columns = whole.shape.strides[axis]
         if columns.is_constant and columns.constant >= _COLUMNS:
-            # TensorFlow has a softmax of the last axis only, and transposes for others.
+            # TensorFlow has a softmax over the last axis only, and transposes before and after it for other axes.
             made = look.add(
                 replace(
                     operation,
@@ -300,7 +304,7 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
 
 
 def _reduced(look: Look, value: int, by: str) -> int | None:
-    """What `value` is the reduction of over the last axis, repeated along that axis."""
+    """The array whose reduction over the last axis `value` repeats along that axis; None if it is something else."""
     broadcast = look.made_by(value, "broadcast", once=True)
     if broadcast is None or broadcast.attributes["dimensions"] != tuple(range(broadcast.shape.rank - 1)):
         return None
@@ -312,11 +316,12 @@ def _reduced(look: Look, value: int, by: str) -> int | None:
 
 
 _KEEP_SIGNS = frozenset({"broadcast", "negate", "reshape", "reverse", "slice", "transpose"})
-"""Operations that make no NaN, and change no sign or all of them."""
+"""Operations that compute no NaN, and change no signs or all of them."""
 
 
 def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
-    """`region` with `one-nan` behind what computes the operands of sorts and of comparisons in total order."""
+    """`region` with `one-nan` after the operations that compute operands of sorts and of comparisons in total order."""
+    # Computed NaN are negative on x86-64 and positive on AArch64, and a total order sorts by sign (decision 039).
     known = {**outside, **region.by_id()}
     computed: set[int] = set()
     for operation in region.operations:
@@ -336,7 +341,7 @@ def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterato
 
 
 def _computed(known: Mapping[int, Operation], value: int) -> int:
-    """What `value` is made of by operations that keep signs."""
+    """The value that `value` is computed from by operations that keep signs."""
     while known[value].opcode in _KEEP_SIGNS:
         value = known[value].operands[0]
     return value

@@ -1,4 +1,4 @@
-"""Reductions over some axes."""
+"""C++ of reductions over some axes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size, reduc
 from tfaot_pkg.compiler.writer import Access, Body, moved_access, store_text
 
 _FEW, _BESIDE = 4, 4
-"""Elements of a row at most, and rows at least whose elements are reduced in the lanes of vectors."""
+"""Rows of at most so many elements are reduced with a row in each lane, if at least so many results lie side by side
+(decision 069)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Where results go: an address, the index in all axes, of which the first `axes` are kept."""
+    """Where results are written: an address, and the index in all axes, the first `axes` of which are kept."""
 
     pointer: str
     dtype: str
@@ -48,7 +49,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
     value, is_by_rows = emitter.value(operand.id, places, body), operand.shape.rank - 1 in dimensions
     if is_by_rows and not body.by_vectors:
-        # Elements of types without vectors (bytes of quantized models) have a loop of their own before this one.
+        # Types without vectors (bytes of quantized models) are converted in a loop of their own before this one.
         emitter.stored(operand.id)
         body = Body(extents)
         value = emitter.value(operand.id, places, body)
@@ -56,7 +57,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         return _reduce_plainly(emitter, operation)[0].name
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
-    # Both orders of additions are fixed by the kernel library, whatever the width of vectors (decision 039).
+    # The kernel library fixes both orders of additions, for any width of vectors (decision 039).
     written = _Written(target, operation.shape.dtype, out, len(kept))
     (_reduce_rows if is_by_rows else _reduce_columns)(emitter, combine, start, body, value, written)
     emitter.touch(target)
@@ -64,17 +65,17 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
 
 
 def reduce_together(emitter: Emitter, operation: Operation) -> None:
-    """Several arrays at once, as for the place of the largest element."""
+    """Several arrays at once, as for the index of the largest element."""
     emitter.results[operation.id] = _reduce_plainly(emitter, operation)
 
 
 def _reduce_plainly(emitter: Emitter, operation: Operation) -> list[State]:
-    """By what the region computes, in the order of the elements."""
+    """A reduction with any region, in the order of the elements."""
     return _reduce_lanes(emitter, operation) or _reduce_alone(emitter, operation)
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
-    """Whatever the region computes, one element after the other."""
+    """A reduction with any region, one element after the other."""
     emitter.flush()  # not within the loops of the reduction
     half = len(operation.operands) // 2
     arrays = [emitter.known[operand] for operand in operation.operands[:half]]
@@ -121,7 +122,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
 
 
 def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
-    """The same with a result in each lane, in the same order; None if elements do not lie as vectors are loaded."""
+    """The same order with a result in each lane; None if elements have strides at which no vectors are loaded."""
     emitter.flush()  # not within the loops of the reduction
     half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
     if not shape.rank or not all(map(_has_vectors, operation.regions[0].operations)):
@@ -166,11 +167,11 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
 
 
 def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Sequence[str]) -> None:
-    """Make `totals` what `region` gives for them and for `values`, all of them vectors."""
+    """Replace `totals` by the results of `region` for them and for `values`, all of them vectors."""
     known = dict(zip((parameter.id for parameter in region.parameters), [*totals, *values], strict=True))
 
     def vector(value: int) -> str:
-        # What is not computed here is a constant, of the region or from around it.
+        # A value that is not computed here is a constant, of the region or of one around it.
         return known.get(value) or f"at.fill({emitter.scalar(value)})"
 
     for each in region.operations:
@@ -232,14 +233,14 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
 
 
 def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:
-    """Whether rows are so short, and so many results lie side by side, that each lane has a row of its own."""
+    """Whether rows are so short, and so many results lie side by side, that each lane gets a row of its own."""
     if not outer or not size.is_constant or size.constant > _FEW:
         return False
     return _are_beside(outer[-1])
 
 
 def _are_beside(size: Size) -> bool:
-    """Whether vectors are worth it for so many results."""
+    """Whether so many results are worth vectors."""
     beside = size.per_row if size.grows else size
     return beside.is_constant and beside.constant >= _BESIDE
 
@@ -247,7 +248,7 @@ def _are_beside(size: Size) -> bool:
 def _reduce_few(
     emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written, outer: Axes, inner: Axes,
 ) -> None:  # fmt: skip
-    """Reduce short rows: the same tree as for long ones, with neighbouring rows in the lanes of a vector."""
+    """Reduce short rows in the same tree as long ones, with neighbouring rows in the lanes of a vector."""
     target, out, kept = to.pointer, to.index, to.axes
     depth = len(outer.extents)
 
@@ -284,7 +285,7 @@ def _reduce_few(
 
 
 def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
-    """Reduce along outer axes: neighbouring elements by vectors, each in the order of the axes."""
+    """Reduce along outer axes: neighbouring results by vectors, each in the order of the axes."""
     target, out, kept = to.pointer, to.index, to.axes
     rank = len(body.extents)
     reduced = tuple(range(kept, rank))

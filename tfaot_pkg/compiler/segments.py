@@ -1,4 +1,4 @@
-"""Calls of other code for single rows: XLA's, for what the compiler has no operations for, and the model's author's."""
+"""Calls of other code for single rows: XLA's, for operations that programs lack, and that of the model's author."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class _Described:
 
 
 def call(emitter: Emitter, operation: Operation) -> str:
-    """A segment that gives one array."""
+    """A segment with one result."""
     return _call(emitter, operation)[0]
 
 
 def calls(emitter: Emitter, operation: Operation) -> None:
-    """A segment that gives several arrays."""
+    """A segment with several results."""
     names = _call(emitter, operation)
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip(names, operation.shapes, strict=True)
@@ -41,7 +41,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     target = operation.attributes["target"]
     if not target.startswith(PREFIX) and target != OPERATION:
         raise Unsupported(f"custom-call of {target} (node {operation.node!r})")
-    # What waits for its loop must not be written into the loop below.
+    # Waiting values must not be written into the loop below.
     emitter.flush()
     read = [(emitter.stored(each), emitter.known[each].shape) for each in operation.operands]
     given = [(emitter.buffer(shape.dtype, shape.elements), shape) for shape in operation.shapes]
@@ -52,7 +52,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     else:
         emitter.segments.add(target)
         memory = ", memory"
-    # Row by row: such code was compiled, or written, for one.
+    # Row by row, because such code was compiled, or written, for one row.
     with emitter.braces("for (std::size_t i = 0; i < n; ++i)"):
         emitter.line(f"const void* const read[] = {{{', '.join(_row(*each) for each in read)}}};")
         emitter.line(f"void* const given[] = {{{', '.join(_row(*each) for each in given)}}};")
@@ -96,7 +96,7 @@ def _has_rows(shape: Shape) -> bool:
 
 
 def _row(pointer: str, shape: Shape) -> str:
-    """The address of row `i`; of an array without rows the array's."""
+    """The address of row `i`; for an array without rows, that of the array."""
     if not _has_rows(shape):
         return pointer
     if shape.sizes[0] != ROWS:

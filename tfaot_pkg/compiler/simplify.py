@@ -1,7 +1,7 @@
-"""Simplify a program: fold constants, drop copies, inline calls, take what a loop does not change out of its state.
+"""Simplify a program: fold constants, drop copies, inline calls, move state that a loop does not change out of it.
 
-Values stay the same to the bit, except those of folded functions such as `exponential`, which NumPy computes, and of
-powers, whose last bit may change.
+Values stay the same to the bit, except folded functions such as `exponential`, which NumPy computes, and powers, whose
+last bit may change.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ from tfaot_pkg.compiler.program import (
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
 _MOST_STEPS = 1 << 24
-"""Elements that are read to fold one operation."""
+"""The limit of elements that are read to fold one operation."""
 _SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "trees", "while"})
-"""Operations that NumPy's interpreter does not compute array by array: they are not folded."""
+"""Operations that interpret.py computes element by element: folding them would take too long."""
 _LONGEST_COUNT = 1 << 10
-"""Elements of an iota that is folded into what is computed of it, such as the places of an image that is resized."""
+"""Elements of the longest iota that is folded into its users, such as the positions of a resized image."""
 _OF_COUNTS = frozenset({"broadcast", "concatenate", "convert", "reshape", "slice", "transpose"})
+# Never folded, and never merged with an equal operation: a second call may give another result.
 _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 
 
 def simplify(program: Program) -> Program:
-    """Raises nothing: what it does not know stays."""
+    """Raises nothing: unknown operations stay as they are."""
     while True:
-        # Again and again: a folded constant makes further operations foldable.
+        # Repeated, because a folded constant makes its users foldable.
         made = _Rewrite().program(program)
-        # The last pass found nothing to do.
+        # The last pass changed nothing.
         if _size(made) == _size(program):
             return made
         program = made
@@ -72,18 +73,18 @@ class _Rewrite:
         return replace(program, entry=self._region(program.entry, {}))
 
     def _region(self, region: Region, known: Mapping[int, int]) -> Region:
-        """`region` anew, without what its results are not made of."""
+        """`region` rewritten, without operations that its results do not need."""
         new, outer_same = dict(known), self._same
-        self._same = dict(outer_same)  # what a region makes is not known outside
+        self._same = dict(outer_same)  # values of a region are not visible outside it
         self._open.append([])
         self._fill(region, new)
-        # What is unused goes at once, before the region around it counts uses.
+        # Unused operations are removed now, before the region around this one counts uses.
         operations, results = self._open.pop(), tuple(new[result] for result in region.results)
         self._same = outer_same
         return Region(operations=used(operations, results), results=results)
 
     def _fill(self, region: Region, new: dict[int, int], arguments: Sequence[int] | None = None) -> None:
-        """Make the operations of `region` in the open one; `new` gets their ids."""
+        """Add the operations of `region` to the open region; `new` gets their ids."""
         for operation in region.operations:
             operands = tuple(new[operand] for operand in operation.operands)
             if operation.opcode == "parameter" and arguments is not None:
@@ -121,17 +122,17 @@ class _Rewrite:
     # Loops
 
     def _while(self, operation: Operation, operands: tuple[int, ...], new: Mapping[int, int]) -> int:
-        """The loop without the state that it does not change, and the state that nobody reads."""
+        """The loop without state that it does not change."""
         body, condition = operation.regions
         parameters = [parameter.id for parameter in body.parameters]
         number = {value: index for index, value in enumerate(parameters)}
-        origin = {value: value for value in parameters}  # through what only renames
+        origin = {value: value for value in parameters}  # through operations that only rename
         types = {each.id: each.type for each in body.operations}
         for each in body.operations:
             if each.opcode in ("reshape", "copy") and each.operands[0] in origin:
                 if each.type == types[each.operands[0]]:
                     origin[each.id] = origin[each.operands[0]]
-        # State that the body only hands on is a value from outside of the loop: it may then be a constant.
+        # State that the body only passes on is a value from outside the loop: it may then be a constant.
         unchanged = {index for index, result in enumerate(body.results) if number.get(origin.get(result, -1)) == index}
         kept = [index for index in range(len(operands)) if index not in unchanged]
         shapes = tuple(operation.shapes[index] for index in kept)
@@ -150,6 +151,7 @@ class _Rewrite:
             return self._region(Region(operations=tuple(operations), results=tuple(results)), known)
 
         regions = (renewed(body, [body.results[index] for index in kept]), renewed(condition, condition.results))
+        # A loop that changes nothing leaves its initial values, if it ends at all.
         if not kept:
             return self._tuple(operation, operands)
         made = self.add(
@@ -168,14 +170,14 @@ class _Rewrite:
     # Single operations
 
     def add(self, operation: Operation) -> int:
-        """The value of `operation`, whose operands are known here: perhaps another one's that is the same."""
+        """The value of `operation`, whose operands are new ids: an existing value if one is equal."""
         simpler = self._forwarded(operation)
         if isinstance(simpler, int):
             return simpler
         operation = self._folded(simpler)
         if (moved := sunk(operation, self.made, self._images, self.add)) is not None:
             return moved
-        # After folding and moving: two operations may only then be the same.
+        # After folding and moving: only then two operations may be equal.
         key = _key(operation)
         if key is not None and key in self._same:
             return self._same[key]
@@ -189,7 +191,7 @@ class _Rewrite:
         return made
 
     def _forwarded(self, operation: Operation) -> int | Operation:
-        """The operand that `operation` only gives on, or a simpler operation."""
+        """The value that `operation` is equal to, or a simpler operation."""
         if not operation.operands or isinstance(operation.type, tuple):
             return operation
         operand = self.made[operation.operands[0]]
@@ -204,7 +206,7 @@ class _Rewrite:
             return operation
         if operation.opcode in _SLOW or _steps(operation) > _MOST_STEPS:
             return operation
-        # What only moves or converts a count is left: recognition looks for it.
+        # An iota that is only moved or converted stays: `recognize` looks for it (the indices of top-k).
         counts = operation.opcode not in _OF_COUNTS
         literals = [known for each in operands if (known := _known(each, counts=counts)) is not None]
         elements = operation.shape.elements
@@ -222,7 +224,7 @@ class _Rewrite:
 
 
 def _known(operation: Operation, *, counts: bool) -> Literal | None:
-    """What an operand is if it depends on nothing: a constant, or a short count."""
+    """The value of an operand that depends on nothing: a constant, or a short iota."""
     if operation.opcode == "constant":
         literal: Literal = operation.attributes["literal"]
         return literal
@@ -233,7 +235,7 @@ def _known(operation: Operation, *, counts: bool) -> Literal | None:
 
 
 def _steps(operation: Operation) -> int:
-    """How often the elements of its operands are read, if that may be more often than once each."""
+    """How often elements of operands are read, if that may be more than once each."""
     if operation.opcode == "reduce" and reducer(operation) is None:
         return _MOST_STEPS + 1
     window = operation.attributes.get("window", ())
@@ -253,12 +255,13 @@ def constant(value: Any, shape: Shape, node: str = "") -> Operation:
 
 
 def _key(operation: Operation) -> object | None:
-    """What two operations share that give the same; None for those that are never taken for another."""
+    """Equal for operations with the same result; None for operations that are never merged."""
     if operation.regions or operation.opcode == "parameter" or operation.opcode in _IMPURE:
         return None
     attributes: Mapping[str, Any] = operation.attributes
     if operation.opcode == "constant":
         literal: Literal = attributes["literal"]
+        # Larger ones are merged by their digests when they are placed (`Constants` in writer.py).
         if literal.growing or literal.constant.size > 64:
             return None
         return ("constant", operation.type, literal.constant.tobytes())
@@ -278,7 +281,7 @@ def _reshape(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int
 
 
 def _reshaped_broadcast(reshape: Operation, broadcast: Operation) -> Operation | None:
-    """A broadcast of which sizes of 1 are taken out or put in."""
+    """A broadcast with axes of size 1 removed or inserted."""
     inner, outer = broadcast.shape.sizes, reshape.shape.sizes
     if [size for size in inner if size != ONE] != [size for size in outer if size != ONE]:
         return None
@@ -300,6 +303,7 @@ def _transpose(rewrite: _Rewrite, operation: Operation, operand: Operation) -> i
         composed = tuple(inner[axis] for axis in order)
         return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
     longer = [axis for axis in order if operand.shape.sizes[axis] != ONE]
+    # Only axes of size 1 change places, so elements stay in their order in memory.
     if longer == sorted(longer):
         return rewrite.add(replace(operation, opcode="reshape", attributes={}))
     if operand.opcode == "broadcast":
@@ -316,7 +320,7 @@ def _broadcast(rewrite: _Rewrite, operation: Operation, operand: Operation) -> i
     if operand.opcode == "broadcast":
         composed = tuple(dimensions[axis] for axis in operand.attributes["dimensions"])
         return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
-    if any(size == ONE for size in operand.shape.sizes):  # such sizes say nothing
+    if any(size == ONE for size in operand.shape.sizes):  # without them, more broadcasts are equal
         kept = [axis for axis, size in enumerate(operand.shape.sizes) if size != ONE]
         shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in kept))
         smaller = rewrite.add(
@@ -332,7 +336,7 @@ def _same_type(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> 
 
 
 def _update(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    """What is written over all of an array: where it begins is moved into the array, to 0."""
+    """An update that covers the whole array: HLO clamps its start to 0."""
     update = rewrite.made[operation.operands[1]]
     return update.id if update.type == operand.type else operation
 
@@ -342,7 +346,7 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
         return operand.id  # it could not be reversed: strides are positive
     if operand.opcode == "slice":
         pairs = zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
-        # Sizes with symbols would need divisions with rest to combine steps.
+        # Sizes with symbols would need divisions with remainders to combine steps.
         if all(isinstance(part, int) for pair in pairs for each in pair for part in each):
             slices = tuple(
                 (inner[0] + outer[0] * inner[2], inner[0] + outer[1] * inner[2], outer[2] * inner[2])
@@ -353,7 +357,7 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
 
 
 def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
-    """A rule for what gives its other operand, unchanged to the bit, if one is `neutral`."""
+    """A rule for an operation that returns its other operand, unchanged to the bit, if one is `neutral`."""
 
     def rule(rewrite: _Rewrite, operation: Operation, _operand: Operation) -> int | Operation:
         first, second = operation.operands
@@ -367,7 +371,7 @@ def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
 
 
 def _power(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    """Products, quotients and roots for the exponents that people write: `x ** 2` costs one instruction, not forty."""
+    """Products, quotients and roots for common exponents: `x ** 2` takes one instruction, not forty."""
     exponent = next((each for each in _EXPONENTS if _is_filled(rewrite.made, operation.operands[1], each)), None)
     if exponent is None or operation.shape.dtype not in ("f32", "f64"):
         return operation
@@ -383,7 +387,7 @@ def _power(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
 
     x = operand.id
     if abs(exponent) == 0.5:
-        # A power is no root of -0.0, which stays -0.0, and of minus infinity, which has none.
+        # pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf (C11, F.10.4.4), but sqrt gives -0.0 and NaN.
         root = made("add", made("sqrt", x), filled(0.0))
         infinite = made("compare", x, filled(-np.inf), dtype="pred", direction="EQ", type="FLOAT")
         x = made("select", infinite, filled(np.inf), root)
@@ -397,7 +401,7 @@ _EXPONENTS = (-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool:
-    """Whether all elements are `wanted`, with its sign."""
+    """Whether all elements are `wanted`, including its sign."""
     operation = made[value]
     while operation.opcode in ("broadcast", "reshape"):
         operation = made[operation.operands[0]]
@@ -409,13 +413,13 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
 
 
 def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    """A product that adds up nothing: as one of arrays, it would be one of matrices for each element."""
+    """A product that adds nothing up, as an elementwise one. As a `dot` it would be a tiny matrix for each element."""
     operands = (operand, rewrite.made[operation.operands[1]])
     contracting, batch = operation.attributes["contracting"], operation.attributes["batch"]
     if operation.shape.dtype == "pred" or any(operand.shape.sizes[axis] != ONE for axis in contracting[0]):
         return operation
     if contracting[0] and any(each.opcode == "constant" for each in operands):
-        return operation  # a layer of one input, which takes part in what layers do
+        return operation  # a dense layer with one input, which can absorb a bias and an activation
     factors, beside = [], len(batch[0])
     for each, summed, shared in zip(operands, contracting, batch, strict=True):
         free = [axis for axis in range(each.shape.rank) if axis not in (*summed, *shared)]
@@ -434,7 +438,7 @@ def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | O
 
 
 def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    """Arrays are as long as they are: a size that is the array's says nothing."""
+    """No operation if it sets the size that the array has. Arrays with fewer valid elements are not supported."""
     (axis,) = operation.attributes["dimensions"]
     size, length = rewrite.made[operation.operands[1]], operand.shape.sizes[axis]
     if size.opcode == "constant":
@@ -445,7 +449,7 @@ def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operat
 
 
 def _reduce(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    """Of no elements: the start everywhere."""
+    """A reduction of no elements gives the initial value."""
     if len(operation.operands) != 2 or ZERO not in operand.shape.sizes:
         return operation
     start = operation.operands[1:]
@@ -453,10 +457,11 @@ def _reduce(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int
 
 
 _RULES: Mapping[str, Any] = {
-    # Not 0.0, which turns -0.0 into 0.0.
+    # Not 0.0: -0.0 + 0.0 is 0.0 in IEEE 754.
     "add": _with_neutral(-0.0, both_sides=True),
     "batch-norm-inference": batch_norm_inference,
     "broadcast": _broadcast,
+    # To its own type, or (dynamic-slice) to its own sizes: HLO clamps the start of such a slice to 0.
     "convert": _same_type,
     "convolution": of_images,
     "copy": lambda _rewrite, _operation, operand: operand.id,
@@ -473,4 +478,4 @@ _RULES: Mapping[str, Any] = {
     "subtract": _with_neutral(0.0, both_sides=False),
     "transpose": _transpose,
 }
-"""What a single operation can be forwarded to, by opcode: (rewrite, operation, its first operand)."""
+"""Rules that simplify a single operation, by opcode: (rewrite, operation, its first operand)."""

@@ -1,4 +1,4 @@
-"""Loops that write elements in another order than that in which they read them, as a transpose does."""
+"""Loops that write elements in another order than they read them, as a transpose does (decision 069)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.writer import Access, Body, Writer
 
 _INTERLEAVED = 4
-"""Rows whose vectors are put together by exchanges of lanes: of more, blocks are transposed."""
+"""The longest rows that are interleaved by exchanging lanes; blocks of longer ones are transposed."""
 _LEAST = 4
-"""Elements that vectors should have at least."""
+"""The least number of elements for vectors."""
 _NEAR = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """The axes of a loop of which elements lie side by side where they are written, and where they are read."""
+    """The axes along which a loop's elements are contiguous: `rows` where they are written, `columns` where read."""
 
     rows: Size
     columns: Size
@@ -28,7 +28,7 @@ class Tile:
 
 
 def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> Tile | None:
-    """How to go through the loop by tiles, if its vectors would be put together from single elements."""
+    """How to compute the loop by tiles; None unless its vectors would be assembled from single elements."""
     if len(axes.extents) < 2 or not body.by_vectors or body.counted or len(outputs) != 1:
         return None
     (written,), rows = outputs, axes.extents[-1]
@@ -38,6 +38,7 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
     far = [access for access in accesses if access.index.factors[-1] not in near]
     if written.dtype in ("pred", "u16") or factors[-1] != ONE or not far:
         return None
+    # From the innermost axis outwards: it has the best chance to be contiguous where elements are read.
     for column in reversed(range(len(axes.extents) - 1)):
         columns = axes.extents[column]
         if columns.is_constant and columns.constant < _LEAST:
@@ -56,7 +57,7 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
 def write_tile(
     writer: Writer, axes: Axes, found: Tile, body: Body, accesses: Sequence[Access], written: Access, result: str
 ) -> None:
-    """The loop `body`, of which `result` is written, by tiles."""
+    """Write the loop `body`, which stores `result`, by tiles."""
 
     def outside(index: Index) -> Index:
         kept = (*index.factors[: found.column], *index.factors[found.column + 1 : -1])

@@ -1,4 +1,4 @@
-"""Convolutions and reductions of windows over any number of axes, in any layout: one honest nest of loops."""
+"""C++ of convolutions and reductions of windows over any number of axes, in any layout: nested loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHOLE = (1, 1, 0, 0, 1, 1)
 
 
 def convolution(emitter: Emitter, operation: Operation) -> str:
-    """Each place of the output adds up its window, feature by feature; the innermost loop is over a group's filters."""
+    """Each output element adds up its window, feature by feature; the innermost loop is over a group's filters."""
     attributes, dtype = operation.attributes, operation.shape.dtype
     array, kernel = (emitter.known[operand] for operand in operation.operands)
     if attributes["batch_groups"] != 1:
@@ -37,14 +37,14 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
     each = "each" if dtype == "f32" else "eachAlone"
     fill = "filled(x)" if dtype == "f32" else "x"
-    # A group of one feature and one filter has no inner loop: the features themselves fill the vectors.
+    # Groups of one feature and one filter would leave nothing to the inner loop: features fill the vectors instead.
     if made == features == ONE and dtype == "f32" and into[1] == over[0] == out[1] == ONE:
         with counting(emitter, [("b", batch), *places]):
             _depthwise(emitter, operation, (source, filters, to), (into, over), lengths)
         for pointer in (source, filters, target):
             emitter.touch(pointer)
         return target
-    # The filters lie side by side in most models, so the innermost loop reads and writes neighbours.
+    # Filters are contiguous in most models, so the innermost loop reads and writes neighbours.
     with counting(emitter, [("b", batch), *places]):
         with counting(emitter, [("f", operation.shape.sizes[attributes["output"][1]])]):
             emitter.line(f"*({to} + f * {cpp(out[1])}) = 0;")
@@ -72,7 +72,7 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
 
 
 def resample(emitter: Emitter, operation: Operation) -> str:
-    """Each place of the output adds up its window, row by row; each lane has a channel."""
+    """Each output pixel adds up its window, row by row; each lane has a channel."""
     image, weights, places = (emitter.stored(operand) for operand in operation.operands)
     target = emitter.target(operation)
     array, factors = (emitter.known[operand].shape for operand in operation.operands[:2])
@@ -108,7 +108,7 @@ def _depthwise(
     emitter: Emitter, operation: Operation, pointers: tuple[str, str, str], strides: tuple[list[Size], list[Size]],
     lengths: Sequence[Size],
 ) -> None:  # fmt: skip
-    """One filter for each feature, and the features side by side: each lane has one."""
+    """One filter per feature, and contiguous features: each lane has one."""
     (source, filters, to), (into, over) = pointers, strides
     attributes = operation.attributes
     emitter.line(f"float* const row = {to};")
@@ -127,7 +127,7 @@ def _depthwise(
 
 
 def _added(dtype: str, one: str, other: str, total: str) -> str:
-    """The C++ of `total` and the product of two numbers: rounded once if they are float32; integers wrap."""
+    """The C++ of `total` plus the product of two numbers: float32 is rounded once, integers wrap around."""
     if dtype == "f32":
         return f"multiplyAdd({one}, {other}, {total})"
     return f"{total} + {one} * {other}" if dtype[0] == "f" else f"sumOf({total}, productOf({one}, {other}))"
@@ -142,7 +142,7 @@ def _divided(size: Size, by: int) -> Size:
 
 @contextmanager
 def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence[Size]) -> Iterator[None]:
-    """Loops over the elements of the window at o0, o1 ... : p0, p1 ... are their places; none outside of the array."""
+    """Loops over the elements of the window at o0, o1 ...; p0, p1 ... are their indices, which are within the array."""
     sides = list(enumerate(zip(window, lengths, strict=True)))
     moving = [(axis, side, length) for axis, (side, length) in sides if tuple(side) != _WHOLE]
     for axis, (side, _) in sides:
@@ -155,7 +155,7 @@ def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence
             stack.enter_context(counting(emitter, [(f"k{axis}", size)]))
             place = f"o{axis} * {cpp(stride)} + k{axis} * {cpp(dilation)}"
             before = cpp(low) if all(coefficient > 0 for _, coefficient in low.terms) else f"std::size_t({cpp(low)})"
-            # Unsigned: what lies before the array is a large number.
+            # Unsigned, so an index before the array is a large number: one comparison checks both ends.
             place = place if low == ZERO else f"{place} - {before}"
             if low == high == ZERO and base == ONE:
                 emitter.line(f"const std::size_t p{axis} = {place};")
@@ -174,12 +174,12 @@ def reduce_window(emitter: Emitter, operation: Operation) -> str:
 
 
 def reduce_windows(emitter: Emitter, operation: Operation) -> None:
-    """Several arrays at once."""
+    """A reduction of several arrays at once."""
     emitter.results[operation.id] = states(operation, _reduce_alone(emitter, operation))
 
 
 def _by_vectors(operation: Operation) -> bool:
-    """Whether windows lie side by side along the last axis, and one of the kernel library's functions combines them."""
+    """Whether windows are single elements along the last axis, and a function of the kernel library combines them."""
     if len(operation.operands) != 2 or operation.shape.dtype != "f32" or reducer(operation) not in COMBINED:
         return False
     return bool(operation.attributes["window"]) and tuple(operation.attributes["window"][-1]) == _WHOLE
@@ -193,7 +193,7 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     size, window = shape.sizes[-1], operation.attributes["window"]
     counted = [(f"o{axis}", shape.sizes[axis]) for axis in outer]
     if outer and _is_row(window[outer[-1]]) and size.is_constant:
-        # Windows that lie side by side are one row.
+        # Windows along the second last axis move by one element and see no padding: both axes are one row.
         size, counted[-1] = size * counted[-1][1], (counted[-1][0], ONE)
     with emitter.braces(""), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
@@ -213,20 +213,20 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
 
 
 def _is_row(side: Sequence[Any]) -> bool:
-    """Whether windows along an axis lie one element apart, all inside of the array."""
+    """Whether windows along an axis are one element apart, all inside the array."""
     _, stride, low, high, _, base = map(as_size, side)
     return stride == base == ONE and low == high == ZERO
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
-    """Whatever the region computes, window by window; one running result if each window holds the one before it."""
+    """A reduction with any region, window by window; one running result if each window contains the one before it."""
     half = len(operation.operands) // 2
     arrays = [emitter.known[operand].shape for operand in operation.operands[:half]]
     sources = [emitter.stored(operand) for operand in operation.operands[:half]]
     starts = [emitter.scalar(operand) for operand in operation.operands[half:]]
     made, window, shape = targets(emitter, operation), operation.attributes["window"], operation.shapes[0]
     names, types = [f"r{next(emitter.new)}" for _ in arrays], [C_TYPES[each.dtype] for each in arrays]
-    # A running sum as windows would be quadratic: TensorFlow lowers cumsum to a window as long as the axis.
+    # TensorFlow lowers cumsum to a window as long as the axis, which would take quadratic time.
     running = _running_axis(window, arrays[0].sizes, shape.sizes)
     places = [(f"o{axis}", size) for axis, size in enumerate(shape.sizes)]
 
@@ -266,7 +266,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
 
 
 def _running_axis(window: Sequence[Sequence[Any]], sizes: Sequence[Size], made: Sequence[Size]) -> int | None:
-    """The axis along which each window ends at its place and starts at the first element, as in a running sum."""
+    """The axis along which window i is the elements 0 to i, as in a running sum; None if there is none."""
     moving = [axis for axis, side in enumerate(window) if tuple(side) != _WHOLE]
     if len(moving) != 1:
         return None

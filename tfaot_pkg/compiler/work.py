@@ -1,4 +1,4 @@
-"""How much a program computes: the floating-point operations of its products, in every turn of its loops. Pure."""
+"""How much a program computes: the floating-point operations of its products, in all iterations of its loops. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"
 """Opcodes of products: of matrices, and convolutions."""
 
 _COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
-"""Directions of a comparison that ends a loop, and the turns that it adds to those below its limit."""
+"""Directions of a comparison that a loop continues by, and the iterations that each adds to those below its limit."""
 
-_SIZES = (3, 2)  # batch sizes, between which the count grows with the batch
+_SIZES = (3, 2)  # two batch sizes: the difference of their counts is the work of one row
 
 _Known = Mapping[int, Operation]
 
@@ -30,8 +30,8 @@ class _Sizes:
 class Counted:
     """Products in the code, and their operations; a multiply-add is two.
 
-    Of them, the kernel library computes `kernels` and `in_kernels`; the rest are plain loops of generated code.
-    `open_loops` are nodes of loops with products whose turns depend on values: one turn of each is counted.
+    The kernel library computes `kernels` and `in_kernels` of them; generated loops compute the rest.
+    `open_loops` are nodes of loops with products whose number of iterations depends on values: one is counted of each.
     """
 
     products: int = 0
@@ -51,15 +51,15 @@ class Counted:
 
     @property
     def share(self) -> float:
-        """Of the operations, what the kernel library computes."""
+        """The share of the operations that the kernel library computes."""
         return self.in_kernels / self.operations if self.operations else 0.0
 
-    def times(self, turns: int) -> Counted:
-        return replace(self, operations=self.operations * turns, in_kernels=self.in_kernels * turns)
+    def times(self, iterations: int) -> Counted:
+        return replace(self, operations=self.operations * iterations, in_kernels=self.in_kernels * iterations)
 
 
 def work_of_row(program: Program) -> Counted:
-    """What one more row of a batch costs."""
+    """The work of one more row in a batch."""
     more, less = (work(program, size) for size in _SIZES)
     rows = _SIZES[0] - _SIZES[1]
     return replace(
@@ -70,9 +70,9 @@ def work_of_row(program: Program) -> Counted:
 
 
 def work(program: Program, batch_size: int) -> Counted:
-    """What a run of `batch_size` rows computes, with all symbols at their maxima.
+    """The work of a run of `batch_size` rows, with all symbols at their maxima.
 
-    Of a conditional, the branch with more operations counts.
+    For a conditional, the branch with the most operations counts.
     """
     return _of_region(program.entry, {}, _Sizes(batch_size, {each.name: each.maximum for each in program.symbols}))
 
@@ -97,9 +97,9 @@ def _of_operation(operation: Operation, known: _Known, sizes: _Sizes) -> Counted
 
 
 def _of_loop(operation: Operation, known: _Known, inside: Counted) -> Counted:
-    turns = turns_of(operation, known)
-    if turns is not None or not inside.products:
-        return inside.times(turns or 0)
+    iterations = iterations_of(operation, known)
+    if iterations is not None or not inside.products:
+        return inside.times(iterations or 0)
     return replace(inside, open_loops=(*inside.open_loops, operation.node))
 
 
@@ -119,26 +119,26 @@ def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float
         height, width = (as_size(size).at(sizes.batch, sizes.symbols) for size in made)
         return float(first[0] * height * width * math.prod(kernel))
     filters = kernel[operation.attributes["kernel"][0]]
-    # Of an array that was spread by `dilation`, the zeros in between count as nothing.
+    # Zeros between the elements of a dilated array count as nothing.
     spread = math.prod(float(dilation) for *_, dilation in operation.attributes["window"])
     return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(kernel) / filters / spread)
 
 
-def turns_of(operation: Operation, known: _Known) -> int | None:
+def iterations_of(operation: Operation, known: _Known) -> int | None:
     """How often a `while` runs its body, if it counts in constant steps to a constant; else None."""
     body, condition = operation.regions
     inside = {**known, **body.by_id(), **condition.by_id()}
     found = [
-        turns
+        iterations
         for test in _all_of(condition.results[0], inside)
-        if (turns := _turns_until(test, operation, inside)) is not None
+        if (iterations := _iterations_until(test, operation, inside)) is not None
     ]
-    # Each test must hold for another turn.
+    # All tests must hold for another iteration, so the first that fails ends the loop.
     return min(found, default=None)
 
 
 def is_counter(value: int, loop: Operation, known: _Known) -> bool:
-    """Whether `value` is the number of the turn, from 0 on, in the body of `loop`, whose operations `known` has."""
+    """Whether `value` is the number of the iteration, from 0 on, in the body of `loop`; `known` has its operations."""
     body = loop.regions[0]
     places = [place for place, parameter in enumerate(body.parameters) if parameter.id == value]
     return any(
@@ -156,7 +156,7 @@ def _all_of(value: int, known: _Known) -> Iterator[Operation]:
         yield operation
 
 
-def _turns_until(test: Operation, loop: Operation, known: _Known) -> int | None:
+def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | None:
     body, condition = loop.regions
     states = [parameter.id for parameter in condition.parameters]
     counter, limit = test.operands
@@ -175,16 +175,16 @@ def _turns_until(test: Operation, loop: Operation, known: _Known) -> int | None:
 
 
 def _step(result: int, parameter: int, known: _Known) -> int | None:
-    """What a turn adds to a counter, if that is a positive constant."""
+    """The positive constant that an iteration adds to a counter; None if it is not one."""
     operation = known[result]
     if operation.opcode != "add" or parameter not in operation.operands:
         return None
-    step = _integer(sum(operation.operands) - parameter, known)
+    step = _integer(sum(operation.operands) - parameter, known)  # the other operand of two
     return step if step is not None and step > 0 else None
 
 
 def _at_start(value: int, loop: Operation, known: _Known) -> int | None:
-    """The integer that `value` is in each turn: a constant, or a state that the body does not change."""
+    """The integer that `value` is in all iterations: a constant, or a state that the body does not change."""
     body, condition = loop.regions
     states = [parameter.id for parameter in condition.parameters]
     if value not in states:

@@ -1,4 +1,4 @@
-"""What the emitter writes: lines of C++, loops, and the memory that these use."""
+"""The output of the emitter: lines of C++, loops, and the memory that they use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation,
 
 @dataclass(slots=True)
 class Access:
-    """What a loop reads or writes: `variable` is a row's address, of which `index` counts elements."""
+    """An array that a loop reads or writes: `variable` is the address of a row, `index` counts elements of `base`."""
 
     variable: str
     base: str
@@ -33,7 +33,7 @@ class Body:
 
     extents: tuple[Size, ...]
     lines: list[tuple[str, str, str]] = field(default_factory=list)  # name, element type, expression
-    types: set[str] = field(default_factory=set)  # of what is computed, or moved as no vector is
+    types: set[str] = field(default_factory=set)  # of values that are computed, or moved without vectors
     accesses: list[Access] = field(default_factory=list)
     counted: list[tuple[str, Index]] = field(default_factory=list)
     known: dict[object, str] = field(default_factory=dict)
@@ -68,20 +68,22 @@ def store_text(access: Access, result: str) -> str:
     return f"at.store({access.variable}, {result}{stride});"
 
 
+# A cache line, and a vector of AVX-512: loads of it cross no line.
 ALIGNMENT = 64
 _CACHE = 256 * 1024
-"""Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
+"""Bytes of values between loops: with weights and stack beside them, they fit the second-level cache of any CPU of the
+last ten years."""
 _LEAST_IN_LOOPS = 4
-"""Rows of a block if a loop multiplies by weights: each step reads them all, but a part of the values. An LSTM of 96
-units over 30 steps, 16 rows: three rows at a time take 310 us, four 237 (AVX-512)."""
+"""The least rows of a block if a loop multiplies by weights: each iteration reads all weights, but few of the values.
+An LSTM of 96 units over 30 steps, 16 rows: three rows at a time take 310 us, four 237 (AVX-512)."""
 _MOST_IN_LOOPS = 4 * 1024 * 1024
-"""Bytes of values of such a block."""
+"""The limit of such a block's values in bytes (decision 061)."""
 _BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory of a value in scratch, from the statement that fills it to the last one that reads it."""
+    """Scratch memory of a value, from the statement `first` that writes it to the `last` one that reads it."""
 
     name: str
     dtype: str
@@ -95,7 +97,7 @@ class Buffer:
 
 
 class Constants:
-    """What programs read from their weights, each at its offset. Equal ones are one, also of several programs."""
+    """The arrays in the weights of one or several programs, each with its offset. Equal arrays are stored once."""
 
     def __init__(self) -> None:
         self.placed: list[tuple[int, Array]] = []
@@ -103,7 +105,7 @@ class Constants:
         self.end = 0
 
     def offset(self, values: Array) -> int:
-        # By digest: a program may have gigabytes of weights, which should not be kept twice to be compared.
+        # By digest, because keys of bytes would hold gigabytes of weights twice.
         same = (values.dtype.str, sha256(values.data).digest())
         if same not in self._known:
             self._known[same] = -(-self.end // ALIGNMENT) * ALIGNMENT
@@ -116,13 +118,13 @@ class Writer:
     def __init__(self, symbols: Sequence[Symbol], constants: Constants) -> None:
         self.symbols = symbols
         self.lines: list[str] = []
-        self.makers: list[Operation | None] = []  # what each line belongs to
+        self.makers: list[Operation | None] = []  # the operation that each line belongs to
         self._doing: list[Operation] = []
         self._depth = 1
         self.clock = 0
         self.new = count()
         self.buffers: dict[str, Buffer] = {}
-        self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in their order, each once
+        self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in order, each once
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.constants = constants
 
@@ -133,7 +135,7 @@ class Writer:
 
     @contextmanager
     def doing(self, operation: Operation) -> Iterator[None]:
-        """The lines of the block belong to `operation`, except those of others that it begins."""
+        """The lines of the block belong to `operation`, except those of operations that begin within it."""
         self._doing.append(operation)
         yield
         self._doing.pop()
@@ -148,7 +150,7 @@ class Writer:
 
     @contextmanager
     def nest(self, extents: tuple[Size, ...]) -> Iterator[None]:
-        """Loops over all axes but the last, as i0, i1 ..."""
+        """Loops over all axes except the last, as i0, i1 ..."""
         depth = 0
         for axis, extent in enumerate(extents[:-1]):
             self.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extent)}; ++i{axis}) {{")
@@ -171,9 +173,9 @@ class Writer:
         self.line("});")
 
     def address(self, access: Access, *, is_written: bool) -> None:
-        # Once more: since the access was made, other values may have been computed.
+        # Again: other values may have been computed since the access was created, and its buffer must live until here.
         self.touch(access.base)
-        # Without the last axis, which the inner loop counts.
+        # Without the last axis, over which the inner loop runs.
         terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
         const = "" if is_written else "const "
         self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
@@ -181,12 +183,12 @@ class Writer:
     def inside(
         self, accesses: Sequence[Access], counted: Sequence[tuple[str, Index]], rank: int, body: Body
     ) -> list[str]:
-        """The statements inside of the inner loop; what is the same in all its turns is written before it, here."""
+        """The statements of the inner loop. Those that are equal in all its iterations are written before it, here."""
         lines = [*self.loads(accesses, body), *self.counts(counted, rank)]
         changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
         changing.update(name for name, _ in counted)
         for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
-            # A statement is the same in all turns if no name in it changes; names are x, y and a number.
+            # A statement is the same in all iterations if no name in it changes; names are x or y and a number.
             if changing.isdisjoint(re.findall(r"\b[xy]\d+\b", made_of)):
                 self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
             else:
@@ -198,7 +200,7 @@ class Writer:
         for access in accesses:
             last = access.index.factors[-1] if access.index.factors else ZERO
             name = f"x{access.variable[1:]}"
-            # The same in each step of the inner loop: read once, before it.
+            # The same in each iteration of the inner loop: read once, before it.
             if last == ZERO:
                 value = f"filled(*{access.variable})" if body.by_vectors else f"*{access.variable}"
                 self.line(f"const auto {name} = {value};")
@@ -223,17 +225,17 @@ class Writer:
     def touch(self, pointer: str) -> None:
         for name in self.aliases.get(pointer, (pointer,)):
             if name in self.buffers:
-                # One more: the statement that is written next may read it.
+                # Plus one, because the statement that is written next may read it.
                 self.buffers[name].last = self.clock + 1
 
     def constant(self, values: Array) -> str:
-        """Its address. Equal constants, as an unrolled layer has in each of its steps, are one."""
+        """The address of a constant. Equal constants, such as those of an unrolled layer's steps, are stored once."""
         values = np.ascontiguousarray(values)
         type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
         return f"reinterpret_cast<const {type_}*>(weights + {self.constants.offset(values)})"
 
     def reaches(self, call: str, rows: Size) -> None:
-        """Note a layer that gets a number of rows, by the beginning of a call of Reached."""
+        """Record that a layer gets a number of rows; `call` is the beginning of a call of Reached."""
         constant, per_row, others = 0, 0, False
         for monomial, factor in rows.terms:
             if monomial == () and factor > 0:
@@ -242,12 +244,12 @@ class Writer:
                 per_row = factor
             else:
                 others = True
-        # Layers take at most so many rows at a time, whatever the number of all.
+        # Layers compute at most kRowsAtATime rows at a time, which bounds numbers that are unknown here.
         known = "0, 1, kRowsAtATime" if others else f"{constant}, {per_row}, kRows"
         self.reached[f"{call}, {{{known}}})"] = None
 
     def chosen_block(self, *, multiplies_in_loops: bool) -> int:
-        """The most rows whose values stay in the cache between the loops.
+        """The most rows whose values stay in the cache between loops.
 
         Values may take as much as the weights, which each pass reads anyway.
         """
@@ -260,13 +262,13 @@ class Writer:
         return _BLOCKS[-1]
 
     def planned(self, block: int) -> int:
-        """Offsets of all buffers for `block` rows: each in the first gap between those that live when it does.
+        """Set the offsets of all buffers for `block` rows, each in the first gap between those that live with it.
 
-        Gives the bytes of all.
+        Returns the bytes of all.
         """
         placed: list[Buffer] = []
         end = 0
-        # The largest first: smaller ones fit into the gaps between these.
+        # The largest first: smaller ones fit into the gaps between them.
         sizes = {name: buffer.bytes(block, self.symbols) for name, buffer in self.buffers.items()}
         for buffer in sorted(self.buffers.values(), key=lambda b: -sizes[b.name]):
             beside = sorted(
@@ -286,20 +288,20 @@ class Writer:
 
 
 _LONGEST_NAME, _LONGEST_NODE = 120, 300
-# What may stand in a string of C++ and of JSON as it is. Names come from models, which are not trusted.
+# All characters except those that are safe in strings of C++ and JSON. Names come from models, which are not trusted.
 _UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:;/()\[\]<>=*+-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramStep:
-    """A step: what it computes, and the node of the model's graph that it comes from. Both safe in a string of C++."""
+    """A step: its operation, and the node of the model's graph that it comes from. Both are safe in strings of C++."""
 
     name: str
     node: str
 
 
 def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tuple[list[str], list[ProgramStep]]:
-    """`lines` of a function's body with the beginning of each step, and the steps; `makers` as long as `lines`."""
+    """`lines` of a function's body with calls at the start of each step, and the steps; `makers` has one per line."""
     steps: list[ProgramStep] = []
     written: list[str] = []
     for line, maker, begins in _begun(lines, makers):
@@ -311,7 +313,7 @@ def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tupl
 
 
 def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> list[str]:
-    """`lines` of a function's body with a comment before each step: the node of the model's graph that it is."""
+    """`lines` of a function's body with a comment before each step: the node of the model's graph that it computes."""
     written: list[str] = []
     last = ""
     for line, maker, begins in _begun(lines, makers):
@@ -325,9 +327,9 @@ def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> l
 
 
 def _begun(lines: Sequence[str], makers: Sequence[Operation | None]) -> Iterator[tuple[str, Operation | None, bool]]:
-    """Each line with what it belongs to, and whether a step begins at it.
+    """Each line with the operation that it belongs to, and whether a step begins at it.
 
-    A step begins at a statement of the body itself, never inside of a loop or branch: each is done once a call.
+    A step begins at a statement of the body itself, never inside a loop or branch, so it begins once per call.
     """
     depth, current = 0, None
     for line, maker in zip(lines, makers, strict=True):
