@@ -1,4 +1,4 @@
-"""XLA's flags of each unit: those of the spec, then those that the tuning file has for the toolchain."""
+"""XLA's flags of each unit: those of the spec, then those of the tuning file for the toolchain."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def units_of(compilation: Compilation) -> tuple[Unit, ...]:
 def flags_of(spec: ModelSpec, toolchain: Toolchain) -> Mapping[Unit, tuple[str, ...]]:
     """All XLA_FLAGS of each unit of `spec`."""
     tuned, compilation = tuned_code(spec, toolchain), spec.compilation
+    # `tune` chooses no flag that the spec sets, so their order decides nothing.
     return {(size, target): compilation.xla_flags + tuned.flags(target, size) for size, target in units_of(compilation)}
 
 
@@ -37,6 +38,7 @@ def flags_document(spec: ModelSpec, toolchain: Toolchain) -> list[list[object]]:
 
 def tuned_code(spec: ModelSpec, toolchain: Toolchain) -> TunedCode:
     """The entry of `spec`'s tuning file for that toolchain."""
+    # No entry, no flags: those of another release may be errors, or mean something else (decision 025).
     toolchains = spec.tuning.toolchains if spec.tuning is not None else {}
     return toolchains.get(toolchain.version, TunedCode())
 
@@ -49,8 +51,8 @@ def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progr
 
     Accepted flags are cached: the next build starts no process for them.
 
-    XLA reads its flags when it first compiles. For a model that becomes a program XLA compiles nothing, and a flag that
-    the toolchain does not know would remain unnoticed.
+    XLA reads its flags when it first compiles. If the model becomes a program, XLA compiles nothing, and an unknown
+    flag would remain unnoticed.
     """
     for xla_flags in _sets(spec, pool):
         _require(xla_flags, spec.compilation.tf_xla_flags, pool, cache, progress)

@@ -9,21 +9,22 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.toolchain.definition import Toolchain
 
-# All directives that tfcompile writes.
+# All preprocessor directives that tfcompile writes.
 _DIRECTIVES = re.compile(
     r"#(ifndef|define|endif  //) TFCOMPILE_GENERATED_\w+(  // NOLINT\(build/header_guard\))?"
     r'|#include "(absl|tensorflow|third_party|tsl|xla)(/\w+)+\.h"'
     r"|#include <\w+>"
 )
-# What could hide a directive (continued lines, digraphs, trigraphs, _Pragma), or read a file (.incbin in an asm).
+# Constructs that could hide a directive (continued lines, digraphs, trigraphs, _Pragma) or read a file (.incbin in an
+# asm).
 _UNUSUAL = re.compile(r"\\\s*$|%:|\?\?|\b_Pragma\b|\b(__)?asm(__)?\b(?!\(\"__tfcompile_\w+\"\))", re.MULTILINE)
-_RELOCATABLE = 1
+_RELOCATABLE = 1  # ET_REL of the ELF specification
 
 
 def require_plain(header: Path) -> None:
-    """ToolchainError for a header that would make the compiler read other files than TensorFlow's headers.
+    """ToolchainError for a header that would make the compiler read files other than TensorFlow's headers.
 
-    It comes from a process that ran a model, which may be hostile, and the compiler runs in no sandbox.
+    It comes from a process that ran a model, which may be hostile, and the compiler runs without a sandbox.
     """
     text = header.read_text()
     odd = [line for line in text.splitlines() if "#" in line and not _DIRECTIVES.fullmatch(line)]
@@ -33,7 +34,7 @@ def require_plain(header: Path) -> None:
 
 
 def require_object(code: Path) -> None:
-    """ToolchainError if it is no object file: a linker reads any text as a script, which may name other files."""
+    """ToolchainError unless it is an object file: a linker reads any text as a script, which may name other files."""
     with code.open("rb") as file:
         head = file.read(18)
     # Bytes 16 and 17 are the file's type (e_type).
@@ -59,6 +60,7 @@ def number_of_buffers(header: Path) -> int:
 def scratch_bytes(header: Path, *, arguments: bool = False) -> int:
     """Bytes of a unit's temporary buffers; with `arguments`, also of copies of its arguments."""
     text, total = header.read_text(), 0
+    # tfcompile states them in a comment only ("Memory stats"); "aligned" includes the gaps between buffers.
     for kind in ("arg", "temp") if arguments else ("temp",):
         found = re.search(rf"^//   {kind} bytes aligned: +([0-9]+)$", text, re.MULTILINE)
         if found is None:
@@ -71,6 +73,7 @@ def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
     """ModelError if an output's compiled shape is not what the signature says for this batch size."""
     text = header.read_text()
     sizes = _result_sizes(header, text)
+    # As carried: a complex tensor is two floats to XLA (decision 047).
     for index, tensor in enumerate(each.carried for each in signature.outputs):
         shape = _result_shape(header, text, index)
         if shape != tensor.shape_at(batch_size):
@@ -97,7 +100,7 @@ def _result_shape(header: Path, text: str, index: int) -> tuple[int, ...]:
 
 def _result_sizes(header: Path, text: str) -> list[int]:
     """Bytes of each result's buffer."""
-    # XLA packs a buffer's size above two bits for its kind.
+    # XLA encodes a buffer as its size shifted left by two bits, which hold its kind.
     sizes = [int(packed) >> 2 for packed in re.findall(r"Encoded\w+Info\{([0-9]+)ULL,", text)]
     found = re.search(r"\bkResultIndexToBufferIndex\[kNumResults\] = \{([-0-9,\s]*)\}", text)
     if found is None:

@@ -54,7 +54,7 @@ def compile_units(
     while wanted := _run(pool, replace(request, embed=tuple(sorted(embedded))), units, tf_xla_flags, step):
         if wanted <= embedded:
             raise ToolchainError(f"TensorFlow asked again for the weights {', '.join(sorted(wanted))}")
-        if unknown := wanted.difference(weight.node for weight in request.weights):  # else the loop might not end
+        if unknown := wanted.difference(weight.node for weight in request.weights):  # the loop might not end
             raise ToolchainError(f"TensorFlow asked for weights that the model does not have: {min(unknown)!r}")
         embedded |= wanted
     return embedded
@@ -81,7 +81,7 @@ def _run(
 
 
 def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[str]) -> list[tuple[Worker, list[Unit]]]:
-    """Workers with the units of each: for each set of flags as many workers as save time.
+    """Workers with their units: for each set of flags as many workers as save time.
 
     XLA reads its flags once per process, so units with other flags need another worker.
     """
@@ -91,7 +91,7 @@ def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[s
         count = max(1, min(os.cpu_count() or 1, len(same) // _UNITS_PER_WORKER))
         for number in range(count):
             worker = pool.get(xla_flags=flags, tf_xla_flags=tf_xla_flags, number=number)
-            # Every count-th: large batch sizes, which take longest, are spread over the workers.
+            # Every count-th unit, so that large batch sizes, which take longest, are spread over the workers.
             shares.append((worker, same[number::count]))
     return shares
 
@@ -103,7 +103,7 @@ _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _XlaCode:
-    """Code of XLA's for one target: `PREFIX.h` and its objects in the folder of the target."""
+    """XLA's code for one target: `PREFIX.h` and its objects in the folder of the target."""
 
     target: Target
     folder: Path
@@ -148,10 +148,10 @@ class CompiledSegment(_XlaCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
-    """All units; none if the model is a `program`. `engine` says what computes the model.
+    """All units; none if the model is a `program`. `engine` describes what computes the model.
 
-    `weights` are the weights of the frozen model that are arguments of the units, in their order. Others are constants
-    inside of the units, because XLA had to know their values. A program has constants of its own instead.
+    `weights` are the weights of the frozen model that are arguments of the units, in order. Others are constants within
+    the units, because XLA had to know their values. A program has constants of its own instead.
     """
 
     folder: Path
@@ -164,7 +164,7 @@ class CompiledModel:
 
     @property
     def weight_offsets(self) -> list[int]:
-        """Where each weight begins in the library's blob of weights. The constants of a program are one weight."""
+        """The offset of each weight in the library's blob of weights. The constants of a program are one weight."""
         return weight_offsets(self.weights) if self.program is None else [0]
 
     def of_target(self, target: Target) -> tuple[CompiledUnit, ...]:
@@ -173,7 +173,7 @@ class CompiledModel:
 
 
 def weight_offsets(weights: Sequence[Weight]) -> list[int]:
-    """Where each of `weights` begins in a blob of all of them, aligned for loads of whole vectors."""
+    """The offset of each of `weights` in a blob of all of them, aligned for loads of whole vectors."""
     offsets, end = [], 0
     for weight in weights:
         offsets.append(-(-end // _ALIGNMENT) * _ALIGNMENT)
@@ -196,9 +196,10 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "kernels": resources.digest(resources.kernels()),
             "lowerings": list(toolchain.lowerings),
             "engine": spec.compilation.engine,
-            # `auto` leaves models to XLA by these too (program.py).
+            # With `auto`, these also decide whether XLA compiles the model (program.py).
             "choice": [spec.compilation.kernels, spec.compilation.weights],
             "profile": spec.package.profile,
+            # Only the templates that this stage renders; others are in the keys of the libraries.
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
             "operation_template": sha256_file(resources.templates() / "native" / "operation.cc.j2"),
         },
@@ -254,7 +255,7 @@ def _make(
     request = _request(frozen, pool, made)
     embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight.node for weight in frozen.weights if weight.node not in embedded]
-    # Copied out of the workers' reach before it is checked: nothing can change it between check and use.
+    # Copied to where no worker can write before it is checked: nothing can change it between check and use.
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
     for size, target in wanted:
@@ -262,7 +263,7 @@ def _make(
 
 
 def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
-    """What all units have in common."""
+    """The request with all fields that units share."""
     toolchain = pool.environment.toolchain
     return Compile(
         out=str(out),
@@ -279,7 +280,7 @@ def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
 
 
 def _called(engine: Engine, frozen: FrozenModel) -> list[Segment]:
-    """The segments that the program calls: what no output needs is gone from it."""
+    """The segments that the program calls: passes may have removed some that no output needs."""
     names = {each.name for each in engine.segments}
     return [each for each in frozen.segments if each.found.name in names]
 
@@ -287,7 +288,7 @@ def _called(engine: Engine, frozen: FrozenModel) -> list[Segment]:
 def _make_segments(
     spec: ModelSpec, segments: Sequence[Segment], folder: Path, *, pool: WorkerPool, compiler: Compiler, step: Step
 ) -> None:
-    """XLA's code of the parts of a program, for one row."""
+    """Let XLA compile the segments of a program, for one row."""
     toolchain, compilation = pool.environment.toolchain, spec.compilation
     for segment in segments:
         name, border = segment.found.name, segment.found
@@ -312,6 +313,7 @@ def _make_segments(
 def _check_unit(
     folder: Path, prefix: str, signature: Signature, size: int, toolchain: Toolchain, compiler: Compiler
 ) -> None:
+    # The order matters: files are checked as the worker wrote them, before any program of ours reads or changes them.
     header = folder / f"{prefix}.h"
     require_plain(header)
     correct(header, toolchain)

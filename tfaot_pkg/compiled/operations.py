@@ -1,4 +1,4 @@
-"""The code that calls operations of the model's author (docs/decisions/053), and the facts that validation needs."""
+"""The C++ that calls operations of the model's author (docs/decisions/053), and the facts that validation needs."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
 
     Raises ModelError if an operation of the spec is called by no node that an output needs.
     """
+    # Without the constants of `Called`, which are arrays: they go into a file of their own.
     names = [field.name for field in fields(OperationCall)]
     calls = [OperationCall(**{name: getattr(each, name) for name in names}) for each in called]
     if unknown := sorted({each.operation for each in calls} - set(spec.model.operations)):
@@ -67,7 +68,8 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
 
 def wrapper_text(name: str, calls: Sequence[OperationCall], source: bytes) -> str:
     """The C++ that defines `calls` of the operation `name`, whose file is `source`."""
-    # The headers come first, outside of the namespace in which the author's file is included.
+    # The headers come first, outside the namespace in which the author's file is included: within it, they would
+    # declare the C library's functions in that namespace.
     headers = dict.fromkeys(_INCLUDE.findall(source.decode("utf-8", "replace")))
     calling = [_context(each) for each in calls]
     return render(
@@ -76,7 +78,7 @@ def wrapper_text(name: str, calls: Sequence[OperationCall], source: bytes) -> st
 
 
 def read_operations(folder: Path) -> tuple[OperationCode, ...]:
-    """What `write_operations` wrote to `folder`; nothing if the model has no operations."""
+    """The code that `write_operations` wrote to `folder`; empty if the model has no operations."""
     if not (folder / _CALLS).exists():
         return ()
     calls = convert(tuple[OperationCall, ...], json.loads((folder / _CALLS).read_text()))
@@ -94,7 +96,7 @@ def read_operations(folder: Path) -> tuple[OperationCode, ...]:
 
 def _context(call: OperationCall) -> Mapping[str, object]:
     for key in call.attributes:
-        if not _NAME.fullmatch(key):  # it becomes a text in C++
+        if not _NAME.fullmatch(key):  # it is written into C++
             raise ModelError(f"the attribute {key!r} of the operation {call.operation!r} is not a C++ identifier")
     arrays = [
         {"type": C_TYPES[dtype], "place": place, "rank": len(sizes)}

@@ -32,12 +32,12 @@ from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
 
 FUNCTION = "tfaot_program"
 
-# A call of a segment takes about 120 ns a row, which the rest must gain: programs of 40,000 operations a row and one
-# segment took 0.8 to 1.0 of XLA's time, of 145,000 0.4 to 0.8, of 100 for each segment 1.6 to 1.9 (decision 042).
+# A call of a segment takes about 120 ns per row, which the rest must gain: programs with one segment took 0.8 to 1.0 of
+# XLA's time for 40,000 operations per row and 0.4 to 0.8 for 145,000; with 100 per segment, 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
 _OWN = {TREES: "decision trees", OPERATION: "operations of its author's"}
-"""Words for users for the custom calls of this project."""
+"""The custom calls of this project, as messages name them."""
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -54,10 +54,10 @@ class Engine:
     """What computes the model: a program, or XLA for a `reason`.
 
     `work` is the computation of one row in the program itself. `scratch` is in bytes, `block` the number of rows that
-    the program computes at a time, and `symbols` are the sizes that a call sets, with their ranges. XLA computes the
-    `segments`, row by row, and the author's operations that are `called` also compute single rows. `difference` says
-    why the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets
-    `unfused` differ from those of all others in any case.
+    the program computes at a time; `symbols` are the sizes that a call sets, with their ranges. XLA computes the
+    `segments` row by row; the author's operations that are `called` compute single rows as well. `difference` says why
+    the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
+    differ from those of all others in any case.
     """
 
     operations: int = 0
@@ -96,7 +96,7 @@ class Engine:
 
     @property
     def bits(self) -> dict[str, object]:
-        """Whether results are the same bits on every CPU (decision 039), and of which targets they are others."""
+        """Whether results have the same bits on every CPU (decision 039), and the targets whose bits differ."""
         if difference := self.difference or ("" if self.is_program else "XLA's code"):
             return {"reproducible": "no", "difference": difference}
         return {"reproducible": "cpus", **({"other_bits": list(self.unfused)} if self.unfused else {})}
@@ -116,13 +116,13 @@ class Engine:
 
 
 def _told(work: Counted) -> str:
-    """How much of a row's products the kernel library computes."""
+    """A phrase: how much of a row's products the kernel library computes."""
     if not work.products:
         return "no products"
     told = f"kernels: {work.kernels} of {counted(work.products, 'product')}, {work.share:.0%} of "
     told += f"{flops(work.operations)} a row"
     if work.open_loops:
-        told += f" (one turn of loops whose turns depend on values: {', '.join(work.open_loops)})"
+        told += f" (one iteration of loops whose iterations depend on values: {', '.join(work.open_loops)})"
     return told
 
 
@@ -130,7 +130,7 @@ def _told(work: Counted) -> str:
 class ProgramCode:
     """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
 
-    `scratch` are the bytes of memory that it needs. With `has_sizes`, each call sets the sizes of its symbols.
+    `scratch` is the memory that it needs, in bytes. With `has_sizes`, each call sets the sizes of its symbols.
     """
 
     folder: Path
@@ -139,7 +139,7 @@ class ProgramCode:
 
     @property
     def operations(self) -> tuple[OperationCode, ...]:
-        """The code of the operations that it calls and the model's author supplies."""
+        """The code of the author's operations that it calls."""
         return read_operations(self.folder)
 
     @property
@@ -157,6 +157,7 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     Raises ModelError if the spec demands a program and the model cannot become one.
     """
     engine, emitted = engine_of(spec, frozen, toolchain)
+    # Before anything is written: XLA would fail later, with an error about its own limits instead of this reason.
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
         raise ModelError(f"the model cannot be made into one program{need[0]}: {engine.reason}", hint=need[1])
     require_sources(spec, engine)
@@ -202,7 +203,7 @@ def require_sources(spec: ModelSpec, engine: Engine) -> None:
 
 
 def read_engine(folder: Path) -> Engine:
-    """What `make_program` decided."""
+    """The decision of `make_program`."""
     return convert(Engine, json.loads((folder / _FACTS).read_text()))
 
 
@@ -226,11 +227,13 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
             if borders
             else emit(program, FUNCTION, profile=profile)
         )
+    # Passes recurse into regions and expressions, whose depth the model decides: too deep ones are left to XLA.
     except (Unsupported, Unlike, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
     operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
     of_row = work_of_row(program)
+    # Only now: the count needs the finished program.
     if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, of_row.operations)):
         return Engine(reason=reason), None
     engine = Engine(
@@ -261,10 +264,12 @@ def _borders(signature: Signature) -> list[Border]:
 
 
 def program_of(frozen: FrozenModel) -> Program:
-    """The program as its code is written from it. Raises Unsupported, Unlike, RecursionError."""
+    """The finished program, from which code is written. Raises Unsupported, Unlike, RecursionError."""
     program = of_last_steps(simplify(_imported(frozen)))
+    # Before `recognize`, which merges some slices and gathers into layers.
     check_extents(program)
     program = recognize(program)
+    # A fault of a pass must show here, and not as C++ that does not compile, or computes something else.
     verify(program)
     return program
 
@@ -285,6 +290,7 @@ def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str
 def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
     """Why XLA compiles the model, because of the spec or its rows; empty if it may become a program."""
     compilation = spec.compilation
+    # Rows come before `engine: program`, which cannot make them independent; settings of XLA's code come after it.
     if compilation.engine == "xla":
         return "compilation.engine is xla"
     if not frozen.rows.independent:
@@ -321,24 +327,24 @@ def _write(emitted: Emitted, folder: Path) -> None:
     (folder / _SOURCE).write_text(emitted.source)
     with (folder / _CONSTANTS).open("wb") as file:
         for offset, values in emitted.constants:
-            file.write(bytes(offset - file.tell()))
+            file.write(bytes(offset - file.tell()))  # zeros up to the next aligned offset
             file.write(values.tobytes())
 
 
 _OF_THE_C_LIBRARY = {
     "atan2": "atan2", "cbrt": "cbrt", "cosine": "cos", "erf": "erf", "power": "pow", "sine": "sin", "tan": "tan",
 }  # fmt: skip
-"""Functions of doubles that the C library computes, with other bits on other CPUs and in other versions."""
+"""Functions of float64 that the C library computes, whose bits depend on its version and the CPU (decision 039)."""
 
 
 def unfused(targets: Sequence[str]) -> tuple[str, ...]:
-    """Those of `targets` that cannot fuse a multiplication and an addition, if others can: their last bits differ."""
+    """The `targets` without fused multiply-add, if others have it: their last bits differ."""
     found = tuple(name for name in targets if not TARGETS[name].has_fma)
     return found if len(found) < len(targets) else ()
 
 
 def difference(program: Program) -> str:
-    """Why the bits may depend on the CPU beyond that. Empty if they do not."""
+    """Another reason why bits may depend on the CPU. Empty if there is none."""
     known = {each.id: each for each in program.entry.everything()}
     called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
     targets = [each.attributes["target"] for each in known.values() if each.opcode == "custom-call"]

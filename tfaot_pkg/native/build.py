@@ -1,4 +1,4 @@
-"""The build of a `NativeLibrary`: glue generated and compiled, runtime parts added, everything linked.
+"""The build of a `NativeLibrary`: glue is generated and compiled, runtime parts are added, everything is linked.
 
 1. Compile the glue of each unit and the common sources; or the program, for each target.
 2. Link each unit of a target into an object with one global symbol, and the runtime parts of a target into one object.
@@ -64,7 +64,7 @@ STAGE = "native"
 _KILL_INTERVAL = 0.02  # seconds
 _COMMON_STEPS = 12  # seven sources, the common object, the whole, archive, entry, shared
 _NOTHING = "nothing"
-_ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # of the C library, and ours (runtime.cc)
+_ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # the C library's, and ours (runtime.cc)
 
 _T = TypeVar("_T")
 
@@ -83,6 +83,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "compiler": compiler.identity,
             "flags": list(compiler.all_flags),
             "templates": resources.digest(resources.templates() / "native"),
+            # The public headers that the library's sources include: others may change without a new library.
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
             "operation": resources.digest(resources.headers() / "tfaot" / "operation.h"),
         },
@@ -129,7 +130,7 @@ def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
     total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
     if compiled.program is None:
         return total
-    # Its code and, for a segment, the code that calls it and what both are linked into; and an empty object.
+    # The program's code; for each segment, the code that calls it and the linked object of both; an empty object.
     return total + targets + 1 + 2 * len(compiled.segments) + targets * len(compiled.program.operations)
 
 
@@ -138,7 +139,7 @@ def _name(unit: CompiledUnit) -> str:
 
 
 def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
-    """New names for the definitions of runtime.cc, so that only code of this library uses them."""
+    """New names for the definitions of runtime.cc, so that only code of this library calls them."""
     return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
 
 
@@ -161,7 +162,7 @@ def _segment_context(segment: CompiledSegment) -> dict[str, object]:
 
 
 def _row_bytes(tensor: Feed | Fetch) -> int:
-    """Of one row, or of all of it if it has no batch axis."""
+    """Bytes of one row, or of the whole tensor if it has no batch axis."""
     return math.prod(size for size in tensor.shape if size is not None) * DType(tensor.dtype).itemsize
 
 
@@ -171,7 +172,7 @@ def _unit_symbol(library: str, unit: CompiledUnit) -> str:
 
 
 def _part_symbol(library: str, target: Target, name: str) -> str:
-    """The new name of `name`, of a runtime part or the program: a library has it once for each target."""
+    """The new name of `name`, a symbol of a runtime part or the program: a library has one for each target."""
     return f"{library}_{target.identifier}_{name}"
 
 
@@ -219,12 +220,13 @@ class LibraryBuild:
     step: Step
 
     def make(self) -> None:
-        """Fill `folder` with the two libraries, the objects that are asked for and the list of parts; nothing else."""
+        """Fill `folder` with the two libraries, the requested objects and the list of parts; nothing else."""
         self.work.mkdir()
         common = self._compile_all()
         runtime = _runtime_names(self.symbol, self.work / "runtime.o")
         for path in common:
             self.compiler.rename_symbols(path, runtime)
+        # Targets are linked before everything is joined: after that, equal names of two targets would be one symbol.
         linked = together([partial(self._link_target, target, runtime) for target in self._targets])
         parts = [each.code for each in linked if each.code is not None]
         self._link_libraries(self._objects([*common, *parts]))
@@ -238,7 +240,7 @@ class LibraryBuild:
         return self.folder / "work"
 
     def _compile_all(self) -> list[Path]:
-        """Compile the code of each unit, and what units have in common, whose objects are returned."""
+        """Compile the code of each unit, and the common code, whose objects are returned."""
         sources = [partial(self._common, name) for name in SOURCES]
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
@@ -252,7 +254,7 @@ class LibraryBuild:
         return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "state", "model", "units", "weights")]
 
     def _link_libraries(self, objects: Sequence[Path]) -> None:
-        """The static and the shared library of `objects`, and the list of what the compiler's own library gave."""
+        """The static and the shared library of `objects`, and the list of members of the compiler's own library."""
         if self.spec.package.objects:
             objects = [path.rename(self.folder / path.name) for path in objects]
         whole = self.work / f"{self.library.name}.o"
@@ -357,7 +359,7 @@ class LibraryBuild:
         profile = self.spec.package.profile
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit), "profile": profile}
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
-        # Generated headers are not ours to warn about: they are system headers to the compiler.
+        # Generated headers are system headers to the compiler, which gives no warnings about these.
         return self._compile(source, [*unit.target.flags, *WARNINGS, "-isystem", unit.folder])
 
     def _program(self, program: ProgramCode, target: Target) -> Path:
@@ -431,7 +433,7 @@ class LibraryBuild:
         parts = self.parts.objects_for(target, everything)
         shared = [*program, *parts.values()]
         provided = {name for code in shared for name in defined_symbols(code)}
-        # Only what is called from outside gets a name: everything else of the parts becomes local in `_link_parts`.
+        # Only symbols that are called from outside get names: all others become local in `_link_parts`.
         needed = (
             {FUNCTION, *self._memories}
             if program
@@ -450,7 +452,7 @@ class LibraryBuild:
     ) -> Path:
         """One object of the runtime parts of a target, which defines `names`."""
         linked = self._merge(parts, self.work / f"parts_{target.identifier}.o", keep=[*names])
-        # Eigen allocates by malloc and expects an exception if it fails.
+        # Eigen allocates by malloc, and expects an exception if that fails.
         known = defined_symbols(linked) | undefined_symbols(linked)
         allocation = {name: runtime[ours] for name, ours in _ALLOCATION.items()}
         renamed = {name: new for name, new in {**names, **runtime, **allocation}.items() if name in known}
@@ -458,7 +460,7 @@ class LibraryBuild:
         return linked
 
     def _objects(self, common: Sequence[Path]) -> list[Path]:
-        """One object per batch size, for all targets, and one of what they have in common."""
+        """One object per batch size, for all targets, and one of the common code."""
         first, *others = object_names(self.spec)
         # The objects of the batch sizes call these, so they stay global until all is joined (docs/decisions/019).
         shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{self.symbol}_"))

@@ -14,7 +14,7 @@ from tfaot_pkg.native.library import baseline, includes
 STAGE = "common"
 SOURCES = ("cpu.cc", "library.cc", "runtime.cc", "state.cc")
 WARNINGS = ("-Wall", "-Wextra")
-"""No errors: another compiler's warning must not fail a user's build. The tests compile these sources with -Werror."""
+"""Without -Werror: another compiler's warning must not fail a user's build. The tests compile these sources with it."""
 
 
 def common_object(name: str, *, architecture: str, interface: str, compiler: Compiler, cache: BuildCache) -> Path:

@@ -1,6 +1,6 @@
 """`NativeLibrary`: a static and a shared library behind the C ABI, what they may contain, and how they are linked.
 
-Linking depends on its inputs only, so whoever has a package can make its files again and compare (nightly/recheck.py).
+Linking depends on its inputs only, so whoever has a package can build its files again and compare (nightly/recheck.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _UID_DIGITS = 12
 class NativeLibrary:
     """The static and the shared library in `folder`, which export `symbol` (and TFAOT_ENTRY_POINT).
 
-    `objects`, if the spec asks for them, are what the libraries are linked from: one per batch size, and what these
-    have in common.
+    `objects`, if the spec asks for them, are the inputs of the libraries' link: one per batch size, and one of common
+    code.
     """
 
     folder: Path
@@ -69,7 +69,7 @@ class NativeLibrary:
 
     @property
     def archives(self) -> dict[str, tuple[ArchiveMember, ...]]:
-        """What the shared library contains of the compiler's own library, by its file name."""
+        """The members of the compiler's own library that the shared library contains, by its file name."""
         return read_members((self.folder / ARCHIVES).read_text())
 
 
@@ -81,7 +81,7 @@ def library_uid(spec: ModelSpec, compiled: Key) -> str:
 def require_sound_libraries(library: NativeLibrary, architecture: str, *, profile: bool = False) -> None:
     """Raise ModelError if the model's own code needs a symbol that no library of a package may need.
 
-    Raises CompilerError if the compiler made something else that a package may not contain.
+    Raises CompilerError if the libraries contain anything else that a package may not contain.
     """
     rules = Rules(
         architecture=architecture,
@@ -121,11 +121,13 @@ def baseline(architecture: str) -> tuple[str, ...]:
 def includes(interface: str) -> list[str | Path]:
     """Flags that find our headers; `interface` is the toolchain's."""
     native = resources.templates() / "native"
+    # `interface` and `absl` have stand-ins for headers of TensorFlow and Abseil (docs/decisions/004).
     return ["-I", native, "-I", native / interface, "-I", native / "absl", "-I", resources.headers()]
 
 
 def kernel_flags(target: Target) -> list[str | Path]:
     """Flags of a program, which calls the kernel library."""
+    # NO_CONTRACTION: the source decides which operations are fused, so that all CPUs give the same bits (decision 039).
     kernels = resources.kernels()
     # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
     namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
@@ -133,7 +135,7 @@ def kernel_flags(target: Target) -> list[str | Path]:
 
 
 def loop_flags(*, is_gcc: bool) -> list[str]:
-    """Flags for a program's loops over types for which the kernel library has no vector code.
+    """Flags for a program's loops over types without vector code in the kernel library (decision 069).
 
     At -O2 GCC does not vectorize loops that need a check at run time whether arrays overlap; Clang does. Square roots
     would be computed one by one, because they may set `errno`, which nothing reads.
@@ -143,13 +145,13 @@ def loop_flags(*, is_gcc: bool) -> list[str]:
 
 
 def program_flags(target: Target, interface: str, compiler: Compiler) -> list[str | Path]:
-    """All flags of a program of ours beside those of every source."""
+    """All flags for the code of a program, except those of every source."""
     loops = loop_flags(is_gcc=compiler.is_gcc)
     return [*compiler.library_flags, *target.flags, *kernel_flags(target), *loops, *includes(interface)]
 
 
 def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler) -> None:
-    """One object of all, in which only the entry function is global. Raises CompilerError."""
+    """Link `objects` into one, in which only the entry function is global. Raises CompilerError."""
     compiler.merge(objects, whole, keep=[symbol])
 
 
@@ -166,5 +168,6 @@ def link_shared(
     exports.write_text(render("native/exports.map.j2", {"symbol": symbol}))
     flags = [*compiler.library_flags, *baseline(compiler.architecture), *includes(interface)]
     compiler.compile(entry, work / "entry.o", flags=flags, folder=work)
+    # The oldest versions of the C library's functions, so that the shared library loads on older systems.
     compiler.rename_symbols(whole, compiler.first_versions)
     return compiler.link_shared([whole, work / "entry.o"], output, soname=soname, exports=exports)

@@ -1,4 +1,4 @@
-"""The C++ source of a library's data (model.cc): interface, targets, costs of batches, and where its weights begin."""
+"""The C++ source of a library's data (model.cc): interface, targets, costs of batches, and offsets of its weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfaot_pkg.targets import Target
 from tfaot_pkg.toolchain.definition import Toolchain
 
 _ALIGNMENT = 64
-"""Bytes; of the weights, and of the trained values behind them."""
+"""The alignment of the weights, and of the trained values after them, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class ModelSource:
         )
 
     def _parts(self) -> list[dict[str, object]]:
-        """Several signatures as the library has them: positions of tensors."""
+        """Several signatures as the library stores them: positions of tensors."""
         whole = self.frozen.signature
         inputs, outputs = ([tensor.name for tensor in each] for each in (whole.inputs, whole.outputs))
         return [
@@ -78,7 +78,7 @@ class ModelSource:
         ]
 
     def _states(self) -> list[dict[str, object]]:
-        """The state as the library has it: positions of tensors, and offsets in the weights."""
+        """The state as the library stores it: positions of tensors, and offsets in the weights."""
         signature = self.frozen.signature
         inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
         return [
@@ -93,7 +93,7 @@ class ModelSource:
 
 
 def with_state(weights: bytes, frozen: FrozenModel) -> bytes:
-    """`weights` with the trained values of the state behind them, at `state_offset(len(weights), frozen)`."""
+    """`weights` with the trained values of the state after them, at `state_offset(len(weights), frozen)`."""
     values = frozen.state_values
     return weights + bytes(state_offset(len(weights), frozen) - len(weights)) + values if values else weights
 

@@ -23,7 +23,9 @@ from tfaot_pkg.targets import Target
 FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-lto", "-Wall", "-Wextra")
 """Flags of the author's code, so that no compiler changes its arithmetic."""
 
+# Hostile templates and macros can keep a compiler busy without end (decision 053).
 _SECONDS, _MEMORY, _DISK = 120.0, 4 << 30, 1 << 30
+# A line marker of the preprocessor: # NUMBER "FILE" FLAGS.
 _LINE = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FORBIDDEN = {
@@ -35,7 +37,7 @@ _FORBIDDEN = {
 }
 _SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
 _HASH = r"(#|%:)(\s|/\*.*?\*/)*"
-# Preprocessed text does not show these, so they are looked for in the source.
+# Preprocessed text does not show these, so the source is searched for them.
 _UNTOLD = (
     (re.compile(r"\?\?[=/]"), "trigraphs are not allowed in an operation"),
     (re.compile(r"\b(__has_)?embed\b"), "the word embed is not allowed in an operation: it makes code of files"),
@@ -49,7 +51,7 @@ _HINT = "tfaot/operation.h says what an operation may do"
 
 
 def compile_operation(code: OperationCode, target: Target, compiler: Compiler, folder: Path) -> Path:
-    """The object of an operation for `target` in the new folder `folder`; only its calls are global.
+    """The object of an operation for `target`, in the new folder `folder`; only its calls are global.
 
     Raises ModelError for code that may not be in a package, CompilerError.
     """
@@ -77,13 +79,14 @@ def compile_operation(code: OperationCode, target: Target, compiler: Compiler, f
 
 
 def _told(message: str) -> str:
-    """What the compiler printed."""
+    """The compiler's output, indented."""
     lines = message.partition("\n")[2].splitlines() or [message]
     return "\n".join(f"  {line}" for line in lines)
 
 
 def _require_plain(code: OperationCode) -> None:
-    """Raise ModelError for constructs that would hide from the preprocessed text which file a line is from."""
+    """Raise ModelError for constructs that would hide in the preprocessed text which file a line is from."""
+    # Continued lines are joined first, as a compiler does: a backslash could split any word that is searched for.
     text = _SPLICE.sub("", code.source.read_text(errors="replace"))
     for found, why in _UNTOLD:
         if found.search(text):
@@ -92,7 +95,7 @@ def _require_plain(code: OperationCode) -> None:
 
 def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) -> None:
     """Raise ModelError if the preprocessed `text` has lines of files that no operation may include, or bad words."""
-    headers: set[str] = set()  # every line of a header names it: its links are followed once
+    headers: set[str] = set()  # every line of a header names it, but its symbolic links are resolved once
     for file, number, line in _lines(text):
         if file in headers:
             continue
@@ -115,7 +118,7 @@ def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) 
 
 
 def _lines(text: str) -> Iterator[tuple[str, int, str]]:
-    """(file, number, text) of the lines of preprocessed text, also of files that gave none."""
+    """(file, number, text) of the lines of preprocessed text, also of files without lines of their own."""
     file, number = "", 0
     for line in text.splitlines():
         if found := _LINE.match(line):
@@ -134,7 +137,7 @@ def _is_header(file: str, folders: Sequence[Path]) -> bool:
 
 
 def _require_pure(code: OperationCode, linked: Path, compiler: Compiler) -> None:
-    """Raise ModelError if the object needs or keeps what no operation may."""
+    """Raise ModelError if the object needs a symbol, or keeps variables, that no operation may have."""
     names = {each.target for each in code.calls}
     rules = Rules(architecture=compiler.architecture, symbol="tfaot_operation", soname="")
     with opened(linked) as data:
@@ -146,7 +149,7 @@ def _require_pure(code: OperationCode, linked: Path, compiler: Compiler) -> None
             f"it keeps variables between calls (.{section.name.split('.')[1]})"
             for section in elf.sections
             if section.name.startswith((".data", ".bss", ".tdata", ".tbss"))
-            # Constants with addresses, which the loader fills in once, are no variables.
+            # Constants that contain addresses, which the loader fills in once, are not variables.
             and not section.name.startswith(".data.rel.ro")
             and section.size
         ]

@@ -1,4 +1,4 @@
-"""The code of a library as sources that any C++17 compiler builds, without this tool: for models that are a program.
+"""The sources of a library, which any C++17 compiler builds without this tool: for models that are a program.
 
 The sources are those that `build` compiles, except two: weights.cc includes the weights without an assembler, and
 runtime.cc leaves memory and exceptions to the C++ runtime, because other people's static libraries must not replace it.
@@ -16,7 +16,7 @@ from tfaot_pkg.package.render import render
 from tfaot_pkg.targets import TARGETS
 
 _COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
-"""Files of templates/native that all libraries have."""
+"""Files of templates/native that all libraries contain."""
 _OWN = ("runtime.cc", "weights.cc")
 """Files of templates/source that replace those of templates/native."""
 
@@ -24,6 +24,7 @@ _OWN = ("runtime.cc", "weights.cc")
 def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
     """The code of the library and its weights, by path: `src/`, `kernels/`, `licenses/` and `weights.bin`."""
     templates = resources.templates()
+    # All targets, whatever the spec names: macros choose those that the compiler's flags allow (native/targets.j2).
     targets = sorted(TARGETS.values(), key=lambda target: (target.architecture, target.level))
     units: dict[str, object] = {
         "targets": targets,

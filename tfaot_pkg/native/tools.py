@@ -1,6 +1,6 @@
 """The programs `NAME_test` and `NAME_benchmark` of a package: linked with the static library, for all CPUs.
 
-Like libraries they carry no C++ runtime, so that they run with the same versions of the C library.
+Like libraries, they need no C++ runtime, so that they run with the same versions of the C library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """The programs, and what they contain of the compiler's own library by file name."""
+    """The programs, and the members of the compiler's own library that each contains, by file name."""
 
     paths: tuple[Path, ...] = ()
     archives: Mapping[str, tuple[ArchiveMember, ...]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Build:
     folder: Path
 
     def make(self, names: Mapping[str, str]) -> None:
-        """Fill the folder with the programs `names`, by tool, and with the list of what they contain."""
+        """Fill the folder with the programs `names`, by tool, and the list of the members that they contain."""
         work = self.folder / "work"
         work.mkdir()
         tools, native = resources.templates() / "tools", resources.templates() / "native"
@@ -102,7 +102,7 @@ class _Build:
         architecture = TARGETS[self.spec.compilation.targets[0]].architecture
         templates = resources.templates()
         includes: list[str | Path] = ["-I", templates / "tools", "-I", templates / "native", "-I", resources.headers()]
-        # For the lowest level: such a program chooses the code of the library by the CPU, as any other.
+        # For the lowest level: like any other program, it selects the library's code by the CPU.
         options = [*self.compiler.library_flags, *lowest(architecture).flags, *_WARNINGS, *flags, *includes]
         self.compiler.compile(source, output, flags=options, folder=work)
         return self._of_any_system(output)

@@ -23,7 +23,7 @@ from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 STAGE = "part"
 _FOREIGN = re.compile(r"__xla_cpu_runtime_\w+|_ZN3xla\w+|XlaCustomCall\w+|\w*DuccFft\w*")
-"""Symbols that only a part of XLA's runtime could define."""
+"""Symbols that only a part of XLA's runtime can define."""
 _EIGEN_NAMESPACE = "5Eigen"  # mangled
 
 
@@ -31,7 +31,7 @@ _EIGEN_NAMESPACE = "5Eigen"  # mangled
 class LinkedPart:
     """A part that was linked into a library for `target`.
 
-    `source` is its file; `ours` says that it is this project's, not TensorFlow's, `eigen` that it carries code of
+    `source` is its file; `ours` says that it is this project's, not TensorFlow's; `eigen` that it contains code of
     Eigen.
     """
 
@@ -68,7 +68,7 @@ class Parts:
             for path in waiting:
                 defined |= defined_symbols(path)
                 needed |= undefined_symbols(path)
-            # A part may need other parts, so each round looks at what the last one added.
+            # A part may need other parts, so each round looks at those that the last round added.
             wanted = {part for symbol in needed - defined if (part := self._part_of(symbol))} - set(chosen)
             waiting = []
             # The order of the objects is part of the libraries' bytes.
@@ -118,9 +118,9 @@ class Parts:
         ]
         kernels = resources.kernels()
         includes += ["-I", kernels / "include", "-I", kernels / "src", f"-DTFAOT_KERNELS_TARGET={target.identifier}"]
-        # Only the parts of Eigen under the MPL 2.0: its others are under the LGPL.
+        # Only the parts of Eigen under the MPL 2.0; others are under the LGPL.
         eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
-        # GCC's header of AVX-512 initializes some values with themselves; GCC warns of that when Eigen inlines it.
+        # GCC's header for AVX-512 initializes some values with themselves; GCC warns about that after Eigen inlines it.
         quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
         flags = [
             *self.compiler.library_flags,

@@ -18,17 +18,17 @@ Flags = tuple[str, ...]
 
 _GEMM = "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,xla_llvm_ir_gemm_tile_size="
 CANDIDATES: tuple[Flags, ...] = (
-    # Products as LLVM's code in tiles of rows, inner dimension and columns, instead of calls of Eigen. Without
+    # Products as LLVM code in tiles of rows, inner dimension and columns, instead of calls of Eigen. Without
     # "*vectwidth" XLA aborts.
     (f"{_GEMM}4:8:2*vectwidth",),
     (f"{_GEMM}2:16:4*vectwidth",),
     ("--xla_cpu_prefer_vector_width=512",),
 )
-# Both keep noise out, so that most units get no flags (docs/decisions/025): a gain must be at
+# Both exclude noise, so that most units get no flags (docs/decisions/025): a gain must be at
 # least 3 %, and two standard errors of the median ratio.
 _LEAST_GAIN = 0.03
 _SIGMAS = 2.0
-_MEDIAN_ERROR = math.sqrt(math.pi / 2)  # of a median's standard error over a mean's
+_MEDIAN_ERROR = math.sqrt(math.pi / 2)  # a median's standard error over a mean's, for normal deviates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,10 @@ class Ratio:
 
     @classmethod
     def of(cls, times: Sequence[float], base: Sequence[float]) -> Ratio:
-        """Of times that were measured in the same rounds: noise that disturbs both cancels in their ratio.
+        """The ratio of times that were measured in the same rounds: noise that disturbs both cancels.
 
-        The error is that of a median of normal deviates, whose deviation follows from their median absolute deviation.
+        The error is that of a median of normal deviates, whose standard deviation is estimated from their median
+        absolute deviation.
         """
         ratios = [one / other for one, other in zip(times, base, strict=True)]
         middle = median(ratios)
@@ -57,7 +58,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagsFound:
-    """The flags that gain, by unit, with the ratio of the times with and without; why others were not measured."""
+    """The flags that gain, by unit, with the ratio of the times with and without them; why others were skipped."""
 
     flags: Mapping[Unit, Flags]
     ratios: Mapping[Unit, Ratio]
@@ -117,7 +118,7 @@ def _reason(error: TfaotError) -> str:
 
 
 def _fastest(shop: Workshop, built: Mapping[Unit, Mapping[Flags, Path]], skipped: Mapping[str, str]) -> FlagsFound:
-    """Time the libraries of each unit beside the one without flags."""
+    """Time the libraries of each unit together with the one without flags."""
     libraries = {unit: each for unit, each in built.items() if each}
     found: dict[Unit, Flags] = {}
     ratios: dict[Unit, Ratio] = {}
@@ -126,6 +127,7 @@ def _fastest(shop: Workshop, built: Mapping[Unit, Mapping[Flags, Path]], skipped
         rounds = shop.times({unit: [plain, *each.values()] for unit, each in libraries.items()})
         for unit, (base, *others) in rounds.items():
             measured = {flags: Ratio.of(times, base) for flags, times in zip(libraries[unit], others, strict=True)}
+            # The best of several is biased towards noise, which the thresholds of `is_gain` must exclude.
             best = min(measured, key=lambda flags: measured[flags].value)
             if measured[best].is_gain:
                 found[unit], ratios[unit] = best, measured[best]

@@ -17,14 +17,14 @@ from tfaot_pkg.tuning.variants import Workshop, tuned, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.runs import runnable_targets
 
-# Times of the same code deviate by 0.5 to 2 % on a quiet core, by 5 to 30 % beside other work (docs/decisions/025).
+# Times of the same code deviate by 0.5 to 2 % on an idle core, by 5 to 30 % beside other work (docs/decisions/025).
 _MOST_SPREAD = 0.04
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to measure. `noise`: also on a machine that is disturbed."""
+    """What to measure. `noise`: even if other work disturbs the machine."""
 
     xla_flags: bool = True
     batch_costs: bool = True
@@ -33,11 +33,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What `tune` found.
+    """The result of `tune`.
 
     `measured` are the targets that were measured now. Of the others, `kept` are those whose entries stay in the file,
     `dropped` those whose entries came from another CPU. `outdated` are targets whose costs were dropped because their
-    code has changed. `not_run` are targets that this machine cannot run. `flags` is None if they were not asked for, or
+    code has changed. `not_run` are targets that this machine cannot run. `flags` is None if they were not requested, or
     if there is nothing to choose.
     """
 
@@ -52,11 +52,11 @@ class Tuned:
 
 
 def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipeline) -> Tuned:
-    """Measure what is `wanted` of `targets` of `spec` (those that this machine can run, if none is named), and build
-    the model with it, which validates it.
+    """Measure what is `wanted` for `targets` of `spec` (those that this machine can run, if none is named), and build
+    the model with the result, which validates it.
 
-    Entries of other targets, and what is not wanted, stay if they are from the same CPU: a file describes one machine.
-    Raises RunError if this machine cannot run what is asked for; all errors of a build.
+    Entries that are not measured again stay if they are from the same CPU: a file describes one machine. Raises
+    RunError if this machine cannot run a requested target; all errors of a build.
     """
     measured = _measurable(spec, targets)
     before = _of_this_machine(spec, pipeline.progress)
@@ -68,7 +68,7 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
             else:
                 chosen = _choose(shop, before, measured)
                 before = _with_code(before, shop.toolchain.version, chosen)
-    # Built before costs are measured: costs are those of the chosen code.
+    # Built before costs are measured, because costs are those of the chosen code.
     build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
     rows = measure_costs(build, measured, wanted, pipeline.progress) if wanted.batch_costs else {}
     tuning = replace(before, batch_costs={**before.batch_costs, **rows})
@@ -87,7 +87,7 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chosen:
-    """`code` becomes the toolchain's entry in the file; `changed` are the targets whose entry was another one."""
+    """`code` becomes the toolchain's entry in the file; `changed` are the targets whose entries differ from before."""
 
     code: TunedCode
     flags: FlagsFound | None
@@ -109,7 +109,7 @@ def _changed(old: TunedCode, new: TunedCode) -> tuple[str, ...]:
 
 
 def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
-    """`tuning` with what was chosen, without costs of code that has changed."""
+    """`tuning` with the chosen code, without the costs of code that has changed."""
     others = {name: code for name, code in tuning.toolchains.items() if name != version}
     said = {version: chosen.code} if chosen.code != TunedCode() else {}
     costs = {name: row for name, row in tuning.batch_costs.items() if name not in chosen.changed}
@@ -119,7 +119,7 @@ def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
 def measure_costs(
     build: Build, targets: Sequence[str], wanted: Wanted, progress: Progress
 ) -> dict[str, dict[int, float]]:
-    """What a run of each batch size costs. Raises RunError if other work disturbs this machine."""
+    """The costs of a run by target and batch size. Raises RunError if other work disturbs this machine."""
     for attempt in range(_ATTEMPTS):
         with progress.step("batch costs" if attempt == 0 else "batch costs again, because times varied too much"):
             measurements = latency.measure(build.library.shared, build.plan.compiler, targets)
@@ -137,6 +137,7 @@ def measure_costs(
 
 def disturbance(measurements: Sequence[latency.Latency]) -> float:
     """How much times vary from round to round: the median of the measurements' relative deviations."""
+    # The median, because a single interruption of one measurement says little about the others.
     return median(each.spread for each in measurements)
 
 
@@ -154,7 +155,7 @@ def _measurable(spec: ModelSpec, targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
-    """What the tuning file says, if it is from a CPU of the same name; else nothing."""
+    """The tuning file's entries if it is from a CPU of the same name; otherwise none."""
     machine = {"cpu": latency.processor()}
     if spec.tuning is not None and spec.tuning.machine == machine:
         return spec.tuning

@@ -1,4 +1,4 @@
-"""Libraries of one model with other flags for its units, built to be timed side by side and then deleted."""
+"""Libraries of one model with different flags for its units, built to be timed side by side and then deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The flags of some units, beside the spec's."""
+    """Flags of some units, in addition to the spec's."""
 
     flags: Mapping[Unit, tuple[str, ...]]
 
@@ -38,7 +38,7 @@ class Workshop:
     pool: WorkerPool
     clock: Timer
     cache: BuildCache
-    """Of the variants: a folder that is deleted with the pool."""
+    """The cache of the variants, in a folder that is deleted with the pool."""
     parts_cache: BuildCache
     progress: Progress
 
@@ -52,7 +52,7 @@ class Workshop:
 
     @property
     def is_program(self) -> bool:
-        """Whether the model is a program of our compiler: XLA has no part in it."""
+        """Whether the model is a program of our compiler, in which flags of XLA change nothing."""
         return engine_of(self.spec, self.frozen, self.toolchain)[0].is_program
 
     def compiled(self, variant: Variant) -> CompiledModel:
@@ -76,7 +76,7 @@ class Workshop:
         return made.shared
 
     def times(self, libraries: Mapping[Unit, Sequence[Path]]) -> dict[Unit, list[list[float]]]:
-        """Nanoseconds of one run of each unit in each of its libraries, which take turns: one per round."""
+        """Nanoseconds of one run of each unit in each of its libraries, which alternate: one per round."""
         found = {}
         with self.progress.step("measure", total=len(libraries), unit="units") as step:
             for (size, target), paths in libraries.items():
@@ -98,7 +98,7 @@ class Workshop:
 
 
 def tuned(flags: Mapping[Unit, tuple[str, ...]]) -> TunedCode:
-    """`flags` as a tuning file has them."""
+    """`flags` in the form of a tuning file."""
     rows: dict[str, dict[int, tuple[str, ...]]] = {}
     for (size, target), each in sorted(flags.items()):
         if each:
