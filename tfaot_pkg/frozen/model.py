@@ -53,14 +53,14 @@ _LISTING, _STATE = "hlo.json", "state.bin"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
-"""Bytes from which on a constant is shared between batch sizes and targets (decision 003)."""
+"""The least size, in bytes, of constants that batch sizes and targets share (decision 003)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A part of the model for XLA, inside of a program (worker_program/segments.py): its border, and its own graph.
+    """A part of a program that XLA compiles (worker_program/segments.py): its border, and its own graph.
 
-    `is_independent` says whether no row of the batch depends on another one in it.
+    `is_independent` says that no row of the batch depends on another one in it.
     """
 
     found: FoundSegment
@@ -76,9 +76,9 @@ class FrozenModel:
     describes them to users. `warnings` say what compiled code does differently. `confinement` is the level of the
     sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
     costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
-    of a batch depend on one another. `origin` says what made the model's file ("" for TensorFlow). `own_calls` are
+    of a batch interact. `origin` names the software that wrote the model's file ("" for TensorFlow). `own_calls` are
     targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). The files of operations
-    that the author supplies are in `folder`, too.
+    that the author supplies are in `folder` as well.
     """
 
     folder: Path
@@ -105,7 +105,8 @@ class FrozenModel:
         return decoded(HloListing, json.loads((self.folder / _LISTING).read_text()), _LISTING)
 
     def listed_constants(self) -> list[Array]:
-        """The values of the listing's parameters that are no inputs. Raises ValueError for a file of another form."""
+        """The values of the listing's parameters after the inputs. Raises ValueError for a file of another form."""
+        # Mapped, not read: these are the weights of the model.
         path = self.folder / "constants.bin"
         return mapped_arrays(path) if path.exists() else []
 
@@ -150,7 +151,7 @@ def weight_size(weight: Weight) -> int:
 
 
 def worker_program_digest() -> str:
-    """Digest of the program that runs in toolchains: a part of every key that depends on its results."""
+    """The digest of the program that runs in toolchains: a part of every key that depends on its results."""
     return resources.digest(_WORKER_PROGRAM)
 
 
@@ -182,7 +183,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "toolchain": toolchain_identity,
             # A newer front-end may read the same file in another way.
             "frontend": frontend_identity(spec.model.format),
-            # Not by code_digest: it is no module that this process imports.
+            # Not by code_digest, which covers the modules that this process imports.
             "worker": worker_program_digest(),
         },
     )
@@ -209,7 +210,7 @@ def freeze(
 
 def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Chosen:
     """The signature that `spec` names, in the SavedModel at `model`, with its `state`."""
-    # Last: the spec's order of inputs and outputs, if it has one, does not name the state.
+    # State comes last: the spec's order of inputs and outputs, if there is one, does not name it.
     inputs, outputs = [each.input for each in state], [each.output for each in state if each.output]
     return Chosen(
         folder=str(model),
@@ -240,10 +241,10 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
         frozen = pool.get().call(request, Frozen)
         origin = saved.original.origin
         operations = saved.operations()
-    # Before the files are checked: the worker still runs, and could change its own copy afterwards.
+    # Before the files are checked, because the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
-        # On the host: what decides whether rows may share a batch is not left to a process that read the model.
+        # On the host: whether rows may share a batch must not be decided by a process that read the model.
         rows = rows_of(frozen.hlo, signature_of(frozen.model))
         segments = frozen.model.segments
         independent = tuple(
@@ -268,16 +269,16 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             shutil.copyfile(reference, folder / f"{name}.py")
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
-            # Without the segments, if there are any: XLA compiles them by themselves, and the program calls them.
+            # Without the segments, if there are any: XLA compiles them separately, and the program calls them.
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
-        # Read back at once: what cannot be read must fail here, and not in the next run from the cache.
+        # Read back at once: an unreadable result must fail here, and not in the next run from the cache.
         _read(folder, key)
 
 
 def _require_weights(model: FrozenGraph, folder: Path) -> None:
     """Raise ValueError if the file of weights is shorter than the weights in it."""
     end = max((weight.offset + weight_size(weight) for weight in model.weights), default=0)
-    # Offsets come from the worker: a short file would give wrong weights, or none, without an error.
+    # Offsets come from the worker: a file that is too short would give wrong weights, or none, without an error.
     if end and (folder / "weights.bin").stat().st_size < end:
         raise ValueError("the file of weights is too short")
 
@@ -290,6 +291,7 @@ def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path
     signature = signature_of(model)
     inputs, outputs = ({tensor.name: tensor for tensor in border} for border in (signature.inputs, signature.outputs))
     for each in state:
+        # An instance of the library has one buffer of fixed size for each state.
         if each.output and outputs[each.output].shape != inputs[each.input].shape:
             raise ModelError(
                 f"the variable {each.name!r} changes its shape, from {inputs[each.input]} to {outputs[each.output]}",
@@ -298,7 +300,7 @@ def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path
         for tensor in (inputs[each.input], *([outputs[each.output]] if each.output else [])):
             if (tensor.dtype.value, tensor.shape) != (each.dtype, each.shape):
                 raise ValueError(f"the variable {each.name!r} is {each.dtype}{each.shape}, {tensor.name!r} is not")
-    # Offsets come from the worker, and the library gets their addresses.
+    # Offsets come from the worker, and the library reads from them: beyond the file would be beyond its data.
     sizes = (each.offset + math.prod(each.shape) * DType(each.dtype).itemsize for each in state)
     if max(sizes, default=0) > values.stat().st_size:
         raise ValueError("the file of variables is too short")
@@ -318,8 +320,9 @@ class _Stored:
 
 
 def parts_of(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
-    """The signatures that were joined to `whole`."""
+    """The signatures that were joined into `whole`."""
 
+    # Joining put each signature's name and a slash before the names of its tensors (worker_program, `Join`).
     def names(prefix: str, chosen: Sequence[str], tensors: Sequence[Tensor]) -> tuple[str, ...]:
         found = [tensor.name for tensor in tensors if tensor.name.startswith(prefix)]
         return tuple(sorted(found, key=lambda name: chosen.index(name.removeprefix(prefix)) if chosen else name))
@@ -367,7 +370,7 @@ def _tensor(item: messages.Tensor | Feed | Fetch) -> Tensor:
     made = Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or (), axes=item.axes)
     if isinstance(item, messages.Tensor) or not item.stands_for:
         return made
-    # A complex number is carried as two floats in a further axis, the last one, which users do not see.
+    # A complex number is carried as two floats along an additional last axis, which users do not see.
     parts = item.stands_for in PARTS
     found = replace(
         made,

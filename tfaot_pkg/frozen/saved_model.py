@@ -1,4 +1,4 @@
-"""`SavedModel`: the model of a spec as workers read it, whatever its files are."""
+"""`SavedModel`: the model of a spec in the form that workers read, for any format of its files."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tfaot_pkg.worker_program.messages.requests import Nothing
 from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, BuildTrees, SourceModel
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
+# For references of operations (Python functions of the model's author), which may not end.
 _SECONDS = 120.0
 _CONVERTER = -1
 """The number of the worker that converts a file: code in the file must not run beside later requests."""
@@ -42,7 +43,8 @@ class SavedModel:
 
     The `variables` that stay variables are inputs and outputs of it (worker_program/lifting.py).
 
-    Nothing is copied or converted before its first use: a build from the cache reads none of the model's files.
+    Nothing is copied or converted before its first use: a build that finds everything in the cache reads no file of the
+    model.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class SavedModel:
     @property
     def folder(self) -> Path:
         """Its folder, which workers can read. Raises ModelError, SourceError, StorageError, ToolchainError."""
-        # Only when all of it worked: a second use must not see half of the changes.
+        # Set after all steps succeeded: a second use must not see half of the changes.
         if self._made is None:
             folder = self._converted()
             self._change(folder)
@@ -80,6 +82,7 @@ class SavedModel:
     def original(self) -> Original:
         """The model that answers are compared with: the file in its own framework, or the SavedModel."""
         folder = self.folder
+        # Without a front-end, or with one that has no answers of its own, TensorFlow's answers count.
         if self._source is None or not self._source.has_answers:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
@@ -102,7 +105,7 @@ class SavedModel:
             yield self.folder
 
     def described(self) -> SourceModel:
-        """What the model's own framework says of its file; for formats of FRONTENDS. Converts nothing."""
+        """The framework's description of the model's file, for formats of FRONTENDS. Converts nothing."""
         with self._snapshot.named() as path:
             return read_source(self._model.format, path, self._pool)
 
@@ -133,6 +136,7 @@ class SavedModel:
 
     def _converted(self) -> Path:
         match self._model.format:
+            # The snapshot is a private copy already, so `_change` may change it.
             case "saved_model":
                 return self._snapshot.model
             case "keras":
@@ -150,8 +154,8 @@ class SavedModel:
                 return self._made_by(lambda out: BuildTrees(parts=parts, out=out))
 
     def _read(self) -> str:
-        """The folder of what a front-end made of the model's file."""
-        # Two folders: workers can write to the first until they end, so what is used later is copied to the second.
+        """The folder with the files that a front-end made from the model's file."""
+        # Two folders: workers can write to the first until they end, so results are copied to the second.
         made, given = self._pool.new_folder("read"), self._pool.given_folder("read")
         self._source = read_source(
             self._model.format,
@@ -163,14 +167,14 @@ class SavedModel:
             constants=self._model.constants,
         )
         self._pool.take(made, given)
-        # A model that was unpacked, and answers that came with it, are among what was taken.
+        # If the file was unpacked from an archive, the copy of it counts.
         if Path(self._source.file).parent == made:
             self._source = replace(self._source, file=str(given / Path(self._source.file).name))
         self._parts = given
         return str(given)
 
     def _made_by(self, request: Callable[[str], object]) -> Path:
-        """The folder that a worker fills, which is started for this request and ends with it."""
+        """The folder that a worker fills. The worker is started for this request, and ends with it."""
         made, folder = self._pool.new_folder("converted"), self._pool.given_folder("converted")
         converter = self._pool.get(number=_CONVERTER)
         try:
@@ -195,7 +199,7 @@ class SavedModel:
             files=self.graph_files(),
             tags=model.tags,
             signature=model.serving_key,
-            # What is exposed later is no tensor that the graph is cut at.
+            # Inputs that are exposed later (feeds) are not tensors at which the graph is cut.
             inputs=tuple(key for key in keys.values() if key not in model.feeds),
             outputs=model.output_keys or model.outputs,
             shapes={keys.get(name, name): shape for name, shape in model.shapes.items()},
@@ -205,22 +209,23 @@ class SavedModel:
         )
 
     def _change(self, folder: Path) -> None:
-        """Give the signature in `folder`, which is a copy of ours, the border that the spec asks for."""
+        """Give the signature in `folder`, which is our copy, the inputs and outputs that the spec asks for."""
         model = self._model
         tags, signature = model.tags, model.serving_key
-        # In this order: constants and feeds may name inputs of the joined signature, renaming comes last.
+        # In this order: constants and feeds may name inputs of the joined signature, so renaming comes last.
         if model.signatures:
             made = self._pool.new_folder("joined")
             parts = tuple(map(_joined, model.signatures))
             out = str(made / _GRAPH)
             self._replace(Join(folder=str(folder), tags=tags, signature=signature, parts=parts, out=out), made, folder)
+        # The converters of graphs and ONNX files set constants themselves (`constants` of their requests).
         if model.constants and model.format not in ("graph", "onnx"):
             made = self._pool.new_folder("pinned")
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
             self._replace(pin, made, folder)
         if model.seed:
-            # Before the seed is exposed: this one is what the distributions are compared with.
+            # Before the seed is exposed: distributions are compared with those of this model.
             self._drawing = self._pool.given_folder("drawing")
             self._expose(folder, self._drawing, keeps_state=True)
         if model.feeds or model.seed or model.counts:
@@ -246,7 +251,7 @@ class SavedModel:
         self._replace(expose, made, target)
 
     def _replace(self, request: Join | Pin | Expose | Rename, made: Path, folder: Path) -> None:
-        """Put the graph file that `request` writes into `made` in the place of that in `folder`."""
+        """Replace the graph file in `folder` by the one that `request` writes to `made`."""
         self._pool.get().call(request, Nothing)
         taken = self._pool.given_folder(made.name)
         self._pool.take(made, taken)
@@ -254,7 +259,7 @@ class SavedModel:
             shutil.move(taken / _GRAPH, folder / _GRAPH)
 
     def _lift(self, folder: Path) -> tuple[tuple[StateTensor, ...], Path]:
-        """Make the variables that the spec names inputs and outputs of the signature in `folder`."""
+        """Turn the variables that the spec names into inputs and outputs of the signature in `folder`."""
         made, model = self._pool.new_folder("lifted"), self._model
         request = Lift(
             folder=str(folder),
@@ -266,6 +271,7 @@ class SavedModel:
             values=str(made / _VALUES),
         )
         lifted = self._pool.get().call(request, Lifted)
+        # Copied to where the worker cannot write before the host reads it: the values become part of the library.
         taken = self._pool.given_folder("lifted")
         self._pool.take(made, taken)
         with storage_errors("keep the variables"):

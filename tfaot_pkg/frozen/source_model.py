@@ -1,4 +1,4 @@
-"""A model in its own framework: what the framework reports about the file, and the request for its answers."""
+"""A model in its own framework: the framework's report about the file, and the request for its answers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Original:
     """The model that a package's answers are compared with.
 
     `path` is a SavedModel's folder or the file for `frontend`, which is None for TensorFlow. `feeds` and `fetches` are
-    the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if that is not known).
-    With `by_row` the framework computes one row at a time. `constants` are the values of inputs that always have the
-    same one, by the file's names of them. `answers` is a file with inputs and outputs that were stored when the model
-    was exported, and `answered_by` the framework and version that computed them; None if the model's file has none.
-    `library` is the framework's name, "" for `frontend`'s. `operations` are the reference files of operations that
-    the framework lacks, by name. `counts` are those of `model.counts`, outputs that this tool adds.
+    the framework's names of inputs and outputs by ours. `origin` names the software that wrote the file ("" if
+    unknown). With `by_row` the framework computes one row at a time. `constants` are the values of inputs that never
+    change, by the file's names. `answers` is a file of inputs and outputs that were stored when the model was exported,
+    and `answered_by` the framework and version that computed them; None if the model's file has none. `library` is the
+    framework's name, "" for `frontend`'s. `operations` are the reference files of operations that the framework lacks,
+    by name. `counts` are those of `model.counts`, outputs that this tool adds.
     """
 
     path: Path
@@ -52,7 +52,8 @@ class Original:
 
     @classmethod
     def of(cls, model: ModelInfo, frontend: Frontend, source: SourceModel, parts: Path | None = None) -> Original:
-        """The model of `source`; `parts` is the folder of what was made of its file."""
+        """The model of `source`; `parts` is the folder of the files made from its file."""
+        # By the package's names, which the spec may have changed; the framework knows the file's names only.
         inputs = _ours(model.input_keys, model.inputs)
         outputs = _ours(model.output_keys, model.outputs)
         return cls(
@@ -73,11 +74,11 @@ class Original:
 
     @property
     def name(self) -> str:
-        """The framework's, for sentences."""
+        """The framework's name, for sentences."""
         return TENSORFLOW if self.frontend is None else self.library or self.frontend.reference
 
     def worker(self, pool: WorkerPool) -> Worker:
-        """One that gives its answers."""
+        """A worker that computes its answers."""
         return pool.get(frontend=self.frontend)
 
     def reference(self, *, inputs: Path, out: Path, batch_sizes: tuple[int, ...], signature: Signature) -> Reference:
@@ -106,7 +107,8 @@ class Original:
 
 
 def _counted(output: Tensor, count: str, signature: Signature) -> Counted:
-    """How many rows `output` may have, if the output `count` says how many of them hold values."""
+    """The number of rows of `output`, if the output `count` says how many of them hold values."""
+    # As many as an input that has the same batch or the same symbol, or a fixed number.
     symbol = output.axes[0] if output.axes else ""
     for each in signature.inputs:
         if output.has_batch_axis and each.has_batch_axis:
@@ -154,7 +156,7 @@ def read_source(
     operations: tuple[str, ...] = (),
     constants: Mapping[str, Values] | None = None,
 ) -> SourceModel:
-    """What the framework says of the file at `path`; its graph goes to the folder `out`, if there is one.
+    """The framework's description of the file at `path`; its graph is written to the folder `out`, if there is one.
 
     `shapes` are those of inputs that the spec sets, `constants` values of inputs. Raises ModelError, ToolchainError.
     """
@@ -166,7 +168,7 @@ ANSWERS = "answers.npz"
 """See worker_program/from_onnx/exported.py."""
 
 _MOST = 128
-"""The maximum that a first spec proposes for an axis without a size; only the user knows the right one."""
+"""The maximum that a first spec proposes for an axis without a size. Only the user knows the right one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +181,9 @@ class ProposedShapes:
 
 
 def with_names_of_axes(found: messages.Interface) -> SourceModel:
-    """A signature of TensorFlow, whose axes have no names, with one for each axis without a size.
+    """A signature of TensorFlow, whose axes have no names, with a name for each axis without a size.
 
-    Axes at the same place of several inputs get the same name: that is right for more models than different ones.
+    Axes at the same position of several inputs get the same name: that is right for more models than different names.
     """
     places = {place for each in found.inputs for place, size in enumerate(each.shape or ()) if place and size is None}
     names = {place: "n" if len(places) == 1 else f"n{place}" for place in places}
@@ -224,6 +226,7 @@ def proposed_shapes(source: SourceModel) -> ProposedShapes:
             )
     limits = {names[key]: found for key, found in source.symbols.items() if key in names}
     symbols = tuple(
+        # Without a maximum in the file, one that is above its minimum.
         Symbol(name=name, minimum=least, maximum=most or max(_MOST, 2 * least))
         for name in sorted(set(names.values()))
         for least, most in [limits.get(name, (1, _MOST))]
@@ -237,7 +240,8 @@ def proposed_shapes(source: SourceModel) -> ProposedShapes:
 
 
 def _symbol(size: str | None, names: dict[str, str], place: str) -> str:
-    """The name of the symbol for an axis that the file calls `size`, or only stands at `place`."""
+    """The name of the symbol for an axis that the file calls `size`, or that has only its `place`."""
+    # Axes with the same name in the file are one symbol; an axis without a name equals no other one.
     key = size if size is not None else place
     if key not in names:
         wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", size or "n", flags=re.ASCII))[:24] or "n"

@@ -20,14 +20,15 @@ from tfaot_pkg.native.library import program_flags
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.temporary import temporary_folder
 
+# Numbers of the ELF specification (gABI, "Sections").
 _IN_MEMORY = 2
-"""The flag of sections that are a part of the program's memory (SHF_ALLOC)."""
+"""The flag of sections that are in memory when the program runs (SHF_ALLOC)."""
 _NO_BITS = 8
-"""The kind of sections that take no space in the file (SHT_NOBITS)."""
+"""The type of sections that take no space in the file (SHT_NOBITS)."""
 _SHOWN = 30
-# Mangled names: a number is the length of the name of a namespace or function that follows.
+# Mangled names (Itanium C++ ABI): a number is the length of the name of a namespace or function that follows it.
 _KERNEL = re.compile(r"tfaot_kernels\d+(x86_64(?:_v\d)?|aarch64)\d+")
-# -ffunction-sections and -fdata-sections put a symbol's name into its section's; merged constants have no symbol.
+# -ffunction-sections and -fdata-sections append a symbol's name to its section's; merged constants have no symbol.
 _FUNCTION = re.compile(
     r"\.(?:text|rodata|data\.rel\.ro|data|bss)(?:\.(?:unlikely|hot|startup|local))*\.(?!cst\d|str1|local)(.+)"
 )
@@ -47,6 +48,7 @@ def asm_view(stages: Stages, target: Target, batch_size: int) -> View:
 
 def _program_text(stages: Stages, target: Target) -> str:
     compiler, interface = stages.plan.compiler, stages.pool.environment.toolchain.interface
+    # Compiled again, because a build keeps only the object that is linked with the rest of the library.
     with temporary_folder(prefix="tfaot-asm-") as folder:
         source, code = folder / "program.cc", folder / "program.o"
         source.write_text(emitted_code(stages).source)
@@ -86,11 +88,12 @@ def _weight_bytes(compiled: CompiledModel) -> int:
 
 
 def _scratch(compiled: CompiledModel, target: Target, size: int) -> int:
-    """Of a program and all of its segments; or XLA's temporary buffers."""
+    """The scratch memory of a program and all its segments, or XLA's temporary buffers."""
     if compiled.program is None:
         (unit,) = [each for each in compiled.of_target(target) if each.batch_size == size]
         return scratch_bytes(unit.folder / f"{unit.prefix}.h")
     segments = [each for each in compiled.segments if each.target == target]
+    # A segment's arguments are copied into its own memory for each row, so they count too.
     parts = [scratch_bytes(each.folder / f"{each.prefix}.h", arguments=True) for each in segments]
     return compiled.program.scratch + sum(parts)
 
@@ -104,6 +107,7 @@ def sizes_view(stages: Stages) -> View:
     for name, size in found:
         kind = kind_of(name)
         kinds[kind] += size
+        # Weights are one section, and would only repeat the line of their kind.
         if kind != "weights":
             functions[kind, name] += size
     names = _shown_names(compiler, [name for _, name in functions])
@@ -142,7 +146,7 @@ def _sizes_text(
 
 
 def _sections(archive: Path) -> list[tuple[str, int]]:
-    """Name and bytes of what the objects of a static library put into a program: a section for each function."""
+    """Name and size of the sections that the objects of a static library add to a program: one per function."""
     with opened(archive) as data:
         return _sections_in(data)
 
@@ -157,8 +161,8 @@ def _sections_in(data: memoryview) -> list[tuple[str, int]]:
 
 
 def kind_of(section: str) -> str:
-    """What a section of a library's object belongs to."""
-    # By name: the objects are linked into one (decision 005), and nothing else says where code is from.
+    """The part of a library that a section of its object belongs to."""
+    # By name: the objects are linked into one (decision 005), which keeps no other trace of where code came from.
     if section == ".rodata.tfaot_weights":
         return "weights"
     if _KERNEL.search(section):
@@ -167,7 +171,7 @@ def kind_of(section: str) -> str:
         return "program"
     if section.startswith(".eh_frame"):
         return "unwinding"
-    # _Zn and _Zd are operators new and delete, of which the library has its own.
+    # _Zn and _Zd are the operators new and delete, of which the library has its own.
     if "tfaot_native" in section or section.startswith(
         (".text.tfaot_model", ".text.tfaot_units", ".text._Zn", ".text._Zd")
     ):
@@ -178,13 +182,13 @@ def kind_of(section: str) -> str:
 
 
 def _shown_names(compiler: Compiler, sections: Sequence[str]) -> dict[str, str]:
-    """A name for people of each section: the function's if it holds one, with the target if it is a kernel."""
+    """A readable name for each section: that of its function, if it has one."""
     symbols = {name: match[1] for name in sections if (match := _FUNCTION.fullmatch(name))}
-    # All at once: each call starts a program.
+    # All at once, because each call starts a program.
     plain = dict(zip(symbols, compiler.demangled([*symbols.values()]), strict=True))
     return {name: plain.get(name, name) for name in sections}
 
 
 def target_named(name: str | None, targets: Sequence[str]) -> Target:
-    """The target to look at: by default the highest of the spec's."""
+    """The target to look at; by default the highest of the spec's."""
     return TARGETS[name or targets[-1]]

@@ -1,4 +1,4 @@
-"""A release of TensorFlow that is no toolchain yet: its packages resolved, locked with hashes, and installed."""
+"""A release of TensorFlow that is not a toolchain yet: its packages are resolved, locked with hashes, and installed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _HEADER = "# Resolved by `tfaot-pkg toolchain try`.\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """`toolchain` is that of the nearest known release under another number; `lock` is the lock file's text.
+    """`toolchain` is that of the nearest known release with the new version; `lock` is the text of the lock file.
 
-    `note` says what is not known about it; empty if a release of the same minor version is known.
+    `note` says what is unknown about it; empty if a release of the same minor version is known.
     """
 
     toolchain: Toolchain
@@ -47,6 +47,7 @@ def nearest(version: str) -> tuple[Toolchain, str]:
     Raises ToolchainError for a release before the oldest known one.
     """
     wanted = Version(version)
+    # By minor release: patch releases share a definition.
     older = [each for each in TOOLCHAINS.values() if Version(each.version).release[:2] <= wanted.release[:2]]
     if not older:
         oldest = next(iter(TOOLCHAINS))
@@ -54,7 +55,7 @@ def nearest(version: str) -> tuple[Toolchain, str]:
             f"TensorFlow {version} is older than {oldest}, the oldest release that this tool knows",
             hint=f"known toolchains: {', '.join(TOOLCHAINS)}",
         )
-    # The newest of them: how XLA's code is linked changes with minor releases, and rarely.
+    # The newest of them: the way in which XLA's code is linked changes with minor releases, and rarely.
     base = older[-1]
     same = Version(base.version).release[:2] == wanted.release[:2]
     note = "" if same else f"it is not known how XLA's code of {version} is linked: tried as that of {base.version}"
@@ -95,7 +96,7 @@ def candidate(version: str, *, folders: Folders, progress: Progress, keep: bool 
 def _resolved(version: str, interpreter: Interpreter, folder: Path, log: Path) -> str:
     """A lock file of all that TensorFlow `version` needs with `interpreter`, as pip resolves it."""
     report, pip = folder / "report.json", folder / "pip"
-    # Nothing is installed, and no source distribution is built: its code would run here.
+    # --dry-run and wheels only: building a source distribution would run its code, outside any sandbox.
     options: list[str | Path] = [
         "--dry-run",
         "--ignore-installed",
@@ -109,12 +110,13 @@ def _resolved(version: str, interpreter: Interpreter, folder: Path, log: Path) -
     env = clean_environment(os.environ)
     log.unlink(missing_ok=True)
     try:
+        # -I: neither the user's site-packages nor environment variables change what pip resolves.
         run([interpreter.path, "-I", "-m", "venv", pip], env=env, timeout=_TIMEOUT, log=log)
         python = pip / "bin" / "python"
         wanted = f"tensorflow-cpu=={version}"
         run([python, "-I", "-m", "pip", "install", *options, *quiet, wanted], env=env, timeout=_TIMEOUT, log=log)
     except CommandFailed as error:
-        # pip's only account of which versions exist is in this message.
+        # Only this message of pip says which versions exist.
         if found := re.search(r"tensorflow-cpu==\S+ \(from versions: ([^)]*)\)", error.output):
             known = [each for each in found[1].split(", ") if each != "none"]
             if known:
@@ -135,7 +137,7 @@ def lock_of(report: bytes, log: Path) -> str:
     pinned = []
     try:
         for each in read_json(report)["install"]:
-            # Checked, because they become lines of a file that pip reads.
+            # Validated, because they become lines of a file that pip reads, where anything else could be an option.
             name = canonicalize_name(each["metadata"]["name"], validate=True)
             version = Version(each["metadata"]["version"])
             digest = each["download_info"]["archive_info"]["hashes"]["sha256"]

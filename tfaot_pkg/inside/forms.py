@@ -1,4 +1,4 @@
-"""A model before it is machine code: its program, the C++ of it, and other forms that the toolchain writes."""
+"""A model before it is machine code: its program, its C++, and other forms that the toolchain writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
 
 _LARGEST = 256 << 20
-"""Bytes of a text that a worker writes; weights are no part of it, so those of real models are some megabytes."""
+"""The limit of a text that a worker writes, in bytes. Without weights, those of real models have some megabytes."""
 
 
 def emitted_code(stages: Stages) -> Emitted:
@@ -36,6 +36,7 @@ def cpp_view(stages: Stages) -> View:
 
 
 def program_view(stages: Stages) -> View:
+    # For its error: `program_of` alone would show a program that does not compute the model (engine: xla).
     emitted_code(stages)
     program = program_of(stages.frozen)
     text = text_of(program)
@@ -44,7 +45,7 @@ def program_view(stages: Stages) -> View:
 
 
 def _nodes(program: Program) -> Iterator[GraphNode]:
-    """Operations without constants. The operations of a region are part of the operation that has the region."""
+    """The operations to draw, without constants. A region is drawn as the operation that contains it."""
     entry = program.entry
     drawn = [each for each in entry.operations if each.opcode != "constant"]
     places = {each.id: place for place, each in enumerate(drawn)}

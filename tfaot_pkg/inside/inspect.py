@@ -16,7 +16,7 @@ from tfaot_pkg.spec.types import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What to look at; without a batch size or target, those of the spec."""
+    """The form to show; without a batch size or target, those of the spec."""
 
     what: What
     batch_size: int | None = None
@@ -46,7 +46,8 @@ def inspect(spec: ModelSpec, look: Look, pipeline: Pipeline) -> View:
 
 
 def _narrowed(spec: ModelSpec, look: Look) -> ModelSpec:
-    """`spec` for the batch size and target of `look` alone, if it names them."""
+    """`spec` with only the batch size and target of `look`, if it names them."""
+    # Fewer units to compile; their keys differ from the build's, so a later build finds only the frozen model cached.
     compilation = spec.compilation
     if look.batch_size is not None:
         compilation = replace(compilation, batch_sizes=(look.batch_size,))

@@ -18,7 +18,7 @@ from tfaot_pkg.toolchain.worker import WorkerPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """A frozen model, and the means for what follows. All results come from the build cache if they are there."""
+    """A frozen model, and methods for the later stages. All results come from the build cache if they are there."""
 
     plan: Plan
     frozen: FrozenModel
@@ -47,6 +47,7 @@ def frozen_stages(plan: Plan, pipeline: Pipeline) -> Iterator[Stages]:
     """Freeze the model of `plan`. Raises ModelError, SourceError, SpecError, ToolchainError, StorageError."""
     environment = pipeline.environment_of(plan)
     with pipeline.workers(environment) as pool:
+        # As in a build: an unknown flag is reported although a program needs none.
         require_flags(plan.spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         saved = SavedModel(plan.spec.model, plan.source, pool, plan.spec.compilation.variables)
         frozen = freeze(

@@ -1,6 +1,7 @@
 """`timeline`: one model as TensorFlow runs it, as XLA compiles it while it runs, and as a package.
 
-A trace of each, and the latencies of all three from `bench`: medians over rounds in which they take turns on one core.
+It writes a trace of each, and the latencies of all three from `bench`: medians over rounds in which they alternate on
+one core.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ CALLS = 20
 """Calls in a trace."""
 _ENGINES = {"tensorflow": "TensorFlow", "tensorflow_jit": "TensorFlow with XLA", "package": "package"}
 _WARM = 3
-"""Calls before those of the trace: the first ones load pages and fill caches."""
+"""Calls before those in the trace: the first ones load pages and fill caches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """One way to run the model: its trace (`events` spans), or why there is none, and its latencies.
+    """One way to run the model: its trace (with `events` spans), or the reason why there is none, and its latencies.
 
     `medians` are microseconds by batch size.
     """
@@ -77,6 +78,7 @@ def timeline(spec: ModelSpec, folder: Path, pipeline: Pipeline, *, batch_size: i
             hint="`tfaot-pkg bench` measures the package; package.profile writes a trace of it",
         )
     size = batch_size or spec.compilation.batch_sizes[0]
+    # The size of the traces need not be one of the spec's.
     sizes = tuple(sorted({*spec.compilation.batch_sizes, size}))
     spec = replace(spec, compilation=replace(spec.compilation, batch_sizes=sizes))
     measured = bench(spec, Request(peers=peers_named(["tensorflow", "tensorflow_jit"]), rounds=rounds), pipeline)
@@ -121,8 +123,8 @@ def _spans(document: Document) -> list[Mapping[str, object]]:
 
 
 def _traces(spec: ModelSpec, size: int, pipeline: Pipeline) -> dict[str, Document | str]:
-    """A trace for each way, or why there is none."""
-    # Another library than that of the latencies: code that writes a trace takes time even if none is asked for.
+    """A trace for each way, or the reason why there is none."""
+    # Not the library of the latencies: code that can write a trace takes time even if none is written.
     spec = replace(spec, package=replace(spec.package, profile=True, source=False))
     plan = pipeline.plan(spec)
     with frozen_stages(plan, pipeline) as stages:
@@ -150,6 +152,7 @@ def _traces(spec: ModelSpec, size: int, pipeline: Pipeline) -> dict[str, Documen
 
 def _of_tensorflow(stages: Stages, values: Mapping[str, Array], *, jit: bool) -> Document:
     pool, model = stages.pool, stages.plan.spec.model
+    # Inputs go where the worker can only read, the trace where it can write.
     given, made = pool.given_folder("trace"), pool.new_folder("trace")
     (made / "profile").mkdir()
     write_arrays(given / "inputs.npz", values)
@@ -197,8 +200,8 @@ def _of_package(stages: Stages, values: Mapping[str, Array], size: int, batched:
 
 
 def _without_warm_up(document: Document) -> Document:
-    """Without the spans of the first calls."""
-    # Every call runs the same steps, so each has the same number of spans.
+    """The trace without the spans of the first calls."""
+    # Every call runs the same steps, so all calls have the same number of spans.
     spans = _spans(document)
     first = len(spans) * _WARM // (CALLS + _WARM)
     return {**document, "traceEvents": spans[first:]}
@@ -206,6 +209,7 @@ def _without_warm_up(document: Document) -> Document:
 
 def _checked(content: bytes) -> Document:
     """A trace from a process that ran the model, which is not trusted. Raises ValueError for another form."""
+    # Chrome's trace event format: "X" is a span with a start and a duration, "M" names a process or thread.
     document: dict[str, object] = read_json(content)
     events = document.get("traceEvents")
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
@@ -223,6 +227,6 @@ def page(title: str, traces: Mapping[str, Document | str]) -> str:
         {"title": _ENGINES[name], "reason": found} if isinstance(found, str) else {"title": _ENGINES[name], **found}
         for name, found in traces.items()
     ]
-    # Names come from the model: nothing in them may end the script.
+    # Names come from the model: `</script>` in one would end the script that contains the data.
     data = json.dumps(drawn).replace("<", "\\u003c")
     return render("inside/timeline.html.j2", {"title": title, "data": data})

@@ -21,7 +21,7 @@ from tfaot_pkg.worker_program.messages.requests import Corpus, WriteCorpus
 BATCH_SIZES = (1, 16)
 ENGINES: tuple[Engine, ...] = ("auto", "xla")
 _SLOWER, _SHORTEST = 1.15, 1.0
-"""A model is slower if its time grew by more than this factor and a call takes at least this many µs: load on the
+"""A model is slower if its time grew by more than this factor and a call takes at least this many µs: other work on the
 machine and the alignment of code cause smaller differences."""
 
 
@@ -29,8 +29,8 @@ machine and the alignment of code cause smaller differences."""
 class Outcome:
     """The build of a model with one toolchain; `fault` is the error if it failed.
 
-    `difference` is the largest one from TensorFlow's own answers, relative. `microseconds` are those of a call by batch
-    size; `shared_bytes` is the size of the shared library.
+    `difference` is the largest relative difference from TensorFlow's own answers. `microseconds` are the times of a
+    call by batch size; `shared_bytes` is the size of the shared library.
     """
 
     fault: str = ""
@@ -64,7 +64,7 @@ class Compared:
 
     @property
     def ratio(self) -> float | None:
-        """The new time over that of the default, at the batch size where it is largest; None if all times are tiny."""
+        """The largest ratio of the new time to the default's over batch sizes; None if all times are tiny."""
         before, now = self.before.microseconds, self.now.microseconds
         return max((now[size] / before[size] for size in before if now.get(size, 0) >= _SHORTEST), default=None)
 
@@ -104,10 +104,11 @@ class Trial:
 
 
 def try_toolchain(found: Candidate, pipeline: Pipeline, folder: Path, *, only: Sequence[str] = ()) -> Trial:
-    """Build the models, or those named, with both toolchains; `folder` is for the models.
+    """Build the models, or those in `only`, with both toolchains; the models are written to `folder`.
 
-    Raises ToolchainError if none can be made.
+    Raises ToolchainError if this machine can run none of the default targets.
     """
+    # One target is enough: the highest that can be timed here.
     target = next((name for name in reversed(DEFAULT_TARGETS) if runs_here(TARGETS[name])), None)
     if target is None:
         raise ToolchainError("this machine can run code for none of the default targets")
@@ -126,7 +127,7 @@ def try_toolchain(found: Candidate, pipeline: Pipeline, folder: Path, *, only: S
 
 
 def _corpus(pipeline: Pipeline, folder: Path) -> Sequence[str]:
-    """Let the default toolchain write the models, so that both build the same files."""
+    """The names of the models. The default toolchain writes them, so that both toolchains build the same files."""
     environment = pipeline.environment(_spec(folder, "model", "auto", DEFAULT_TARGETS[0], DEFAULT_VERSION))
     with pipeline.workers(environment) as pool, pipeline.progress.step("models", total=9, unit="models") as step:
         made = pool.new_folder("corpus")
@@ -153,17 +154,17 @@ def _compare(folder: Path, name: str, engine: Engine, target: str, before: Pipel
         try:
             made.append(pipeline.build(pipeline.plan(_spec(folder, name, engine, target, version))))
         except TfaotError as error:
-            # One line: it becomes a row of the report.
+            # One line, because it becomes a row of the report.
             made.append(" ".join(error.message.split())[:300])
         seconds.append(time.monotonic() - start)
-    # Timed together, so that load on the machine affects both.
+    # Timed together, so that other work on the machine affects both.
     times = _times([each for each in made if isinstance(each, Build)], target, before)
     outcomes = [_outcome(each, taken, times) for each, taken in zip(made, seconds, strict=True)]
     return Compared(model=name, engine=engine, before=outcomes[0], now=outcomes[1], same_bits=_same_bits(made, target))
 
 
 def _times(builds: Sequence[Build], target: str, pipeline: Pipeline) -> Mapping[TimedUnit, list[float]]:
-    """The libraries take turns."""
+    """The times of all libraries, which alternate in each round."""
     if not builds:
         return {}
     log = pipeline.folders.logs / "try.log"
@@ -190,6 +191,7 @@ def _outcome(made: Build | str, seconds: float, times: Mapping[TimedUnit, list[f
 
 
 def _same_bits(made: Sequence[Build | str], target: str) -> bool | None:
+    # Bits of different TensorFlow releases are comparable: a program's code comes from this project's compiler.
     groups = [
         each.report.hashes.of(target) if isinstance(each, Build) and each.report.hashes is not None else None
         for each in made
@@ -207,7 +209,7 @@ def report_text(trial: Trial) -> str:
         f"# TensorFlow {trial.version}, compared with {trial.default}\n",
         *([f"Note: {trial.note}.\n"] if trial.note else []),
         f"{counts}. On {trial.processor}. Times: µs of a call at batch sizes {sizes}, medians, one thread; libraries",
-        "take turns. Each library was verified against its own TensorFlow: its difference is the largest, relative.",
+        "alternate. Each library was verified against its own TensorFlow: the difference is the largest, relative.",
         "`same bits`: both give the same answers to pinned inputs, bit by bit.\n",
         f"| model | engine | {trial.default}: µs | {trial.version}: µs | KB | difference | same bits | verdict |",
         "|---|---|---|---|---|---|---|---|",

@@ -17,7 +17,7 @@ WHATS: tuple[What, ...] = get_args(What)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """`nodes` are empty if it is no graph."""
+    """`nodes` is empty if the view is not a graph."""
 
     text: str
     document: Mapping[str, object]
@@ -39,7 +39,7 @@ def table(heads: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
 
 
 MOST_NODES = 600
-"""Of one drawing: larger ones take seconds, and nobody can read them."""
+"""The most nodes of a drawing: larger ones take seconds, and nobody can read them."""
 _COLOURS = {"input": "#dbeafe", "operation": "#f3f4f6", "output": "#dcfce7"}
 _FONT = "font-family:ui-monospace,monospace;font-size:12px"
 
@@ -52,7 +52,7 @@ def svg(nodes: Sequence[GraphNode], title: str) -> bytes:
             hint="write it as text or JSON instead: -o FILE.txt, -o FILE.json",
         )
     drawing = draw(nodes)
-    # Built as XML and not as text, because names and titles come from the model.
+    # Built as XML, not as text, because names and titles come from the model, and must be escaped.
     root = ET.Element(
         "svg",
         xmlns="http://www.w3.org/2000/svg",
