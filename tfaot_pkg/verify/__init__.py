@@ -1,1 +1,1 @@
-"""The built library's answers against TensorFlow's: nothing is published without."""
+"""Compares the built library's answers with TensorFlow's; nothing is published without this."""

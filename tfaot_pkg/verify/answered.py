@@ -19,13 +19,13 @@ _NONE: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
 def in_batches(
     arrays: Mapping[str, Array], original: Original, frozen: FrozenModel, sizes: Sequence[int]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Inputs by name, and answers, numbers, by "SIZE/OUTPUT", as Tried has them; both empty if they do not fit.
+    """Inputs by name, and answers, numbers, by "SIZE/OUTPUT", as in Tried; both empty if they do not fit the model.
 
-    `arrays` are held, by "in/KEY" and "out/KEY". Batches that are larger than the rows in the file have them several
-    times. If rows depend on one another, only a batch of just these rows has known answers.
+    `arrays` are held, by "in/KEY" and "out/KEY". In batches that are larger than the number of rows in the file, rows
+    are repeated. If rows depend on one another, only a batch of exactly these rows has known answers.
     """
     signature = frozen.signature.without_state()
-    # The number of rows that the file has is not the one that there may be.
+    # With counts, outputs have room for more rows than the answers in the file.
     if original.counts or set(original.feeds) != {each.name for each in signature.inputs}:
         return _NONE
     inputs = {each.name: arrays[f"in/{original.feeds[each.name]}"] for each in signature.inputs}
@@ -38,7 +38,7 @@ def in_batches(
     rows = min(counts, default=1)
     if counts and not frozen.rows.independent and tuple(sizes) != (rows,):
         return _NONE
-    # A whole batch of the largest size, from few rows: they are repeated.
+    # Enough rows for a whole batch of the largest size: few rows are repeated.
     order = np.arange(max(rows, *sizes)) % rows
     repeated = {each.name: inputs[each.name][order] if each.has_batch_axis else inputs[each.name]
                 for each in signature.inputs}  # fmt: skip

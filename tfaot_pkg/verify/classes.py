@@ -1,6 +1,6 @@
 """Reports of classes of inputs: how the library's answers differ from those of the framework.
 
-judgement.py decides about arrays; here it is decided which arrays it gets, and which runs are repeated for it.
+judgement.py judges arrays; this module decides which arrays it gets, and which runs are repeated for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
 from tfaot_pkg.verify.sizes import unlike
 
 Given = Mapping[str, Array] | str
-"""The library's answers for one class, by "SIZE/OUTPUT"; or why there are none."""
+"""The library's answers for one class, by "SIZE/OUTPUT"; or the reason why there are none."""
 
 ByTarget = Mapping[str, Mapping[str, Given]]
-"""These by target and class."""
+"""Answers by target and class."""
 
 _PATIENCE = 5.0
 """Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
@@ -39,8 +39,8 @@ _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 class Judge:
     """Compares answers of a library with those of `oracle`.
 
-    `signature` is its interface; `independent` tells whether its rows are. `ways` has how the code of each target that
-    was run is run (`runs.ways_to_run`).
+    `signature` is its interface; `independent` says whether its rows are. `ways` says how the code of each target is
+    run (`runs.ways_to_run`).
     """
 
     spec: ModelSpec
@@ -96,14 +96,14 @@ class Judge:
             self._without_answers(tried, target, each) for target, each in answers.items() if isinstance(each, str)
         ]
         complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
-        # Only then: such runs of the framework take longer than all others.
+        # Only if something differs: these runs of the framework take longer than all others.
         if any(self._disagrees(tried, each) for each in complete.values()):
             tried = self.oracle.explored(tried)
             if tried.fault:
                 return not_compared(tried, tried.fault)
         for target, each in complete.items():
             if self._disagrees(tried, each):
-                # What the library would give in a program that flushes subnormal numbers, as TensorFlow does.
+                # The library's answers if subnormal numbers are flushed to zero, as by TensorFlow's executor.
                 flushed = self.runs.run(target, [tried], flush=True)[tried.name]
                 found += self._judged(tried, target, each, {} if isinstance(flushed, str) else flushed)
         return compared(tried, complete, found)
@@ -145,10 +145,11 @@ class Judge:
             return [compared(tried, {}, [self._without_answers(tried, best, _reason(answers, before))])]
         framework, main = self.oracle.framework, self.oracle.tried_main(inputs)
         found, expected = {best: answers}, {best: before, framework: main.eager}
-        with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
+        with suppress(ModelError, ToolchainError):  # the model's own assertions may reject such a batch
             found[framework] = self.oracle.at_size(tried, uncompiled_size(sizes))
         if any(self._interactions(target, each, expected[target], main, order) for target, each in found.items()):
-            main = self.oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact
+            # If TensorFlow's answers are as sensitive to roundings, rows need not interact.
+            main = self.oracle.explored(main)
         interacting = [
             one
             for target, each in found.items()
@@ -169,7 +170,8 @@ class Judge:
         return self.runs.run(target, [replace(tried, seconds=_PATIENCE * tried.seconds)])[tried.name]
 
     def _without_answers(self, tried: Tried, target: str, reason: str) -> Difference:
-        """The library crashed or did not end, for `reason`."""
+        """The difference of a library that crashed or did not end, for `reason`."""
+        # A loop that does not end in TensorFlow's own compiled code either is not a fault of the library.
         ends = reason != ENDLESS or tried.name in (MAIN, ARRANGED, SIZES) or self.oracle.ends_compiled(tried)
         return Difference(
             target=target, batch_size=0, output="", kind="does not end" if reason == ENDLESS else "real", elements=0,
@@ -233,7 +235,7 @@ def not_compared(tried: Tried, reason: str) -> ClassReport:
 
 
 def _reason(*given: Given) -> str:
-    """Why there are no answers: the first reason among them."""
+    """The first reason for missing answers in `given`."""
     return next(each for each in given if isinstance(each, str))
 
 

@@ -1,30 +1,30 @@
-"""The pinned inputs of which packages store the hashes of answers (decision 039).
+"""The pinned inputs for which packages store hashes of answers (decision 039).
 
 They follow from the model's interface alone, by integer arithmetic that is written down here: they are the same on
 every machine, with every version of NumPy. Element `i` of input number `n` (both from 0, in the order of the interface
-and of the rows) is made of the number z of 64 bits that SplitMix64 gives (Steele, Lea, Flood, OOPSLA 2014):
+and of the rows) is computed from the 64-bit number z of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014):
 
     z = (i + 1) * 0x9E3779B97F4A7C15 + (n + 1) * 0xD1342543DE82EF95
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     z = z ^ (z >> 31)
 
-Row r is of kind r mod 5 in turn r div 5; an input without a batch axis is one row, r = 0. With
+Row r is of kind r mod 5 in cycle r div 5; an input without a batch axis is one row, r = 0. With
 u = (z >> 40) / 2**22 - 2, which is in [-2, 2), s = z mod 256, and k = (z >> 8) mod 2**23, the elements are:
 
     kind         floats                                                  integers                        booleans
     0 plain      u                                                       (z >> 40) mod 4                 (z >> 40) mod 2
     1 wide       16 u                                                    (z >> 40) mod 128               of all kinds
-    2 large      2**(24 (1 + turn mod 5)) u                              the low bits of z >> 1
+    2 large      2**(24 (1 + cycle mod 5)) u                              the low bits of z >> 1
     3 special    if s < 64, number (z >> 8) mod n of the n in _FLOATS,   number (z >> 8) mod n of the n
-                 in odd turns followed by _NOT_FINITE; else u            in `_integers`
+                 in odd cycles followed by _NOT_FINITE; else u            in `_integers`
     4 denormal   if s < 128, the denormal number of significand k,       (z >> 40) mod 4
                  negative if s is odd; else u
 
 float16 and bfloat16 are floats of 32 bits, rounded to the nearest ones (ties to even). The parts of complex numbers are
 elements of their own, the real one first.
 
-A change here is another `hashes.FORMAT`.
+Any change here needs a new `hashes.FORMAT`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.worker_program.messages.elements import held
 
 SIZES = (1, 3, 16, 37)
-"""Batches: one row, less than any vector, whole vectors, and many with a remainder. At most MOST of each."""
+"""Batch sizes: one row, fewer than any vector has lanes, whole vectors, and many with a remainder. At most MOST of
+each."""
 
 _MOST_BYTES = 1 << 26
-"""Of the inputs and outputs of a batch. A sum over all sizes is below twice this."""
+"""The limit of a batch's inputs and outputs, in bytes. All sizes together take less than twice this."""
 
 _MOST_OPERATIONS = 2e10
-"""Of all batches: seconds on a CPU, minutes under an emulator. A batch of one row is exempt."""
+"""The limit of operations in all batches: seconds on a CPU, minutes under an emulator. A single row is exempt."""
 
 _KINDS = 5
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -88,7 +89,7 @@ def _input(tensor: Tensor, number: int, rows: int) -> Array:
 
 
 def _words(number: int, elements: int) -> Array:
-    # In Python's integers, because NumPy warns of scalars that overflow; arrays wrap around.
+    # In Python's integers, because NumPy warns about scalars that overflow; arrays wrap around without a warning.
     start = np.uint64((number + 1) * 0xD1342543DE82EF95 & _MASK)
     z = np.arange(1, elements + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -98,12 +99,12 @@ def _words(number: int, elements: int) -> Array:
 
 
 def _row(dtype: DType, words: Array, row: int) -> Array:
-    kind, turn = row % _KINDS, row // _KINDS
+    kind, cycle = row % _KINDS, row // _KINDS
     if dtype is DType.BOOL:
         return _below(words, 2).astype(bool)
     if dtype.is_inexact:
         of_double = dtype in (DType.FLOAT64, DType.COMPLEX128)
-        return _float_row(np.dtype("float64" if of_double else "float32"), words, kind, turn)
+        return _float_row(np.dtype("float64" if of_double else "float32"), words, kind, cycle)
     return _integer_row(np.dtype(dtype.value), words, kind)
 
 
@@ -120,17 +121,17 @@ def _integers(dtype: np.dtype[Any]) -> Array:
     return np.array([0, 1, limits.max, limits.min, -1 if limits.min < 0 else limits.max - 1], dtype)
 
 
-def _float_row(dtype: np.dtype[Any], words: Array, kind: int, turn: int) -> Array:
-    # Every step is exact: 24 bits fit into both types.
+def _float_row(dtype: np.dtype[Any], words: Array, kind: int, cycle: int) -> Array:
+    # Every step is exact, because 24 bits fit into both types: no rounding mode or fused operation changes the inputs.
     made: Array = _below(words, 1 << 24).astype(dtype) * dtype.type(2.0**-22) - dtype.type(2)
     share = words % np.uint64(256)
     match kind:
         case 1:
             made *= dtype.type(16)
         case 2:
-            made *= dtype.type(2.0 ** (24 * (1 + turn % 5)))
+            made *= dtype.type(2.0 ** (24 * (1 + cycle % 5)))
         case 3:
-            made = np.where(share < 64, _chosen(_floats(dtype, finite=turn % 2 == 0), words), made)
+            made = np.where(share < 64, _chosen(_floats(dtype, finite=cycle % 2 == 0), words), made)
         case 4:
             made = np.where(share < 128, _denormal(dtype, words), made)
     return made
@@ -144,7 +145,7 @@ def _floats(dtype: np.dtype[Any], *, finite: bool) -> Array:
 
 
 def _denormal(dtype: np.dtype[Any], words: Array) -> Array:
-    """Put together from bits, because arithmetic may flush such numbers to zero."""
+    """Denormal numbers, assembled from bits, because arithmetic may flush such numbers to zero."""
     bits = np.dtype(f"<u{dtype.itemsize}")
     significand = (words >> np.uint64(8)) % np.uint64(1 << 23)
     sign = (words % np.uint64(2)) << np.uint64(8 * bits.itemsize - 1)
@@ -153,7 +154,7 @@ def _denormal(dtype: np.dtype[Any], words: Array) -> Array:
 
 
 def _below(words: Array, limit: int) -> Array:
-    """Of the upper 24 bits, which all types of floats can represent."""
+    """Numbers below `limit`, from the upper 24 bits, which float32 and float64 represent exactly."""
     numbers: Array = (words >> np.uint64(40)) % np.uint64(limit)
     return numbers
 

@@ -1,7 +1,7 @@
-"""Random numbers that follow from a seed have the distributions of TensorFlow's own operations.
+"""Tests that random numbers that follow from a seed have the distributions of TensorFlow's own operations.
 
-Numbers of one call cannot be compared: the test is Kolmogorov and Smirnov's, of two samples. Seeds are fixed on both
-sides, so a build always gets the same verdict.
+Single numbers cannot be compared, so this is the Kolmogorov-Smirnov test of two samples. Seeds are fixed on both sides,
+so a build always gets the same verdict.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from tfaot_pkg.verify.runs import run_job
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import DrawNumbers, Nothing
 
+# Enough to tell distribution functions apart that differ by 0.07 to 0.08: see `critical` below.
 _COUNT = 4000
 _FALSE_ALARM = 1e-9
-"""Probability that a build fails although the distributions are the same."""
+"""The probability that a build fails although the distributions are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class Draws:
         }
         theirs, ours = self._reference(fixed, given), self._run(fixed, given, target, size)
         count = sum(array.shape[1] for array in theirs.values())
+        # The asymptotic bound of the two-sample test, sqrt(-ln(alpha / 2) / 2) * sqrt(2 / n). Each element is a test of
+        # its own, so the probability is divided by their number (Bonferroni).
         critical = np.sqrt(-np.log(_FALSE_ALARM / max(count, 1) / 2) / 2) * np.sqrt(2 / _COUNT)
         validation, found = self.spec.validation, []
         for name, array in theirs.items():
@@ -92,13 +95,14 @@ class Draws:
 
 
 def distance(first: Array, second: Array, *, rtol: float, atol: float) -> float:
-    """The largest difference of two empirical distribution functions, where values may be off by the tolerance."""
+    """The largest difference of two empirical distribution functions, if values may be off by the tolerance."""
     one, other = np.sort(first), np.sort(second)
     return max(_above(one, other, rtol, atol), _above(other, one, rtol, atol))
 
 
 def _above(one: Array, other: Array, rtol: float, atol: float) -> float:
-    """By how much the distribution function of `one` is above that of `other`, both sorted."""
+    """How far the distribution function of `one` is above that of `other`, both sorted."""
+    # A step function is compared at its own steps: in between, only the other one rises.
     mine = np.searchsorted(one, one, side="right") / len(one)
     reached = one + atol + rtol * np.abs(one)
     return float((mine - np.searchsorted(other, reached, side="right") / len(other)).max(initial=0.0))

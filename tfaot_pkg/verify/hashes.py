@@ -1,6 +1,6 @@
 """Hashes of a program's answers to pinned inputs (corpus.py), which are the same on every CPU (decision 039).
 
-A hash is the SHA-256 of an output of all batches of one size, one after the other: row-major, little-endian, booleans
+A hash is the SHA-256 of an output in all batches of one size, one after the other: row-major, little-endian, booleans
 as bytes 0 and 1, bfloat16 as float32, complex numbers as real and imaginary part, and each NaN as the positive quiet
 one without a payload (0x7E00, 0x7FC00000, 0x7FF8000000000000).
 """
@@ -24,7 +24,7 @@ FORMAT = 1
 ENDS_LATE = "the model does not end in time on the pinned inputs"
 NO_TARGET = "the machine that built it could run none of its targets"
 OF_THE_MACHINE = (ENDS_LATE, NO_TARGET)
-"""Reasons for no hashes that another machine may not have."""
+"""Reasons for missing hashes that depend on the machine: another one may be able to compute them."""
 
 _NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 _SHOWN = 5
@@ -38,19 +38,19 @@ Batches = Mapping[int, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Targets that give the same bits, with the hashes of their answers. `run` are those that were run for them."""
+    """Targets that give the same bits, with the hashes of their answers. `run` are the targets that were run."""
 
     targets: tuple[str, ...]
     run: tuple[str, ...]
     batches: Batches
 
     def __post_init__(self) -> None:
-        # The sizes decide how long a run takes, so only those of the corpus are taken from a document.
+        # The sizes decide how long a run takes, so a document may only have those of the corpus.
         if not self.batches or self.sizes != SIZES[: len(self.batches)]:
             raise ValueError(f"expected the batch sizes {SIZES} or the first of them, got {self.sizes}")
         if not all(_HASH.fullmatch(text) for outputs in self.batches.values() for text in outputs.values()):
             raise ValueError("expected hashes of 64 hexadecimal digits")
-        # They are printed, and looked up in the table of targets.
+        # Names from a document are printed, and looked up in the table of targets.
         if not all(map(_NAME.fullmatch, self.targets)) or not set(self.run) <= set(self.targets):
             raise ValueError("expected names of targets, and those that were run among them")
 
@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hashes:
-    """The hashes of a package. `reason` says why there are none."""
+    """The hashes of a package, or the `reason` why there are none."""
 
     groups: tuple[Group, ...] = ()
     reason: str = ""
@@ -84,7 +84,7 @@ class Hashes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherBits:
-    """An output at one batch size whose hash is not the expected one."""
+    """An output at one batch size whose hash differs from the expected one."""
 
     target: str
     batch_size: int
@@ -103,7 +103,7 @@ def digests(answers: Mapping[str, Array], signature: Signature, sizes: Sequence[
 
 
 def unlike(target: str, given: Batches, expected: Batches) -> list[OtherBits]:
-    """The outputs whose hashes differ, or that are on one side only."""
+    """The outputs whose hashes differ, or that only one side has."""
     return [
         OtherBits(target=target, batch_size=size, output=output)
         for size in sorted({*given, *expected})
@@ -125,6 +125,7 @@ def grouped(
     """
     found: list[str] = []
     groups = []
+    # Targets with and without fused multiply-add promise the same bits only among themselves.
     for fused in (True, False):
         named = tuple(name for name in targets if TARGETS[name].has_fma is fused)
         run = tuple(name for name in named if name in answers)
@@ -151,7 +152,8 @@ def grouped(
 def _other_rows(
     target: str, answers: Mapping[str, Array], signature: Signature, sizes: Sequence[int]
 ) -> Iterator[OtherBits]:
-    """All batches begin with the first row, so rows of one size are the first ones of the largest."""
+    """The outputs whose rows depend on the size of their batch."""
+    # The batches of every size begin with the first row, so rows of one size are the first ones of the largest.
     for tensor in signature.outputs:
         whole = answers[f"{max(sizes)}/{tensor.name}"]
         for size in sizes:

@@ -24,22 +24,22 @@ MAIN = "main"
 """The user's file, or `validation.samples` random rows."""
 
 BRANCHES = "branches"
-"""Inputs that take sides of branches: found by TensorFlow (worker_program/branches.py), not drawn here."""
+"""Inputs that take other sides of branches: found by TensorFlow (worker_program/branches.py), not drawn here."""
 
 ARRANGED = "arranged"
-"""Rows of the main class again, in other places, with other neighbours and repeated (rows.py)."""
+"""Rows of the main class again, at other positions, with other neighbours, and repeated (rows.py)."""
 
 SIZES = "sizes"
 """Rows of the main class again, in batches of sizes that are not in the spec (sizes.py)."""
 
 CORPUS = "corpus"
-"""Pinned inputs, of which the hashes of answers are stored (corpus.py)."""
+"""Pinned inputs, for which hashes of answers are stored (corpus.py)."""
 
 MOST = 8
-"""Batches of each size that are tried in each class except the main one."""
+"""The most batches of each size in each class except the main one."""
 
 ROWS = 8
-"""Rows of each class, at least; as many as the largest batch size if that is more."""
+"""The least rows of each class; the largest batch size if that is more."""
 
 _SCALE = 1000.0
 _LARGE = (1e4, 1e6, 1e8)
@@ -59,10 +59,10 @@ def is_drawn_for(name: str, signature: Signature) -> bool:
 
 
 def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str, Array]:
-    """One held array (elements.py) per input, batch axis first if there is one. Inputs that the class is not about are
-    drawn as usual: floats from the standard normal distribution, integers and booleans from {0, 1}.
+    """One held array (elements.py) per input, batch axis first if there is one. Inputs that the class does not change
+    are drawn as usual: floats from the standard normal distribution, integers and booleans from {0, 1}.
     """
-    # A stream per class: without one class (validation.classes), the others still draw the same numbers.
+    # A stream per class, so that without one class (validation.classes) the others still draw the same numbers.
     generator = np.random.default_rng([seed, *name.encode()])
     return {tensor.name: _draw(generator, name, tensor, rows) for tensor in signature.inputs}
 
@@ -75,7 +75,7 @@ def _draw(generator: np.random.Generator, name: str, tensor: Tensor, rows: int) 
     if name != "integers" or tensor.dtype is DType.BOOL:
         return usual
     special = generator.choice(_special_integers(dtype), shape)
-    # Some rows have nothing that TensorFlow rejects: small numbers are in the range of most tables.
+    # Every second row has small numbers, which are in the range of most tables: TensorFlow rejects none of these.
     small = generator.integers(0, 4, shape).astype(dtype)
     row = np.arange(shape[0]) if tensor.has_batch_axis else np.zeros(1)
     return np.where((row % 2 == 0).reshape(-1, *[1] * (len(shape) - 1)) if shape else True, small, special)
@@ -96,7 +96,7 @@ def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dty
             case "scaled":
                 values = _SCALE * normal
             case "large" | "huge":
-                # One size per row: sums of numbers of one size are what tells right from wrong.
+                # One magnitude per row: in sums of different ones, the largest numbers would hide errors of the others.
                 large, huge = (_LARGE_HALVES, _HUGE_HALVES) if dtype is DType.FLOAT16 else (_LARGE, _HUGE)
                 size = generator.choice(large if name == "large" else huge, [*shape[:1], *[1] * (len(shape) - 1)])
                 values = np.copysign(size * generator.uniform(0.5, 1, shape), normal)
@@ -113,11 +113,11 @@ def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dty
         return np.asarray(values).astype(numbers_type(dtype.value))
 
 
-_INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real ones
+_INTEGERS_BELOW = 2  # in the range of any embedding or index; a user's file has typical ones
 
 
 _MOST_DRAWN = 1 << 31
-"""Numbers of one input: 16 GiB while they are drawn."""
+"""The most numbers of one input: 16 GiB while they are drawn."""
 
 
 def validation_inputs(
@@ -127,7 +127,7 @@ def validation_inputs(
 
     If `sha256` is given, it is that of the user's file when the build was planned.
 
-    Drawn: floats from the standard normal distribution, integers from {0, 1}, booleans with equal chances.
+    Drawn are floats from the standard normal distribution, integers from {0, 1}, booleans with equal probability.
     Raises SpecError if the user's file does not fit the signature, SourceError if it has changed since.
     """
     if validation.inputs is not None:
@@ -153,14 +153,14 @@ def _draw_random(generator: np.random.Generator, tensor: Tensor, rows: int) -> A
 
 def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: object) -> dict[str, Array]:
     try:
-        # Read once: what is hashed must be what is parsed (docs/decisions/031).
+        # Read once, so that the hashed bytes are those that are parsed (docs/decisions/031).
         content = path.read_bytes()
         if sha256 is not None and sha256_bytes(content) != sha256:
             raise SourceError(
                 f"the validation inputs changed while the model was built: {path}",
                 hint="build again when nothing writes to them any more; nothing was kept",
             )
-        # A pickle can run code when it is read.
+        # Reading a pickle can run code.
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: _plain(array) for name, array in file.items()}
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
@@ -189,7 +189,7 @@ def _fields_hint() -> str:
 
 
 def _plain(array: Array) -> Array:
-    """`array`; the bits of the types of two bytes that NumPy does not know, as ml_dtypes' bfloat16 is stored."""
+    """`array`; for types of two bytes that NumPy does not know, such as ml_dtypes' bfloat16, the bits."""
     return array.view(np.uint16) if array.dtype == np.dtype("V2") else array
 
 
@@ -213,9 +213,9 @@ def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) 
 def sized_inputs(
     signature: Signature, classes: Sequence[str], *, seed: int, rows: int
 ) -> Mapping[str, Mapping[str, Array]]:
-    """Random rows at the smallest sizes, the next ones and those in the middle; there also those of `classes`.
+    """Random rows at the smallest sizes, at the next ones and in the middle, and there also rows of `classes`.
 
-    By the name of what they are: `n=2` or, of a class, `large n=12`. Empty if there are no symbols.
+    By name: `n=2` or, for a class, `large n=12`. Empty if there are no symbols.
     """
     if not signature.symbols:
         return {}
@@ -233,6 +233,6 @@ def sized_inputs(
 
 
 def name_of_sizes(kind: str, sizes: Mapping[str, int]) -> str:
-    """What a class of inputs `kind` is called at `sizes` of the symbols."""
+    """The name of a class of inputs `kind` at `sizes` of the symbols."""
     shown = " ".join(f"{name}={size}" for name, size in sizes.items())
     return shown if kind == MAIN else f"{kind} {shown}"

@@ -1,7 +1,7 @@
 """Runs the libraries of an installed prefix on the pinned inputs, and compares the hashes of their answers.
 
-Only libraries whose files are those of their manifest are run: by installing it, the user trusts a package's code.
-Each target runs in a process of its own:
+Only libraries whose files match their manifest are run: by installing a package, the user trusts its code. Each target
+runs in a process of its own:
 
     python -m tfaot_pkg.verify.installed LIBRARY TARGET HASHES.json SIZE...
 
@@ -32,17 +32,17 @@ from tfaot_pkg.verify.runner import answers_of
 _PACKAGE = Path(__file__).resolve().parents[1]
 _REPORT = "validation.json"
 _MOST_BYTES = 1 << 28
-"""Of a report: those of models with hundreds of outputs have megabytes."""
+"""The limit of a report in bytes: those of models with hundreds of outputs have megabytes."""
 _TIMEOUT = 1800.0
-"""Seconds for one target. The corpus is such that seconds are enough (corpus.py)."""
+"""The limit for one target in seconds. The corpus is so small that seconds are enough (corpus.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersReport:
     """How a package's answers compare with those of its build.
 
-    `checked` are the targets that were run. `not_checked` says why none was. `failed` gives, by target, why the library
-    gave no answers.
+    `checked` are the targets that were run. `not_checked` says why none was. `failed` has, by target, the reason why
+    the library gave no answers.
     """
 
     name: str
@@ -61,7 +61,7 @@ class AnswersReport:
 
 
 def check_answers(report: PrefixReport) -> Iterator[AnswersReport]:
-    """Run the packages of `report`, whose files were compared just now, one after the other. Raises StorageError."""
+    """Run the packages of `report`, whose files were just compared, one after the other. Raises StorageError."""
     for part in report.parts:
         if part.name != HEADERS:
             yield _checked(report.prefix, part)
@@ -91,7 +91,7 @@ def _checked(prefix: Path, part: PartReport) -> AnswersReport:
 
 
 def _hashes(prefix: Path, part: PartReport) -> Hashes | str:
-    """The hashes of an installed package; or why there are none, or none to rely on."""
+    """The hashes of an installed package; or the reason why there are none, or none to rely on."""
     if not part.ok:
         return "its files are not those that were installed"
     path = prefix / "share" / part.name / _REPORT
@@ -114,12 +114,12 @@ def _hashes(prefix: Path, part: PartReport) -> Hashes | str:
 
 
 def _answers(library: Path, target: str, group: Group) -> Batches | str:
-    """The hashes of what the library gives; or why it gives nothing."""
+    """The hashes of the library's answers; or the reason why there are none."""
     program = [sys.executable, "-m", "tfaot_pkg.verify.installed"]
     with temporary_folder(prefix="tfaot-answers-") as scratch:
         hashes = scratch / "hashes.json"
         try:
-            # In the folder of this package: with -m, modules of the current folder would be imported first.
+            # In this package's folder: with -m, Python imports modules of the current folder first.
             run([*program, library, target, hashes, *map(str, group.sizes)], cwd=_PACKAGE.parent, timeout=_TIMEOUT)
             return convert(dict[int, dict[str, str]], read_json(hashes.read_bytes()))
         except CommandFailed as error:
@@ -133,7 +133,7 @@ def main(argv: list[str]) -> None:
     library, target, file, *words = argv
     sizes = tuple(map(int, words))
     model = load(Path(library), target=target)
-    # A document that was changed must not make this process take all memory.
+    # A modified document must not make this process use all memory.
     if not set(sizes) <= set(sizes_of(model.signature)):
         raise RunError(f"a batch of {max(sizes)} rows is too large for the pinned inputs")
     inputs = corpus(model.signature, sizes)

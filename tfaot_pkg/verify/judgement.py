@@ -1,4 +1,4 @@
-"""What kind a difference from TensorFlow's answers is, and whether it is a fault (docs/decisions/030).
+"""The kind of a difference from TensorFlow's answers, and whether it is a fault (docs/decisions/030).
 
 Pure: arrays in, differences out. TensorFlow has two answers, eager and compiled by its own XLA. Its executor flushes
 subnormal numbers to zero; a program that uses a library does not.
@@ -27,7 +27,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
-"""Classes in which XLA's rules differ from eager TensorFlow's by nature: its answer counts as much."""
+"""Classes in which XLA's rules differ from eager TensorFlow's by design: XLA's answer counts as much."""
 
 _NOISE = 8.0
 """Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
@@ -35,19 +35,19 @@ _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal
 _BY_PRODUCTS = frozenset(
     "FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic".split()
 )
-"""What is computed by products with matrices (worker_program/rewrites.py): 0 times infinity is NaN in these."""
+"""Operations that are computed as matrix products (worker_program/rewrites.py), in which 0 times infinity is NaN."""
 _MAXIMA = frozenset({"ai.onnx.MaxPool"})
-"""ONNX Runtime's maxima of NaN depend on where in a window it is, and an infinity beside it may get lost."""
+"""ONNX Runtime's maxima depend on the position of NaN in a window, and may lose an infinity beside it."""
 _POOLS = frozenset({"MaxPool"})
-"""TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. ReLU of these is 0 where TensorFlow's graph
-optimizer has moved it behind the pooling, as the kernel library does (fusion.h)."""
+"""TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. ReLU of these is 0 if TensorFlow's graph
+optimizer has moved it after the pooling, as the kernel library does (fusion.h)."""
 _QUOTIENTS = frozenset({"Atan2"})
-"""TensorFlow flushes subnormal numbers within these and divides 0 by 0: the angle of (1e-40, 2e-40) is NaN."""
+"""TensorFlow flushes subnormal numbers in these, and divides 0 by 0: the angle of (1e-40, 2e-40) is NaN."""
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
 _ROUNDINGS = 4
-"""Of float16 and bfloat16, by which answers may differ at least: XLA may keep floats where TensorFlow rounds."""
+"""The roundings of float16 and bfloat16 by which answers may always differ: XLA may keep float32 between operations."""
 
 
 def rtol_of(dtype: DType, rtol: float) -> float:
@@ -77,11 +77,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """All answers for one output at one batch size: of one shape, except those that are missing.
+    """All answers for one output at one batch size, of one shape, except missing ones.
 
-    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `spread`:
-    by how much eager answers change if inputs are off by some roundings. `flushed` is ours with subnormal numbers
-    flushed to zero.
+    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `spread`
+    is the change of eager answers if inputs are off by some roundings. `flushed` is ours with subnormal numbers flushed
+    to zero.
     """
 
     ours: Array
@@ -94,10 +94,10 @@ class Answers:
 
 
 def telling(answers: Sequence[Array], *, rows: bool) -> tuple[bool, str]:
-    """Whether the framework's `answers` for one output can show a fault, and what makes them weak, "" for nothing.
+    """Whether the framework's `answers` for one output can reveal a fault, and what makes them weak ("": nothing).
 
-    `answers`: of the main class, one array for each batch size. Answers without a single finite number agree with
-    those of any library whose answers are NaN, too. `rows`: whether their first axis is the batch, and follows inputs.
+    `answers` are those of the main class, one array per batch size. Without a single finite number, they agree with any
+    library whose answers are NaN. `rows` says whether their first axis is the batch, and depends on the inputs.
     """
     numbers = [each for each in answers if each.dtype.kind in "fc" and each.size]
     if not numbers:
@@ -113,7 +113,7 @@ def telling(answers: Sequence[Array], *, rows: bool) -> tuple[bool, str]:
 
 
 def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float) -> Mask:
-    """Mask of the elements that differ from eager TensorFlow's; outside of the main class, by more than noise."""
+    """Mask of the elements that differ from eager TensorFlow's; outside the main class, by more than noise."""
     if answers.eager is None:
         return np.ones(answers.ours.shape, bool)
     spread = None if class_name == MAIN else answers.spread
@@ -121,12 +121,12 @@ def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float
 
 
 def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:
-    """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers are to be equal."""
+    """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers must be equal."""
     if theirs.dtype.kind != "f":
-        # An infinite spread: moved inputs gave another integer (worker_program/reference.py).
+        # An infinite spread means that perturbed inputs gave another integer (worker_program/reference.py).
         equal: Mask = ours == theirs
         return equal if spread is None else equal | np.isinf(spread)
-    # In float32 the difference of two large numbers would overflow.
+    # In float32, the difference of two large numbers could overflow.
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(all="ignore"):
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
@@ -159,22 +159,22 @@ def differences(
             target=target, batch_size=batch_size, output=output, kind=kind, elements=int(np.count_nonzero(found)),
             max_absolute=_largest(answers, found), agrees_with=agrees_with, is_fault=is_fault,
         )  # fmt: skip
-        # An element counts once, for the best explanation.
+        # An element counts once, for the first explanation.
         left = left & ~mask
 
 
 def _explanations(
     answers: Answers, class_name: str, rtol: float, atol: float, operations: frozenset[str], left: Mask
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """(kind, what agrees, whether it is a fault, where), the best explanation first."""
-    # The order of docs/decisions/030: the first explanation that applies names the difference.
+    """(kind, which answers agree, whether it is a fault, mask of elements), the best explanation first."""
+    # In the order of docs/decisions/030: the first explanation that applies names the difference.
     every = np.ones(left.shape, bool)
     ours, eager = answers.ours, answers.eager
     if answers.flushed is not None and eager is not None:
         spread = None if class_name == MAIN else answers.spread
         near = agreement(answers.flushed, eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran
         yield "subnormal numbers", "eager, where subnormal numbers are flushed to zero", False, near
-    # XLA may make arrays of other sizes than TensorFlow: its answers explain nothing then.
+    # XLA may return arrays of other sizes than TensorFlow, which explain nothing.
     if answers.jit is not None and answers.jit.shape == ours.shape:
         yield from _as_compiled(answers, answers.jit, class_name, rtol, atol, operations)
     if eager is not None and eager.dtype.kind == "f":
@@ -185,13 +185,13 @@ def _explanations(
         # The known answers are those for the same rows in another batch.
         yield "rows that interact", "", True, every
     if class_name != MAIN:
-        # A batch that TensorFlow rejects has no right answer; compiled code gives one all the same.
+        # A batch that TensorFlow rejects has no right answer, although compiled code gives one.
         yield "out-of-range index", "", False, every if eager is None else ~answers.eager_ran
     if class_name in ("boundary", "huge"):
         # The order of operations decides where sums and products of such numbers overflow.
         yield "large argument", "", False, _overflowed(answers, class_name)
         if eager is not None and eager.dtype.kind != "f":
-            # Such sums decide which element is the largest, or whether one is larger.
+            # Integers and booleans follow from such sums: the index of the largest element, or a comparison.
             yield _kind_of_rule(class_name, answers, operations), "", False, every
     if class_name == MAIN:
         yield from _roundings(answers, rtol, atol, operations, left)
@@ -203,7 +203,7 @@ def _explanations(
 def _without_rule(
     ours: Array, eager: Array, class_name: str, operations: frozenset[str]
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """Differences where TensorFlow's own answer is one of its implementation, not of the operation."""
+    """Differences from answers that follow from TensorFlow's implementation, not from the operation."""
     if class_name == "nonfinite":
         yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
         if operations & (_BY_PRODUCTS | _MAXIMA):
@@ -224,17 +224,17 @@ def _as_compiled(
     if answers.flushed is not None:
         near = near | agreement(answers.flushed, jit, rtol=rtol, atol=atol, spread=answers.spread)
     near = near & (every if answers.jit_ran is None else answers.jit_ran)
-    # For ordinary numbers eager TensorFlow decides: XLA's own code may be what is wrong.
+    # For ordinary numbers eager TensorFlow decides: XLA's own code may be wrong (decision 030 has an example, erf).
     trusted = every if class_name in CORNERS else ~_numbers(answers.ours, answers.eager)
     yield kind, "jit_compile=True", False, near & trusted
     if class_name in ("huge", "subnormal") and answers.eager is not None:
-        # If TensorFlow does not agree with itself, no answer is right.
+        # If eager and compiled TensorFlow disagree, no answer is right.
         unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
-        # If all distances overflow, each search finds other neighbours; two searches agree by chance on some rows.
+        # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
         yield kind, "", False, every & unsure.any() if class_name == "huge" else unsure
     if class_name == "nonfinite" and operations & _SORTS and answers.eager is not None and every.ndim:
-        # The sign of a NaN decides where it is sorted, and inf - inf has another one on another CPU. If TensorFlow does
-        # not agree with itself on a part of a row, no order of that row is right.
+        # A NaN is sorted by its sign, and the sign of inf - inf depends on the CPU. If eager and compiled TensorFlow
+        # disagree on a part of a row, no order of that row is right.
         unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
         yield kind, "", False, every & unsure.any(axis=tuple(range(1, every.ndim)), keepdims=True)
 
@@ -248,7 +248,7 @@ def _roundings(
         return
     near = agreement(ours, eager, rtol=rtol, atol=atol, spread=np.maximum(spread, _rounding_of(eager)))
     if eager.dtype.kind != "f" and np.count_nonzero(left & near) >= np.count_nonzero(left & ~near):
-        near = np.ones(left.shape, bool)  # a few tries do not flip every answer that a rounding decides
+        near = np.ones(left.shape, bool)  # a few tries do not change every answer that a rounding decides
     yield _kind_of_rounding(eager, operations), "eager, with inputs off by some roundings", True, near
 
 
@@ -257,7 +257,7 @@ def _kind_of_rounding(answers: Array, operations: frozenset[str]) -> Kind:
 
 
 def _rounding_of(array: Array) -> float:
-    """A rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
+    """One rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
     if array.dtype.kind != "f":
         return 0.0
     return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))
@@ -309,7 +309,7 @@ def _largest(answers: Answers, found: Mask) -> float | None:
 
 
 def hint_of(difference: Difference, framework: str) -> str:
-    """What to do about a fault; `framework` gave the right answers."""
+    """Advice about a fault; `framework` gave the right answers."""
     if difference.kind == "rounding" and difference.max_absolute is None:
         return _DECIDED_BY_ROUNDING.format(framework=framework)  # no tolerance makes two integers equal
     return HINTS[difference.kind].format(framework=framework)
@@ -324,18 +324,18 @@ HINTS: dict[Kind, str] = {
     "NaN rule": "NaN and infinities have other results than in {framework}: keep them out of the inputs, or leave the "
     "class out (validation.classes)",
     "large argument": "keep such inputs out of the model (by clipping), or leave the class out (validation.classes)",
-    "rounding": "{framework}'s own answers change as much where inputs are off by a rounding: widen validation.rtol "
+    "rounding": "{framework}'s own answers change as much if inputs are off by a rounding: widen validation.rtol "
     "and validation.atol if that is acceptable",
     "random op": "compiled code draws other random numbers than {framework}: make them an input of the model",
     "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
     "(validation.inputs); if no elements are equal, the answers are wrong: report it",
-    "rows that interact": "answers for a row change with the other rows of its batch, although no rows meet in the "
+    "rows that interact": "answers for a row change with the other rows of its batch, although no rows interact in the "
     "model's graph: make each row's answer depend on that row alone, and report it",
-    "out-of-range index": "compiled code clamps indices that {framework} refuses: check them in the program, or give "
+    "out-of-range index": "compiled code clamps indices that {framework} rejects: check them in the program, or give "
     "inputs in range (validation.inputs)",
     "subnormal numbers": "{framework} flushes subnormal numbers to zero: scale the inputs",
-    "does not end": "a loop goes on where {framework}'s ends, as one does that waits for subnormal numbers to be "
-    "flushed to zero: bound its steps in the model (maximum_iterations)",
+    "does not end": "a loop continues that ends in {framework}, such as one that waits for subnormal numbers to be "
+    "flushed to zero: limit its iterations in the model (maximum_iterations)",
     "other bits": "a row has other bits in a batch of another size: set compilation.engine: xla, and report it",
     "distribution": "random numbers have another distribution than in {framework}: pass them in as an input, and "
     "report it",
@@ -343,4 +343,4 @@ HINTS: dict[Kind, str] = {
     "report it; if only NaN and infinities give them and XLA computes the model, "
     "compilation.xla_flags: [--xla_cpu_enable_fast_min_max=false] lets minimum, maximum and clipping keep NaN",
 }
-"""What to do about a fault of each kind, of a model of `{framework}`."""
+"""Advice about a fault of each kind, in a model of `{framework}`."""

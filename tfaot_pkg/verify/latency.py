@@ -1,6 +1,6 @@
-"""How long one run of a library takes on this machine, per target and batch size.
+"""The time of one run of a library on this machine, per target and batch size.
 
-A measurement depends on the machine and the moment: it is beside a package in the registry, never inside it.
+A measurement depends on the machine and the moment, so it is stored beside a package in the registry, never in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfaot_pkg.temporary import temporary_folder
 _FORMAT = 1
 
 MAD_TO_SIGMA = 1.4826
-"""A standard deviation over a median absolute deviation, of a normal distribution."""
+"""The ratio of standard deviation and median absolute deviation of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Latency:
     """The median time of one run, in nanoseconds: one thread, inputs of zeros, buffers used in place.
 
     `spread` is the relative standard deviation of a round's time, from the median absolute deviation. Targets and batch
-    sizes take turns (templates/tools/latency.cc), so that noise of the machine is shared.
+    sizes alternate (templates/tools/latency.cc), so that they share the noise of the machine.
     """
 
     target: str
@@ -57,7 +57,7 @@ class Timer:
     program: Path
 
     def rounds(self, units: Sequence[TimedUnit]) -> dict[TimedUnit, list[float]]:
-        """Nanoseconds of one run of each of `units`, which take turns: a number for each round.
+        """Nanoseconds of one run of each of `units`, which alternate: a number for each round.
 
         This machine must be able to run them. Raises ValidationError if a library does not run.
         """
@@ -67,13 +67,13 @@ class Timer:
         return self.times(words)
 
     def times(self, words: Mapping[Path, Sequence[str]]) -> dict[TimedUnit, list[float]]:
-        """As `rounds`, of units in the words of the program, by library: a target alone means all of its sizes."""
+        """As `rounds`, for units as the program's arguments, by library: a target alone means all its batch sizes."""
         arguments: list[str | Path] = []
         for library, units in words.items():
-            # "--" is between libraries only, so the first one is dropped below.
+            # "--" separates libraries, so the first one is dropped below.
             arguments += ["--", library, *units]
         try:
-            # A library is code of a model, which may be hostile (docs/decisions/027).
+            # A library contains code of a model, which may be hostile (docs/decisions/027).
             box = Sandbox(readable=tuple(words), limits=Limits.of_user())
             printed = box.native([self.program, *arguments[1:]]).run().stdout
         except CommandFailed as error:
@@ -106,9 +106,9 @@ def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[
 
 
 def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
-    """The figures of one run, of the times of its rounds."""
+    """The figures of one run from the times of its rounds."""
     middle = median(times)
-    # Medians: one interrupt in a round must not be the spread.
+    # Medians, because a single interrupted round must not decide the spread.
     deviation = MAD_TO_SIGMA * median(abs(time - middle) for time in times)
     return Latency(
         target=unit.target, batch_size=unit.batch_size, nanoseconds=round(middle, 1), spread=deviation / middle
@@ -116,7 +116,7 @@ def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
 
 
 def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, object]:
-    """The measurements as JSON values, with what they were made on: `load` is that of the machine when they began."""
+    """The measurements as JSON values, with the machine; `load` is its load when they began."""
     return {
         "format": _FORMAT,
         "processor": processor(),
@@ -133,5 +133,6 @@ def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, obj
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The name of this machine's CPU."""
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    # Linux on AArch64 writes no such line.
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())

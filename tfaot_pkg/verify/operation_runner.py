@@ -1,11 +1,11 @@
-"""Runs operations of a model's author alone, in a process of its own, on rows that lie between forbidden pages.
+"""Runs operations of a model's author alone, in a process of its own, on rows between inaccessible pages.
 
     python -m tfaot_pkg.verify.operation_runner JOB.json
 
 The job: {"library", "answers": .npz file, "calls": [{"target", "name", "inputs": .npz file, "batched": [bool],
 "outputs": [[dtype, sizes]]}]}. Answers hold "NAME/PLACE" with a row for each row of the inputs. Each row is computed
-twice: in memory that ends, and in memory that begins, at a page that may not be touched, the second time in the
-opposite order and over other bytes. Inputs may not be written.
+twice: in memory that ends, and in memory that begins, at an inaccessible page, the second time in the opposite order
+and over other bytes. Inputs are read-only.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ANONYMOUS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Guarded:
-    """`nbytes` of memory between two pages that may not be touched: at the end of its pages, or at their beginning."""
+    """`nbytes` of memory between two inaccessible pages: at the end of the accessible ones, or at their beginning."""
 
     def __init__(self, nbytes: int, *, at_end: bool) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        # From libc: Python's mmap has no way to forbid pages.
+        # From libc, because Python's mmap cannot protect pages.
         self._libc.mmap.restype = ctypes.c_void_p
         self._nbytes, self._bytes = nbytes, max(1, -(-nbytes // mmap.PAGESIZE)) * mmap.PAGESIZE
         whole = ctypes.c_size_t(self._bytes + 2 * mmap.PAGESIZE)
@@ -89,11 +89,12 @@ def _rows(library: ctypes.CDLL, call: dict[str, Any], inputs: list[Array], *, at
     given = [Guarded(size, at_end=at_end) for size in sizes]
     pointers = [(ctypes.c_void_p * len(border))(*(each.address for each in border)) for border in (read, given)]
     found: dict[int, list[bytes]] = {}
-    # Another order, so that a result that depends on the row before is seen.
+    # In the opposite order, so that a result that depends on the row before differs.
     for row in range(count) if at_end else range(count - 1, -1, -1):
         for memory, values, has_rows in zip(read, inputs, batched, strict=True):
             memory.write(np.ascontiguousarray(values[row] if has_rows else values).tobytes())
             memory.protect(_READ)
+        # Over different bytes in both runs, so that an element that is not written differs.
         for memory, size in zip(given, sizes, strict=True):
             memory.write((b"\xa5" if at_end else b"\x5a") * size)
         function(*pointers)

@@ -1,4 +1,4 @@
-"""Operations of a model's author alone: their C++ against their Python references, on drawn inputs."""
+"""Tests single operations of a model's author: their C++ against their Python references, on drawn inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HINT = "the C++ function and the Python function must compute the same, for eac
 
 
 class OperationTests:
-    """Tests of the operations that a program calls. They need a target of the spec that this machine runs."""
+    """Tests of the operations that a program calls. They need a target of the spec that this machine can run."""
 
     def __init__(self, *, spec: ModelSpec, frozen: FrozenModel, compiler: Compiler, pool: WorkerPool) -> None:
         self._spec, self._frozen, self._compiler, self._pool = spec, frozen, compiler, pool
@@ -44,7 +44,7 @@ class OperationTests:
         """Raise ValidationError if C++ and reference differ, ModelError if one of them breaks its rules."""
         targets = runnable_targets(self._spec)
         try:
-            # One target is enough: the author's C++ is the same for all, and validation runs the whole model on each.
+            # One target is enough: the author's C++ is the same for all, and the whole model is validated on each.
             for code in operations if targets else ():
                 self._require(code, max(targets, key=lambda name: TARGETS[name].level))
         finally:
@@ -63,7 +63,7 @@ class OperationTests:
                 self._compare(call, name, inputs, library, folder)
 
     def _constants(self, code: OperationCode, call: OperationCall) -> Mapping[int, Array]:
-        """The inputs of a call that are constants of the model, by place."""
+        """The inputs of a call that are constants of the model, by position."""
         with np.load(code.constants, allow_pickle=False) as file:
             return {
                 place: file[f"{call.target}.{place}"]
@@ -78,10 +78,10 @@ class OperationTests:
         try:
             expected = self._reference(call, file)
         except ModelError:
-            # Usual numbers must be accepted: a reference that rejects all would let any C++ pass.
+            # Usual numbers must be accepted: a reference that rejects everything would let any C++ pass.
             if name == _CLASSES[0]:
                 raise
-            return  # the reference rejects such numbers, so nothing says what is right
+            return  # the reference rejects such numbers, so there is no right answer
         found = self._ours(call, name, file, library, folder)
         for place, ((dtype, sizes), theirs) in enumerate(zip(call.outputs, expected, strict=True)):
             where = f"the operation {call.operation} (node {call.node!r}), inputs of class {name}, output {place}"
@@ -107,7 +107,7 @@ class OperationTests:
             )
 
     def _reference(self, call: OperationCall, inputs: Path) -> list[Array]:
-        """What the reference gives. Raises ModelError, also if that is of another form than the operation's results."""
+        """The reference's answers. Raises ModelError, also if they have another form than the operation's results."""
         out = self._scratch / f"{inputs.stem}-{call.operation}.npz"
         reference = self._pool.give(self._frozen.operation_reference(call.operation))
         request = RunOperation(
@@ -161,8 +161,7 @@ class OperationTests:
         try:
             box.own_python("tfaot_pkg.verify.operation_runner", [job]).run()
         except CommandFailed as error:
-            # What the author's code does wrong ends in a signal or in the time limit, never in an exception of
-            # Python.
+            # A fault of the author's code ends in a signal or at the time limit, never in an exception of Python.
             if error.reason == "exit code 1":  # an exception in the runner: a fault of ours
                 raise ToolchainError(f"{where}: {error.tail}", hint="report this") from error
             raise ValidationError(
@@ -175,7 +174,7 @@ class OperationTests:
 
 
 def drawn(call: OperationCall, constants: Mapping[int, Array], name: str, seed: int) -> list[Array]:
-    """Inputs of a class: rows of those with a batch axis; `constants` are what they are in the model."""
+    """Inputs of a class, with rows if they have a batch axis; `constants` keep their values in the model."""
     generator = np.random.default_rng(seed)
     return [
         constants[place]
@@ -204,7 +203,7 @@ def _numbers(generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[
 
 
 def near(ours: Array, theirs: Array, rtol: float, atol: float) -> Array:
-    """Which elements agree: relative to the largest number of their row, because sums in it may cancel."""
+    """Mask of the elements that agree, relative to the largest number of their row, because its sums may cancel."""
     if theirs.dtype.kind != "f":
         return np.asarray(ours == theirs)
     one, two = ours.astype(np.float64), theirs.astype(np.float64)

@@ -1,7 +1,7 @@
-"""The answers of the model's framework for classes of inputs, and off by roundings; and those of TensorFlow's own XLA.
+"""The answers of the model's framework for classes of inputs, also perturbed ones; and those of TensorFlow's own XLA.
 
-Some of them are stored in packages, for the program `NAME_test`. They come from the machine that built the package:
-the framework on another CPU may differ in the last digits.
+Some of them are stored in packages, for the program `NAME_test`. They come from the machine that built the package: on
+another CPU, the framework may differ in the last digits.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from tfaot_pkg.worker_program.messages.elements import held, held_type, write_ar
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
 _SECONDS = 10.0
-"""The least limit for each class except the main one: a loop may never end on infinity, for example."""
+"""The least limit of each class except the main one, in seconds: a loop may never end on infinity, for example."""
 
 _PATIENCE = 5.0
-"""Factor on the time of the main class, if that gives more."""
+"""A factor on the time of the main class, if that is more."""
 
 _TRIES = 9
-"""Inputs moved by roundings (docs/decisions/030). Fewer may by chance not reach the edge of a step, or the error of a
-special function."""
+"""Runs on inputs that are perturbed by roundings (docs/decisions/030). Fewer may miss the edge of a step by chance, or
+the error of a special function."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
-"""The same two for the library's run on the main class; the factor also for TensorFlow's runs on moved inputs."""
+"""The same for the library's run on the main class; the factor also for TensorFlow's runs on perturbed inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """One class of inputs, held in the file `inputs`, with the framework's answers, numbers, by "SIZE/OUTPUT".
 
-    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
-    limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, inputs have other sizes than
-    the maxima of the model's symbols. `fault` says why there are no answers, "" if there are.
+    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None is no
+    limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, symbols of the model have
+    other sizes than their maxima. `fault` says why there are no answers, "" if there are.
     """
 
     name: str
@@ -66,19 +66,19 @@ class Tried:
 
     @property
     def kind(self) -> str:
-        """The class whose rules tell which differences are faults: `boundary` of "boundary n=64"."""
+        """The class whose rules decide which differences are faults: `boundary` of "boundary n=64"."""
         return self.name.partition(" ")[0]
 
     @property
     def most(self) -> int | None:
-        """Batches of each size; None for all."""
+        """The most batches of each size; None for all."""
         return None if self.name in (MAIN, ARRANGED) else MOST
 
 
 def with_answers(framework: str, tried: Tried) -> Tried:
-    """`tried`, with a fault if `framework` gave no answer to any of its values.
+    """`tried`, with a fault if `framework` answered none of its batches.
 
-    Raises ModelError if it did not even for usual values of these sizes.
+    Raises ModelError if it answered none of usual values at these sizes.
     """
     ran = [values for name, values in tried.eager.items() if name.endswith("/ran")]
     if tried.fault or not ran or any(values.any() for values in ran):
@@ -92,9 +92,9 @@ def with_answers(framework: str, tried: Tried) -> Tried:
 
 
 class Oracle:
-    """The framework of `saved`, and TensorFlow, in workers without the spec's flags: they are validated, too.
+    """The framework of `saved`, and TensorFlow, in workers without the spec's flags, whose effect is validated, too.
 
-    "Eager" answers are those of the framework, TensorFlow's own for models that are from it.
+    "Eager" answers are those of the framework: TensorFlow's for its own models.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Oracle:
 
     @property
     def framework(self) -> str:
-        """Whose answers "eager" ones are."""
+        """The name of the framework that gives the "eager" answers."""
         return self._original.name
 
     @property
@@ -139,7 +139,7 @@ class Oracle:
         if self._main is None:
             tried, start = self._saved(MAIN, inputs), time.monotonic()
             answers, operations = self._answers(tried, "eager")
-            # The limits of all later runs follow from how long the model takes on this machine.
+            # The limits of all later runs follow from the time that the model takes on this machine.
             taken = time.monotonic() - start
             self._seconds = max(_SECONDS, _PATIENCE * taken)
             patience = max(_SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN * taken)
@@ -158,7 +158,7 @@ class Oracle:
         return replace(tried, eager=answers, operations=operations)
 
     def explored(self, tried: Tried) -> Tried:
-        """`tried` with what tells kinds of differences apart: the effect of roundings, and XLA's own answers.
+        """`tried` with the answers that distinguish kinds of differences: on perturbed inputs, and XLA's own.
 
         It has a fault if TensorFlow did not end, except in the main class, which has no limit.
         """
@@ -170,7 +170,7 @@ class Oracle:
             if is_main or not error.cause:
                 raise
             return replace(tried, fault=self._end(error, seconds or 0))
-        # Answers that came with the model stay the right ones.
+        # Answers that came with the model are kept: they are the right ones.
         return replace(tried, eager={**eager, **tried.eager}, jit=self._compiled(tried) or {})
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
@@ -198,9 +198,9 @@ class Oracle:
         return self._compiled(tried) is not None
 
     def answered(self) -> Tried | None:
-        """What the framework answered where the model was exported; None if its file has no such answers.
+        """The framework's answers from the model's export; None if its file has none.
 
-        Raises ModelError if they are not those of such a model.
+        Raises ToolchainError if they cannot be read.
         """
         original = self._original
         if original.answers is None:
@@ -224,7 +224,7 @@ class Oracle:
         except ToolchainError as error:
             if not error.cause:  # a fault of ours
                 raise
-            # Nothing runs now: which sides there are can be read from the graph.
+            # With 0 seconds nothing runs: the sides that exist are read from the graph.
             _, not_taken = self._searched(rows, 0)
             fault = f"while inputs were sought, {self._end(error, self._seconds)}"
             return replace(self._saved(BRANCHES, {}), fault=fault), not_taken
@@ -252,7 +252,7 @@ class Oracle:
             return inputs, tuple(Branch(node=each.node, operation=each.operation, side=each.side) for each in sides)
 
     def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
-        # No worker can write to this folder, so a model cannot change what the library gets.
+        # No worker can write to this folder, so a model cannot change the library's inputs.
         path = self._given / f"inputs-{name}.npz"
         write_arrays(path, inputs)
         batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
@@ -260,12 +260,12 @@ class Oracle:
 
     def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
         """The answers of TensorFlow's own XLA; None if the model does not end in time."""
-        if self._frozen.own_calls:  # it does not run it
+        if self._frozen.own_calls:  # XLA cannot run the model
             return {}
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
         except ToolchainError as error:
-            # A crash of XLA's JIT says nothing about the library: there is only nothing to agree with.
+            # A crash of XLA's JIT says nothing about the library: there are just no answers to agree with.
             return None if error.cause == "timed out" else {}
         except ModelError:
             return {}
@@ -276,18 +276,18 @@ class Oracle:
         answers = self._scratch / f"{kind}-{tried.name}.npz"
         asked = self._compiled_by_xla if options.get("jit") else self._original
         request = replace(self._request(asked, tried, answers), **options)
-        # Only these runs are part of the step's total.
+        # Only these runs count in the step's total: how many others there are depends on their answers.
         if (tried.name, kind) == (MAIN, "eager"):
             request = replace(request, advance=1)
         found = self._ready(asked, tried).call(request, Referenced, step=self._step, seconds=seconds)
         if asked is self._original:
             self._version = found.version
-        # The model ran in that process: the file may be damaged or hostile.
+        # The model ran in that process, so the file may be damaged or hostile.
         with from_worker():
             return read_arrays(answers), frozenset(found.operations)
 
     def _ready(self, asked: Original, tried: Tried) -> Worker:
-        """A worker that has loaded the model, so that a restart after a crash takes no time of the next call."""
+        """A worker that has loaded the model, so that loading it again after a crash is not part of the next call."""
         worker = asked.worker(self._pool)
         if worker is not self._loaded.get(asked.name):
             nothing = replace(self._request(asked, tried, self._scratch / "nothing.npz"), batch_sizes=())
@@ -348,5 +348,6 @@ def reference_bytes(
 
 def _tensor(tensor: Tensor, values: Array, rows: int) -> bytes:
     part = values[:rows] if tensor.has_batch_axis else values
+    # Little-endian, as all CPUs of targets are: test.cc reads the values in place.
     content = np.ascontiguousarray(part, held_type(tensor.dtype.value).newbyteorder("<")).tobytes()
     return struct.pack("<Q", len(content)) + content

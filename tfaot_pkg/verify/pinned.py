@@ -1,4 +1,4 @@
-"""What validation does with the pinned inputs (corpus.py): runs a program on them, and hashes its answers."""
+"""The pinned inputs (corpus.py) in a validation: a program is run on them, and its answers are hashed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Pinned:
         return sizes_of(self.frozen.signature, self.frozen.work.operations_per_row)
 
     def tried(self, oracle: Oracle) -> list[Tried]:
-        """The inputs as a class of validation; none if there are to be no hashes."""
+        """The inputs as a class of validation; empty if the package gets no hashes."""
         return [] if self.reason else [oracle.corpus(corpus(self.frozen.signature, self.sizes), self.sizes)]
 
     def hashes(self, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]) -> Hashes:
@@ -46,6 +46,7 @@ class Pinned:
         if self.reason:
             return Hashes(reason=self.reason)
         found = {target: classes[CORPUS] for target, classes in ours.items()}
+        # Not an error: a loop that counts to a large input may take any time (decision 039).
         if ENDLESS in found.values():
             return Hashes(reason=ENDS_LATE)
         answers: dict[str, Mapping[str, Array]] = {}

@@ -1,4 +1,4 @@
-"""The validation report: how far the library's answers are from TensorFlow's, in full and in a few lines."""
+"""The validation report: the differences of the library's answers from TensorFlow's, in full and in a few lines."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassReport:
-    """What was tried of one class of inputs (inputs.py), and how it differed from eager TensorFlow.
+    """The comparison for one class of inputs (inputs.py), and its differences from eager TensorFlow.
 
-    `not_run` says why nothing was compared, "" if it was. `rows` were drawn; `refused` counts batches that eager
-    TensorFlow rejected, over all sizes.
+    `not_run` says why nothing was compared, "" if it was. `rows` were drawn; `refused` counts the batches of all sizes
+    that eager TensorFlow rejected.
     """
 
     name: str
@@ -86,10 +86,10 @@ class ValidationReport:
     `comparisons` are those of the main class, `classes` all classes, the main one first.
 
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
-    that no input took, `warnings` what compiled code does differently without reporting it, `rows` where rows of a
+    that no input took; `warnings` say what compiled code does differently without an error; `rows` where rows of a
     batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
-    those of its answers to pinned inputs; None in reports of versions without them. `origin` says what made the model
-    ("" for TensorFlow). `example` is a small batch with the framework's answers, if the model has one.
+    those of its answers to pinned inputs; None in reports of versions without them. `origin` names the software that
+    wrote the model ("" for TensorFlow). `example` is a small batch with the framework's answers, if the model has one.
     """
 
     reference: str
@@ -109,7 +109,7 @@ class ValidationReport:
 
     @property
     def framework(self) -> str:
-        """The name of what the answers are from, without its version."""
+        """The name of the framework that gave the answers, without its version."""
         names = [each.rpartition(" ")[0] for each in self.reference.split(" and ")]
         return " and ".join("TensorFlow" if name == "tensorflow" else name for name in names)
 
@@ -202,7 +202,7 @@ def compare(
     if theirs.dtype.kind != "f":
         agree = ours == theirs
         ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-        # Large integers that differ may be the same as floats.
+        # Different integers above 2**53 may be equal as floats: a difference counts as at least 1.
         difference = np.where(agree, 0.0, np.maximum(np.abs(ours - theirs), 1.0))
         theirs_size = np.abs(theirs)
     else:
@@ -228,7 +228,7 @@ _SHOWN = 5
 
 
 def findings(report: ValidationReport) -> list[str]:
-    """Lines about other classes of inputs: what was tried, which differences are no faults, what was not tried."""
+    """Lines about other classes of inputs: those tried, differences that are not faults, and those not tried."""
     lines = list(_tried(report.classes))
     if branches := report.branches_not_taken:
         shown = ", ".join(map(str, branches[:_SHOWN]))
@@ -244,7 +244,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
     for each in classes:
         if each.name == DRAWS and not each.differences:
             yield f"random numbers: {each.rows} draws have the distributions of the framework's own"
-    # One line per reason: often one reason applies to all classes.
+    # One line per reason, because one reason often applies to all classes.
     for reason in dict.fromkeys(each.not_run for each in classes if each.not_run):
         names = ", ".join(each.name for each in classes if each.not_run == reason)
         yield f"inputs not tried: {names} ({reason})"
@@ -260,7 +260,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
 
 def disagreement(model: str, report: ValidationReport) -> ValidationError:
     """The error for a report with failures."""
-    # The main class first, then the largest faults: only a few lines are shown.
+    # The main class first, then the largest faults, because only a few lines are shown.
     faults = sorted(report.failed, key=lambda found: (found[0] != MAIN, -found[1].elements))
     lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
     more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
@@ -274,7 +274,7 @@ def disagreement(model: str, report: ValidationReport) -> ValidationError:
 
 def _line(name: str, fault: Difference) -> str:
     where = f"  inputs of class {name}, {fault.target}"
-    # No elements: the library gave no answers at all.
+    # Without elements, the library gave no answers at all.
     if not fault.elements:
         return f"{where}: {'the library does not end' if fault.kind == 'does not end' else 'the library crashes'}"
     size = f", largest difference {fault.max_absolute:.3g}" if fault.max_absolute is not None else ""

@@ -1,7 +1,7 @@
-"""Whether rows of a batch interact: the same rows again, with other neighbours, in other places, alone and repeated.
+"""Whether rows of a batch interact: the same rows again, with other neighbours, at other positions, and repeated.
 
-What is proved about a model's rows (program/independence.py) is tested here on its library and on TensorFlow.
-Differences in the last digits do not count: batch sizes and places may round differently.
+Proofs about a model's rows (program/independence.py) are tested here on its library and on TensorFlow. Differences in
+the last digits do not count: batch sizes and positions may round differently.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from tfaot_pkg.verify.judgement import Answers, Difference, differences, rtol_of
 Order = npt.NDArray[np.int64]
 
 _ROWS = 24
-"""Rows that are tried, or as many as the largest batch size has if that is more."""
+"""The number of rows that are tried; the largest batch size if that is more."""
 _REPEATED = 3
-"""Rows of which each is repeated to fill a whole batch."""
+"""The number of rows that are repeated to fill a whole batch each."""
 _SLACK, _LEAST_RTOL, _LEAST_ATOL = 10.0, 1e-3, 1e-4
-"""Factor on the tolerances of a validation, and the least tolerances: two answers may each be off, and rows that
-interact differ by far more."""
+"""A factor on the tolerances of a validation, and the least tolerances: both answers may be off, and rows that interact
+differ by far more."""
 _TIES = 0.05
-"""The part of integer elements that may differ: an argmax goes either way if two values round differently."""
+"""The share of integer elements that may differ: roundings decide an argmax of nearly equal values."""
 
 
 def arrangement(rows: int, batch_sizes: Sequence[int]) -> Order:
-    """Rows in orders that give them other neighbours and places at every batch size, then some repeated.
+    """Rows in orders that give them other neighbours and positions at every batch size, then some repeated.
 
-    `rows` is the number of rows there are, at least the largest batch size.
+    `rows` is the number of existing rows, at least the largest batch size.
     """
     smallest, largest = min(batch_sizes), max(batch_sizes)
-    # Rows behind the last whole batch of the smallest size may have no answers to compare with.
+    # Rows after the last whole batch of the smallest size may have no answers to compare with.
     numbers = np.arange(min(rows // smallest * smallest, max(_ROWS, largest)))
-    # A stride without a common divisor with the number of rows visits each row once.
+    # A stride that is coprime with the number of rows visits each row once.
     stride = next(each for each in range(len(numbers) // 2 + 1, len(numbers) + 2) if np.gcd(each, len(numbers)) == 1)
     repeated = [np.full(largest, row) for row in numbers[:_REPEATED]]
     return np.concatenate([numbers[::-1], numbers * stride % max(len(numbers), 1), *repeated])
 
 
 def uncompiled_size(batch_sizes: Sequence[int]) -> int:
-    """The smallest size above 1 that was not compiled: TensorFlow runs it as well."""
-    # One candidate more than there are compiled sizes: one of them is free.
+    """The smallest size above 1 that was not compiled, for TensorFlow's own run."""
+    # There is one candidate more than compiled sizes, so at least one is not compiled.
     return next(size for size in range(2, len(batch_sizes) + 3) if size not in batch_sizes)
 
 
@@ -74,10 +74,11 @@ def interactions(
         tensor = next(tensor for tensor in signature.outputs if tensor.name == output)
         if not tensor.has_batch_axis:
             continue
-        # Only whole batches were run, so sizes that do not divide the number of rows have answers for fewer rows.
+        # Only whole batches were run, so sizes that do not divide the number of rows have answers for fewer of them.
         longest = max((key for key in known if key.partition("/")[2] == output), key=lambda key: len(known[key]))
         rows = order[: len(values)]
         expected, spread = known[longest][rows], known.get(f"{longest}/spread")
+        # Integers have no tolerance, so a few may differ that follow from roundings.
         if expected.dtype.kind != "f" and np.count_nonzero(values != expected) <= _TIES * values.size:
             continue
         yield from differences(

@@ -1,4 +1,4 @@
-"""Runs a built library in a process of its own: a crash of native code is a result there, not our end.
+"""Runs a built library in a process of its own, so that a crash of native code is a result, not the end of validation.
 
     python -m tfaot_pkg.verify.runner JOB.json
 
@@ -10,8 +10,8 @@ The job has "library", "target" and one of
   answers are complete as soon as their file is there.
 - "steps", {"inputs", "answers": .npz files}. Inputs have all steps on their first axes; answers are made like the
   reference's (worker_program/stepping.py), without spreads. The state is carried over.
-- "draws", {"inputs", "answers": .npz files, "seed": the input, "count", "batch_size"}: one seed after the other. What
-  `features` gives of each output is kept (worker_program/messages/elements.py).
+- "draws", {"inputs", "answers": .npz files, "seed": the input, "count", "batch_size"}: one seed after the other. Only
+  the `features` of each output are kept (worker_program/messages/elements.py).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import Model, load
 from tfaot_pkg.worker_program.messages.elements import features, numbers, write_arrays
 
-_ENVIRONMENT_BYTES = 64  # of fenv_t, or more
+_ENVIRONMENT_BYTES = 64  # at least the size of fenv_t
 _FIELDS = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
-"""The control word's place in fenv_t (glibc's bits/fenv.h), and its bits: FTZ and DAZ of MXCSR, FZ of FPCR."""
+"""The offset of the control word in fenv_t (glibc's bits/fenv.h), and its bits: FTZ and DAZ of MXCSR, FZ of FPCR."""
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
 
 def _run(model: Model, part: dict[str, Any]) -> None:
     inputs = _inputs(part)
-    # Set after the inputs are read: only runs of the library count.
+    # Set after the inputs are read, so that only runs of the library count.
     signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
     for size in part["batch_sizes"]:
@@ -106,7 +106,7 @@ def _run_steps(model: Model, job: dict[str, Any]) -> None:
 def answers_of_steps(model: Model, inputs: dict[str, Array]) -> dict[str, Array]:
     """The outputs of all steps as "outputs/NAME", and the variables after the last one as "state/NAME"."""
     state, found = model.state(), dict[str, list[Array]]()
-    # What a program does that saves its state: it must make no difference.
+    # In the middle, the state is saved and restored, as by a program that continues later: it must make no difference.
     steps = len(next(iter(inputs.values())))
     for step in range(steps):
         if step == steps // 2:

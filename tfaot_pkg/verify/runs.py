@@ -1,6 +1,6 @@
 """Runs of the built library, in processes of their own or under an emulator.
 
-Code of another machine, and code for instructions that this CPU lacks, runs in a small program that is compiled for it.
+Code for another architecture, or with instructions that this CPU lacks, is run by a small program compiled for it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from tfaot_pkg.worker_program.messages.elements import held_type, numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The inputs `tried`; the library's answers will be in the file `answers` as soon as they are complete."""
+    """The inputs `tried`; the file `answers` exists as soon as the library's answers are complete."""
 
     tried: Tried
     answers: Path
 
 
 _SLOWER = 10
-"""Factor on the seconds that a class of inputs may take natively: emulation is slower."""
+"""A factor on the time limit of a class of inputs, because emulation is slower."""
 
 
 class EmulatedRuns:
-    """Runs `library`, whose interface is `signature`; `folder` is for files that no model can write to."""
+    """Runs `library`, whose interface is `signature`, under an emulator; no model can write to `folder`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class EmulatedRuns:
         inputs = [self._prepared(part.tried) for part in parts]
         arguments: list[str | Path] = []
         for part, prepared in zip(parts, inputs, strict=True):
-            # alarm(2) counts whole seconds; 0 sets none.
+            # alarm(2) takes whole seconds; 0 sets no alarm.
             seconds = math.ceil((part.tried.seconds or 0) * _SLOWER)
             arguments += [prepared, part.answers, str(seconds)]
         root = self._compiler.sysroot
@@ -85,10 +85,10 @@ class EmulatedRuns:
         return box.native([*emulator, program, self._library.shared, target.name, mode, *arguments])
 
     def answers(self, part: Part) -> dict[str, Array]:
-        """What the program wrote. Raises ValueError if these are not the answers for such inputs."""
+        """The answers that the program wrote. Raises ValueError if they do not fit the inputs."""
         counts = self._counts(part.tried)
         expected = sum(count * self._bytes(size) for size, count in counts.items())
-        # The library's code could write to this file: nothing is parsed before the size is right.
+        # The library's code could write to this file, so nothing is parsed unless the size is right.
         if part.answers.stat().st_size != expected:
             raise ValueError(f"the library gave {part.answers.stat().st_size} bytes, {expected} were expected")
         data, at = part.answers.read_bytes(), 0
@@ -124,7 +124,8 @@ class EmulatedRuns:
         return sum(each.nbytes_at(size) for each in self._signature.outputs)
 
     def _prepared(self, tried: Tried) -> Path:
-        """The inputs as the program reads them."""
+        """The file of inputs in the program's format."""
+        # As templates/verify/batches.cc describes them: batch by batch, so that the program reads them in order.
         path = self._folder / f"{tried.inputs.stem}.batches"
         if path.exists():
             return path
@@ -146,7 +147,7 @@ _NO_ANSWERS = "its process ended without an error and without answers"
 """The library itself may have called exit()."""
 
 _ALARMS = ("SIGALRM", "exit code 142", "no end after")
-"""How an error says that the alarm ended the process, outside or inside a sandbox (142 is 128 + SIGALRM), or that the
+"""Texts of errors if the alarm ended the process, outside or within a sandbox (142 is 128 + SIGALRM), or if the
 sandbox's own limit did."""
 
 
@@ -154,14 +155,14 @@ class _Runs(Protocol):
     """One way to run a library."""
 
     def command(self, target: Target, parts: Sequence[Part], *, writable: Path, flush: bool) -> Command:
-        """The command that makes the answers of `parts`, one after the other, below `writable`."""
+        """The command that computes the answers for `parts`, one after the other, below `writable`."""
 
     def answers(self, part: Part) -> dict[str, Array]:
         """The answers that were written, by "SIZE/OUTPUT". Raises ValueError."""
 
 
 class LibraryRuns:
-    """Runs `library` on classes of inputs, in a sandbox: on this CPU if it can, else under an emulator."""
+    """Runs `library` on classes of inputs, in a sandbox: on this CPU if possible, otherwise under an emulator."""
 
     def __init__(
         self,
@@ -175,18 +176,18 @@ class LibraryRuns:
     ) -> None:
         self._spec, self._signature, self._library = spec, signature, library
         self._compiler, self._step = compiler, step
-        # Folders that no worker can write to: the library's answers are the library's.
+        # Folders that no worker can write to, so that the answers in them are the library's.
         self._jobs, self._answers = pool.given_folder("jobs"), pool.given_folder("answers")
         self._emulated: dict[Emulator, EmulatedRuns] = {}
 
     def run(
         self, target: str, classes: Sequence[Tried], *, flush: bool = False
     ) -> dict[str, Mapping[str, Array] | str]:
-        """The answers for each class that TensorFlow has answers for, by "SIZE/OUTPUT"; or why there are none."""
+        """The answers for each class that TensorFlow has answered, by "SIZE/OUTPUT"; or the reason for none."""
         runs = self._way(TARGETS[target])
         found: dict[str, Mapping[str, Array] | str] = {}
         left = [self._part(target, each, flush) for each in classes if not each.fault]
-        # A process that ends early ends in the first class without answers; the classes behind it run in a new one.
+        # A process that ends early ended in the first class without answers; those after it run in a new process.
         while left:
             fault = self._process(runs, TARGETS[target], left, flush=flush)
             for part in list(left):
@@ -216,7 +217,7 @@ class LibraryRuns:
         return _NativeRuns(self._library, self._spec.compilation.batch_sizes, self._jobs)
 
     def _process(self, runs: _Runs, target: Target, parts: Sequence[Part], *, flush: bool) -> str:
-        """Run the library on `parts`, one after the other; why one without answers has none."""
+        """Run the library on `parts`, one after the other; returns the reason for the first one without answers."""
         try:
             runs.command(target, parts, writable=self._answers, flush=flush).run()
         except CommandFailed as error:
@@ -267,7 +268,7 @@ class _NativeRuns:
 def run_job(
     library: NativeLibrary, target: str, kind: str, job: Mapping[str, object], *, inputs: Path, folder: Path
 ) -> Mapping[str, Array]:
-    """What a job of runner.py of this `kind` gives; its files are in `folder`, below one that no worker can write to.
+    """The answers of a job of runner.py of this `kind`; its files are in `folder`, which no worker can write to.
 
     Raises CommandFailed, and the errors of a worker.
     """
@@ -294,7 +295,7 @@ def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def ways_to_run(spec: ModelSpec) -> dict[str, str]:
-    """How the code of each target is run here: NATIVE, the emulator with its version, or NOT_RUN."""
+    """The way in which the code of each target is run here: NATIVE, the emulator with its version, or NOT_RUN."""
     return {name: _way_to_run(TARGETS[name]) for name in spec.compilation.targets}
 
 
@@ -313,14 +314,14 @@ def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
 def may_be_unverified(spec: ModelSpec, named: Sequence[str]) -> tuple[str, ...]:
     """The targets that may be published without validation: `named`, and some of the default ones.
 
-    Whoever names targets in a spec says what must run; the default ones are for machines that the author may not have.
+    Targets that a spec names must run; the default ones are for machines that the author may not have.
     """
     by_default = UNVERIFIED_DEFAULTS if spec.compilation.targets == DEFAULT_TARGETS else ()
     return (*named, *by_default)
 
 
 def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
-    """ValidationError if one of `not_run`, targets without validation, is not among `unverified`."""
+    """Raise ValidationError if one of `not_run`, targets without validation, is not among `unverified`."""
     missing = [name for name in not_run if name not in unverified]
     if missing:
         raise ValidationError(

@@ -1,7 +1,7 @@
 """Batches of sizes that are not in the spec, for models that are programs: a row must have the same bits at each size.
 
-What the library gives for the same rows at the spec's sizes is compared with TensorFlow's answers; here it is the
-reference.
+The library's answers for the same rows at the spec's sizes, which are compared with TensorFlow's elsewhere, are the
+reference here.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tfaot_pkg.signature import Signature
 from tfaot_pkg.verify.judgement import Difference
 
 _BLOCKS = 3
-"""A batch that is larger than this many blocks of rows is computed in whole ones and a last one of fewer rows."""
+"""The number of whole blocks of rows before the last, partial one in the largest batch."""
 
 
 def other_sizes(block: int, batch_sizes: Sequence[int]) -> tuple[int, ...]:
-    """One row, rows that do not fill a block of `block` rows, and some blocks with a part of one behind them.
+    """One row, a part of a block of `block` rows, and some blocks followed by a part of one.
 
-    If one of these is among `batch_sizes`, it is the next larger size.
+    If a size is among `batch_sizes`, the next larger one is used.
     """
     part = max(block - 1, 1)
     found: list[int] = []
@@ -34,7 +34,7 @@ def other_sizes(block: int, batch_sizes: Sequence[int]) -> tuple[int, ...]:
 def repeated(
     inputs: Mapping[str, Array], signature: Signature, batch_sizes: Sequence[int], others: Sequence[int]
 ) -> dict[str, Array]:
-    """The rows that whole batches of `batch_sizes` have, again and again, as many as the largest of `others`."""
+    """The rows of whole batches of `batch_sizes`, repeated to the number of rows of the largest of `others`."""
     batched = {tensor.name for tensor in signature.inputs if tensor.has_batch_axis}
     rows = min(len(inputs[name]) for name in batched)
     order = np.arange(max(others)) % max(rows // size * size for size in batch_sizes)
@@ -44,14 +44,14 @@ def repeated(
 def unlike(
     answers: Mapping[str, Array], known: Mapping[str, Array], *, target: str, signature: Signature
 ) -> Iterator[Difference]:
-    """The outputs of which a row has other bits in `answers` to the repeated inputs than in those `known`.
+    """The outputs with a row whose bits in `answers`, to the repeated inputs, differ from those in `known`.
 
     Both are by "SIZE/OUTPUT". NaN is equal to NaN.
     """
     for name, ours in answers.items():
         size, _, output = name.partition("/")
         tensor = next(tensor for tensor in signature.outputs if tensor.name == output)
-        # All rows that were repeated have answers at one of the sizes.
+        # The size with the most answers has them for all rows that were repeated.
         expected = max((values for key, values in known.items() if key.partition("/")[2] == output), key=np.size)
         if tensor.has_batch_axis:
             expected = expected[np.arange(len(ours)) % len(expected)]
@@ -66,7 +66,7 @@ def unlike(
 
 def _different(first: Array, second: Array) -> Array:
     bits = f"u{first.dtype.itemsize}"
-    # Compared as integers, 0 and -0 differ. Which NaN comes out is up to the CPU if both operands are NaN.
+    # As integers, so that 0 and -0 differ. All NaN are equal: if both operands are NaN, the result depends on the CPU.
     different: Array = first.view(bits) != second.view(bits)
     return different & ~(np.isnan(first) & np.isnan(second)) if first.dtype.kind == "f" else different
 

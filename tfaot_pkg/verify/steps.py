@@ -1,4 +1,4 @@
-"""Steps of a model with state: the library carries it over as TensorFlow does, and gives the same answers."""
+"""Tests steps of a model with state: the library must carry it over as TensorFlow does, and give the same answers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ STEPS = "steps"
 """The class of inputs of this module."""
 
 _COUNT = 16
-"""Steps that are run: enough for an optimizer's moments to matter, and few enough for roundings not to."""
-_TRIES = 3
+"""The number of steps: enough for an optimizer's moments to matter, and few enough for roundings not to."""
+_TRIES = 3  # runs on perturbed inputs, which show how sensitive the answers are to roundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Steps:
             return read_arrays(answers)
 
     def _run(self, target: str, inputs: Path, folder: Path) -> Mapping[str, Array] | str:
-        """The library's answers, or why there are none."""
+        """The library's answers, or the reason why there are none."""
         try:
             return run_job(self.library, target, STEPS, {}, inputs=inputs, folder=folder)
         except CommandFailed as error:
@@ -109,7 +109,7 @@ class Steps:
         return self._tensor(name).dtype.value
 
     def _tensor(self, name: str) -> Tensor:
-        """What "outputs/NAME" or "state/NAME" is."""
+        """The tensor of "outputs/NAME" or "state/NAME"."""
         kind, _, own = name.partition("/")
         tensors = {tensor.name: tensor for tensor in (*self.signature.inputs, *self.signature.outputs)}
         names = {each.name: each.input for each in self.signature.state}
@@ -124,10 +124,10 @@ def _fault(target: str, size: int, output: str, reason: str) -> Difference:
 
 
 def step_inputs(signature: Signature, validation: Validation, batch_size: int) -> dict[str, Array]:
-    """Inputs of all steps on a first axis, drawn from the seed: as the main class is, one draw for each step."""
+    """Inputs of all steps along a first axis, drawn from the seed like the main class, once for each step."""
     own = signature.without_state()
     seeds = np.random.SeedSequence(validation.seed).generate_state(_COUNT)
     steps = [drawn(STEPS, own, seed=int(seed), rows=batch_size) for seed in seeds]
-    if not own.inputs:  # the number of steps must be known all the same
+    if not own.inputs:  # an array all the same, because its length is the number of steps
         return {"": np.zeros(_COUNT)}
     return {tensor.name: np.stack([step[tensor.name] for step in steps]) for tensor in own.inputs}

@@ -1,4 +1,4 @@
-"""Validation: run the library for every batch size and target that can be run here, compare with its framework."""
+"""Validation: run the library for every batch size and target that can run here, and compare with its framework."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array f
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
-    """What the inputs are, without their path. Raises SpecError if their file cannot be read."""
+    """A description of the inputs, without their path. Raises SpecError if their file cannot be read."""
     validation = spec.validation
     if validation.inputs is not None:
         try:
@@ -91,7 +91,7 @@ def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Map
             "atol": spec.validation.atol,
             "classes": list(spec.validation.classes),
             "seed": spec.validation.seed,
-            # Another machine, or another emulator, may run other targets: its verdict says more.
+            # Another machine, or another emulator, may run other targets, so its verdict covers more or less.
             "targets": ways_to_run(spec),
             "program": resources.digest(resources.templates() / "verify"),
             "stored": spec.package.tools,
@@ -136,7 +136,7 @@ def validate(
 
 
 def stored_answers(spec: ModelSpec, key: Key, cache: BuildCache) -> bytes | None:
-    """What `oracle.reference_bytes` gave in the validation of `key`; None if the spec asks for no tools."""
+    """The result of `oracle.reference_bytes` in the validation of `key`; None if the spec asks for no tools."""
     if not spec.package.tools:
         return None
     return (cache.folder(STAGE, key) / REFERENCE_FILE).read_bytes()
@@ -170,7 +170,8 @@ class _Validation:
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
 
     def make(self, folder: Path) -> None:
-        if self._operations:  # first: their own faults are clearer than those of the whole model
+        # First, because faults of single operations are clearer than those of the whole model.
+        if self._operations:
             tests = OperationTests(spec=self._spec, frozen=self._frozen, compiler=self._compiler, pool=self._pool)
             tests.require(self._operations)
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
@@ -187,6 +188,7 @@ class _Validation:
             tried, branches = self._tried(oracle, inputs)
             other = self._in_other_sizes(oracle, inputs)
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
+            # One process per target runs all classes; after a crash, a new one runs those that are left.
             all_tried = [*tried, *other, *pinned.tried(oracle)]
             ours = {target: self._runs.run(target, self._run_on(target, all_tried)) for target in self._targets}
             judge = Judge(
@@ -196,7 +198,7 @@ class _Validation:
             for target, answers in ours.items():
                 judge.require_shapes(answers[MAIN], theirs, target)
             reports = [judge.report(each, ours) for each in tried]
-            # Wrong answers would show a second time as rows that interact.
+            # Otherwise wrong answers would be reported a second time, as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
                 reports += judge.rows_reports(inputs, ours)
                 reports += [judge.sizes_report(each, ours) for each in other]
@@ -206,7 +208,7 @@ class _Validation:
             example = self._example(inputs, theirs, tried)
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
-            # Last: wrong answers are the better account of a fault than other bits.
+            # Last, because wrong answers explain a fault better than other bits do.
             report = replace(report, hashes=pinned.hashes(ours), example=example)
         if self._spec.package.tools:
             stored = reference_bytes(
@@ -221,6 +223,7 @@ class _Validation:
     ) -> Example | None:
         signature, independent = self._frozen.signature, self._frozen.rows.independent
         compiled, sizes = self._spec.compilation.batch_sizes, example_sizes(signature)
+        # With symbols, a smaller example than the maxima of the main class, if one was tried.
         if not signature.symbols or not sizes:
             return example_of(signature, compiled, independent=independent, inputs=inputs, answers=theirs)
         small = next((each for each in tried if each.name == name_of_sizes(MAIN, sizes) and not each.fault), None)
@@ -231,7 +234,7 @@ class _Validation:
         return example_of(signature, compiled, independent=independent, inputs=arrays, answers=small.eager, sizes=sizes)
 
     def _weak(self, oracle: Oracle, theirs: Mapping[str, Array]) -> tuple[str, ...]:
-        """What makes the comparison with `theirs` weak. Raises ValidationError if it could not fail."""
+        """Reasons why the comparison with `theirs` is weak. Raises ValidationError if it could not fail."""
         signature, found = self._frozen.signature, []
         follows = any(tensor.has_batch_axis for tensor in signature.inputs)
         for tensor in signature.outputs:
@@ -253,6 +256,7 @@ class _Validation:
         rows, state = max(ROWS, *self._spec.compilation.batch_sizes), self._frozen.trained_state()
         classes = {name: {**drawn(name, signature, seed=validation.seed, rows=rows), **state}
                    for name in validation.classes if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
+        # The main class first: its time sets the limits of the others.
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
         sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
         tried += [
@@ -267,7 +271,8 @@ class _Validation:
         return [*tried, *([] if found is None else [found])], not_taken
 
     def _run_on(self, target: str, tried: Sequence[Tried]) -> list[Tried]:
-        """What the code of `target` is run on: under an emulator, symbols have their maxima."""
+        """The classes that the code of `target` is run on."""
+        # Under an emulator, symbols always have their maxima (decision 043).
         return [each for each in tried if self._ways[target] == NATIVE or not each.at_sizes]
 
     def _steps_reports(self) -> list[ClassReport]:
@@ -303,6 +308,7 @@ class _Validation:
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         if not self._engine.is_program or not any(tensor.has_batch_axis for tensor in signature.inputs):
             return []
+        # A program computes any number of rows, but in blocks: sizes beside a whole block take other paths of its code.
         others = other_sizes(self._engine.block, sizes)
         return [oracle.in_sizes(repeated(inputs, signature, sizes, others), others)]
 
