@@ -1,1 +1,1 @@
-"""Compiled models beside other inference engines: one process each, measured in turns (`tfaot-pkg bench`)."""
+"""Compiled models beside other inference engines: one process each, measured alternately (`tfaot-pkg bench`)."""

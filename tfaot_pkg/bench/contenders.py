@@ -1,4 +1,4 @@
-"""The engines to measure: our library and its peers, each ready to start, or the reason why one cannot start."""
+"""The engines to measure: our library and its peers, ready to start, or the reason why one cannot start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tfaot_pkg.toolchain.pinned import PythonEnvironment
 class Contender:
     """An engine and its row of the table; `program` is None if `row.reason` says why it cannot run.
 
-    `given` is its only result, if it does not give all outputs of the model.
+    `given` is its only result, if it does not compute all outputs of the model.
     """
 
     row: Row
@@ -37,10 +37,10 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Everything that contenders are built from. `targets` are those that libraries are measured for.
+    """All inputs of contenders. `targets` are those that libraries are measured for.
 
     `engine` says what computes the model in `library`, if it is known. `trees` is the model for other engines, if it
-    is of decision trees.
+    consists of decision trees.
     """
 
     spec: ModelSpec
@@ -55,7 +55,7 @@ class Field:
     trees: Trees | None = None
 
     def contenders(self, peers: Sequence[Peer]) -> Iterator[Contender]:
-        """Ours first, a row for each target; then `peers`. Missing packages of peers are installed now."""
+        """Our library first, a row for each target; then `peers`. Missing packages of peers are installed now."""
         version = f"{__version__}, {self._tensorflow}"
         for target in self.targets:
             row = Row(
@@ -72,6 +72,7 @@ class Field:
 
     def _of(self, peer: Peer) -> Iterator[Contender]:
         row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)
+        # Before anything is installed for a peer that cannot take this model.
         if (reason := _other_kind(peer, is_of_trees=self.trees is not None)) != "":
             yield Contender(row=replace(row, reason=reason))
             return
@@ -87,18 +88,19 @@ class Field:
             else:
                 yield self._engine(peer, row)
         except TfaotError as error:
-            # One engine that cannot be installed, or cannot take the model, must not end the benchmark.
+            # An engine that cannot be installed, or cannot take the model, must not end the benchmark.
             yield Contender(row=replace(row, reason=error.message.splitlines()[0].rstrip(":")))
 
     def _alone(self, row: Row, compilation: Compilation) -> Iterator[Contender]:
-        """Ours with other settings: one row for each target."""
+        """Our library with other settings: one row for each target."""
         library = self._built(replace(self.spec, compilation=compilation))
         for target in self.targets:
             named = replace(row, name=f"{row.name}-{target}", title=f"{row.title} {target}", target=target)
             yield self._library(replace(named, version=self._tensorflow), library)
 
     def _incumbent(self, row: Row) -> Contender:
-        """The code that tfcompile makes by default, called through a library of ours."""
+        """The code of tfcompile with its defaults, called through a library of ours."""
+        # As saved_model_cli calls it: no shared weights, no flags, and no tuning file.
         baseline = lowest("x86_64").name
         compilation = replace(
             self.spec.compilation,
@@ -116,6 +118,7 @@ class Field:
         return self.pipeline.build(self.pipeline.plan(spec)).library.shared
 
     def _library(self, row: Row, library: Path) -> Contender:
+        # Branches of trees depend on their inputs: each run gets other rows (_LEAST_BATCHES in run.py).
         program = native_program(
             self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows),
             *(["turning"] if self.trees is not None else []), readable=(library, self.inputs.file),
@@ -139,9 +142,10 @@ class Field:
         return replace(made, given=given)
 
     def _environment(self, peer: Peer) -> PythonEnvironment | None:
-        """That of the peer's own packages."""
+        """The environment of the peer's own packages; None if it is part of the toolchain."""
         if not peer.packages:
             return None
+        # Packages that the user has installed beside this one need no download.
         found = installed_here(peer.distributions)
         return found or ensure_packages(peer.packages, self.toolchain.python, self.pipeline)
 
@@ -165,11 +169,12 @@ class Field:
             calls=str(self.programs.calls),
             turning=self.trees is not None,
         )
-        # Resolved: several links to one file count once.
+        # Resolved, so that several links to one file count once.
         runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
         filled = replace(
             row,
             version=_versions(site, peer),
+            # Some peers have one file for all batch sizes, others one for each.
             model_bytes=sum(file.stat().st_size for file in set(files.values())),
             runtime_bytes=sum(path.stat().st_size for path in runtime),
         )
@@ -179,7 +184,7 @@ class Field:
 
 
 def _other_kind(peer: Peer, *, is_of_trees: bool) -> str:
-    """Why the peer does not run models of this kind; "" if it does."""
+    """The reason why the peer does not run models of this kind; "" if it does."""
     if peer.form in ("trees", "c"):
         return "" if is_of_trees else "it computes decision trees only"
     if is_of_trees and peer.name not in ("program", "onnxruntime"):
@@ -189,6 +194,7 @@ def _other_kind(peer: Peer, *, is_of_trees: bool) -> str:
 
 def _versions(site: Path, peer: Peer) -> str:
     wanted = peer.distributions or ("tensorflow-cpu", "tensorflow")
+    # Names of distributions compare without case, and "_" equals "-" (PEP 503).
     found = {each.metadata["Name"].replace("_", "-").lower(): each.version for each in _distributions(site)}
     return next((str(found[name]) for name in wanted if name in found), "")
 

@@ -1,4 +1,4 @@
-"""Measure engines in turns: each round times every engine at every batch size briefly, so that noise is shared.
+"""Measures engines alternately: each round times every engine at every batch size briefly, so that they share noise.
 
 All engines read the same input values, from files.
 """
@@ -30,7 +30,7 @@ _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The values of all inputs: `file` holds all of them, each at a multiple of 64 bytes, `files` one each."""
+    """The values of all inputs: `file` contains all of them, each at a multiple of 64 bytes, `files` one each."""
 
     signature: Signature
     rows: int
@@ -39,7 +39,7 @@ class Inputs:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """For the programs in peers' environments: as the types that every engine has."""
+        """The inputs for programs in peers' environments, in the types that every engine supports."""
         return tuple(
             Input(name=each.name, dtype=each.dtype.value, shape=each.shape, file=str(self.files[each.name]))
             for each in (tensor.carried for tensor in self.signature.inputs)
@@ -72,10 +72,11 @@ def difference(
     theirs: Mapping[str, Array],
     tolerance: Validation,
 ) -> Difference:
-    """How far an engine's `outputs`, in the file `answers`, are from the source framework's.
+    """The difference of an engine's `outputs`, in the file `answers`, from the source framework's.
 
     The largest difference, absolute and relative to the largest value of each output, infinite if only one side is a
-    number; and how many values are beyond `tolerance`. If one side has two columns and the other one, it is the second.
+    number; and the number of values beyond `tolerance`. If one side has two columns and the other one, the second is
+    compared.
     """
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
     for tensor in outputs:
@@ -98,7 +99,7 @@ def _same_columns(ours: Array, expected: Array) -> tuple[Array, Array]:
     if ours.shape == expected.shape:
         return ours, expected
     rows = len(expected)
-    # For two classes some libraries give both probabilities, others only that of the second.
+    # For two classes, some libraries return both probabilities, others only that of the second class.
     flat, other = ours.reshape(rows, -1), expected.reshape(rows, -1)
     columns = min(flat.shape[1], other.shape[1])
     return flat[:, -columns:], other[:, -columns:]
@@ -113,29 +114,30 @@ def _difference(ours: Array, theirs: Array) -> tuple[float, float]:
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):
         difference = np.where(same, 0.0, np.abs(one - other))
+    # NaN on one side only counts as infinitely far: a maximum would be NaN, which no limit exceeds.
     difference[np.isnan(difference)] = np.inf
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
     absolute = float(difference.max(initial=0.0))
     return absolute, absolute / scale if scale > 0 else absolute
 
 
-# Starts vary, because each is a new process, whose files may or may not be in the page cache: the median is reported.
+# Starts vary, because each is a new process whose files may or may not be in the page cache: the median is reported.
 _STARTS = 5
 _STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`slice` is an engine's time in each turn, `chunk` the time of the runs between two readings of the clock.
+    """`slice` is an engine's time in each round, `chunk` the time of the runs between two readings of the clock.
 
-    Both in nanoseconds.
+    Both are in nanoseconds.
     """
 
     batch_sizes: tuple[int, ...]
     rounds: int
     core: int
     slice: int = 20_000_000
-    chunk: int = 100_000
+    chunk: int = 100_000  # reading the clock takes some tens of nanoseconds, less than 0.1 % of it
 
 
 _NO_MEMORY = Memory(empty=0, peak=0)
@@ -143,7 +145,7 @@ _NO_MEMORY = Memory(empty=0, peak=0)
 
 @dataclass(slots=True, kw_only=True)
 class Taken:
-    """What was measured of one engine; incomplete if there is a `failure`."""
+    """The measurements of one engine; incomplete if there is a `failure`."""
 
     times: dict[int, list[list[float]]] = field(default_factory=dict)
     first_inference: float = 0.0
@@ -154,7 +156,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The rates of one target in all rounds: multiply-adds a second, and bytes read a second by amount."""
+    """The rates of one target in all rounds: multiply-adds per second, and bytes read per second by amount."""
 
     multiply_adds: list[float]
     reads: dict[int, list[float]]
@@ -172,10 +174,11 @@ def measure(
 ) -> tuple[dict[str, Taken], dict[str, Rates]]:
     """Measure `engines` by name, and the machine's `limits` by target; their answers go to answers/NAME-SIZE.bin.
 
-    An engine that fails is left out from then on.
+    An engine that fails is left out afterwards.
     """
     taken = {name: Taken() for name in engines}
     rates = {target: Rates(multiply_adds=[], reads={size: [] for size in sizes_read}) for target in limits}
+    # Before the others are started, with which it would share the caches.
     for name, program in engines.items():
         _start_anew(program, taken[name], schedule, answers, logs / f"bench-{name}.log")
         step.advance(note=f"{name}, first inference")
@@ -197,7 +200,7 @@ def measure(
             _answer(serving, name, taken[name], schedule, answers)
             if engines[name].has_overhead:
                 _overhead(serving, taken[name], schedule)
-        # Rounds outside, engines inside: a disturbance of a second affects all engines, not one.
+        # The outer loop is over rounds, so that a disturbance of a second affects all engines, not one.
         for number in range(schedule.rounds):
             for size in schedule.batch_sizes:
                 for target, machine in machines.items():
@@ -209,7 +212,7 @@ def measure(
 
 
 def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Path, log: Path) -> None:
-    """First inference and memory, from new processes that do nothing else; the median of several, if they are quick."""
+    """First inference and memory, from new processes that do nothing else; the median of several if starts are fast."""
     log.unlink(missing_ok=True)
     firsts: list[float] = []
     peaks: list[Memory] = []
@@ -239,7 +242,7 @@ def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folde
 
 
 def _overhead(serving: Serving, taken: Taken, schedule: Schedule) -> None:
-    """The cost of a call; stays 0 if the engine cannot run the model that does nothing, which is no failure."""
+    """The cost of a call; stays 0 if the engine cannot run the model that does nothing, which is not a failure."""
     if not taken.failure:
         with suppress(RunError):
             times = serving.overhead(shortest=schedule.chunk, duration=schedule.slice)
@@ -258,15 +261,16 @@ def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule) -> None
 
 
 def _rate(machine: Serving, rates: Rates, sizes_read: Sequence[int], size: int, schedule: Schedule) -> None:
-    """The limits beside one batch size: the peak, and the bandwidths in turn."""
+    """The machine's limits, measured beside one batch size: the peak, and a part of the bandwidths."""
     duration = schedule.slice // 4
     rates.multiply_adds.append(machine.rate(f"peak {duration}"))
+    # Each bandwidth is measured once per round: they are spread over the batch sizes.
     place = schedule.batch_sizes.index(size)
     for amount in sizes_read[place :: len(schedule.batch_sizes)]:
         rates.reads[amount].append(machine.rate(f"read {amount} {duration}"))
 
 
 def _turned(names: list[str], number: int) -> list[str]:
-    """The engines in turn, beginning with another one in each round, so that none always follows the same one."""
+    """The engines in order, beginning with another one in each round, so that none is always the first."""
     start = number % len(names) if names else 0
     return names[start:] + names[:start]

@@ -1,4 +1,4 @@
-"""The engines that models are measured with: their environments, made on demand, and the models in their formats.
+"""The engines that models are measured with: their environments, installed on demand, and the models in their formats.
 
 Converted models, one file per batch size, are kept in the build cache.
 """
@@ -40,9 +40,9 @@ class Peer:
     """An engine beside ours.
 
     `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are its
-    Python packages, `disk` is their size in MB, to be shown. `runtime` are patterns of the files below site-packages
-    that a run needs, for the table of sizes. `without_overhead`: it is called through a Python binding that its users
-    in C++ do not have, so the cost of a call is subtracted from its times.
+    Python packages, `disk` is their size in MB, for users. `runtime` are patterns of the files below site-packages that
+    a run needs, for the table of sizes. `without_overhead`: it is called through a Python binding that its users in C++
+    do not use, so the cost of a call is subtracted from its times.
     """
 
     name: str
@@ -60,7 +60,7 @@ _PEERS = (
     Peer(
         name="xla",
         title="XLA alone",
-        how="this tool without its kernel library: what tfcompile makes for the same target",
+        how="this tool without its kernel library: the code of tfcompile for the same target",
         form="library",
     ),
     Peer(
@@ -171,7 +171,7 @@ def requirements_file(packages: str) -> Path:
 
 
 def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
-    """The environment of this very process, if it has all of `distributions` (by an extra of this package)."""
+    """The environment of this process, if it has all of `distributions` (by an extra of this package)."""
     try:
         versions = {name: importlib.metadata.version(name) for name in distributions}
     except importlib.metadata.PackageNotFoundError:
@@ -179,13 +179,13 @@ def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
     return PythonEnvironment(
         python=Path(sys.executable),
         site_packages=Path(sysconfig.get_path("purelib")),
-        # Versions only: whoever installed them by hand vouches for their files.
+        # Versions only: whoever installed them is responsible for their files.
         identity=key_of("peer", 1, versions),
     )
 
 
 def ensure_packages(packages: str, interpreter: Path, pipeline: Pipeline) -> PythonEnvironment:
-    """The environment of the lock file `packages`, made now with the Python `interpreter` if it is missing.
+    """The environment of the lock file `packages`, installed now with the Python `interpreter` if it is missing.
 
     Raises NetworkError, TrustError, StorageError, ToolchainError.
     """
@@ -211,7 +211,7 @@ _SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
 _IREE = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    # For the CPU at hand, as our library chooses its best target.
+    # For this machine's CPU, as our library selects its best target.
     "--iree-llvmcpu-target-cpu=host",
     "--iree-opt-level=O3",
     # Otherwise it may compute in narrower types than the model.
@@ -225,7 +225,7 @@ class Converter:
     """Converts a model with the TensorFlow of `python`; installs tf2onnx on demand.
 
     `saved` is the model, `frozen` the same with its weights as constants. If the model is from an ONNX file, that file
-    is `original`: peers get it with fixed sizes, which the Python `original_python` sets.
+    is `original`: peers get it with fixed sizes, which are set by a program in the Python `original_python`.
     """
 
     original: Original | None
@@ -245,7 +245,7 @@ class Converter:
         return self._files(form, batch_sizes, environment, self.frozen)
 
     def identity(self, form: Form, environment: PythonEnvironment | None = None) -> Path:
-        """A model that returns one float: the time of a run is the cost of a call of the peer."""
+        """A model that returns one float: the time of a run is the cost of a call to the peer."""
         return self._files(form, (1,), environment, None)[1]
 
     def _files(
@@ -255,6 +255,7 @@ class Converter:
         environment: PythonEnvironment | None,
         frozen: FrozenModel | None,
     ) -> dict[int, Path]:
+        # The author's own ONNX file if there is one, not a conversion back from TensorFlow.
         original = self.original if frozen is not None and form in ("onnx", "iree") else None
         needs_tf2onnx = form in ("onnx", "iree") and original is None
         onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if needs_tf2onnx else None
@@ -265,6 +266,7 @@ class Converter:
             "program": sha256_tree(PROGRAM, [PROGRAM / name for name in _CONVERTERS]),
             "original": sha256_file(original.path) if original else "",
             "onnx": onnx.identity if onnx else "",
+            # IREE compiles for the CPU of this machine, so another one needs other files.
             "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
         }
 
@@ -289,7 +291,7 @@ class Converter:
             outputs=tuple(original.fetches[each.name] for each in frozen.signature.outputs),
             files={str(size): str(folder / f"{size}.{_SUFFIXES['onnx']}") for size in batch_sizes},
         )
-        # Its weights may be in a file beside it.
+        # The folder, because weights may be in a file beside the model.
         readable = (PROGRAM / "messages.py", original.path.parent)
         box = Sandbox(readable=readable, writable=(folder,), limits=Limits.of_user())
         command = box.python(self.original_python, PROGRAM / "fix_onnx.py", env=QUIET)
@@ -303,6 +305,7 @@ class Converter:
         frozen: FrozenModel | None,
         onnx: PythonEnvironment | None,
     ) -> None:
+        # LiteRT's converter needs the SavedModel, the others take the frozen graph (bench_program/convert.py says why).
         saved = self.saved if frozen is not None and form == "tflite" else None
         graph = frozen.graph if frozen is not None and saved is None else None
         request = Conversion(
@@ -341,7 +344,7 @@ class Converter:
             box = Sandbox(readable=(onnx,), writable=(folder,), limits=Limits.of_user())
             importing = box.python(environment.python, programs / "iree-import-onnx", [onnx, "-o", text], env=QUIET)
             run_conversion(importing, "IREE cannot import it", None, self.pipeline)
-            # It starts its compiler and a linker, which are in its package.
+            # iree-compile starts a compiler and a linker of its package.
             box = replace(box, readable=(), starts_programs=True)
             words: list[str | Path] = [text, *_IREE, "-o", file]
             compiling = box.python(environment.python, programs / "iree-compile", words, env=QUIET)
@@ -352,7 +355,7 @@ class Converter:
 def run_conversion(
     command: Command, what: str, request: Conversion | Fixing | TreeConversion | None, pipeline: Pipeline
 ) -> None:
-    """Raises ModelError with the last line that it printed after `what`."""
+    """Run a converter. Raises ModelError with `what` and the last line of its output."""
     stdin = None if request is None else encoded(request).encode()
     log = pipeline.folders.logs / "bench-convert.log"
     try:
@@ -368,7 +371,7 @@ _FLAGS = ("-std=c++17", "-O2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """`library` runs model libraries, `calls` times C functions for Python, `limits` measure the machine by target."""
+    """`library` runs model libraries, `calls` times C functions for Python, `limits` measures the machine by target."""
 
     library: Path
     calls: Path

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from tfaot_pkg.bench.results import OURS, Bench, Row
 
-# The palette of Okabe and Ito (2008), for people with any colour vision; engines of one family differ in their lines.
+# The palette of Okabe and Ito (2008), for people with any colour vision; engines of one family differ in line style.
 _OURS = ("#d55e00", "#e69f00")  # the highest target of ours first
 _XLA = ("#111827", "#9ca3af")
 _BY_TARGET = {OURS: (_OURS, "o", "-"), "program": (_OURS, "p", ":"), "xla": (_XLA, "P", "--")}
@@ -30,8 +30,8 @@ _PEERS = {
 }
 _INK, _MUTED, _FAINT, _ROOF = "#1f2937", "#6b7280", "#d1d5db", "#e7e5e4"
 _MOST_LABELS = 14  # of batch sizes
-_WIDE = 10  # ratio of the longest to the shortest time above which ticks at 1, 3, 10, ... are enough
-_MARGIN = 1.18  # of the axis of batch sizes, on either side
+_WIDE = 10  # the ratio of the longest to the shortest time above which ticks at 1, 3, 10, ... are enough
+_MARGIN = 1.18  # a factor on both ends of the axis of batch sizes, so that markers are not cut off
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -56,7 +56,7 @@ _ORDER = (
 
 
 def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
-    """Microseconds per item over batch size, both logarithmic, a panel for each model, in the form of `suffix`.
+    """Microseconds per item over batch size, both logarithmic, a panel for each model, in the format of `suffix`.
 
     The area below the roofline of the highest target, which no code can reach on one core, is shaded.
     """
@@ -77,13 +77,13 @@ def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 
 
 def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
-    """Bars for each engine and model: memory that a process needs beyond an empty one, and bytes to ship."""
+    """Bars for each engine and model: memory that a process needs beyond an empty one, and bytes to distribute."""
     with mpl.rc_context(_STYLE):
         heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.engines) for bench in benches]
         figure = Figure(figsize=(12, 0.6 + sum(heights)), layout="constrained")
         grid = figure.subplots(len(benches), 2, squeeze=False, height_ratios=heights)
         for (left, right), bench in zip(grid, benches, strict=True):
-            # Bars are drawn from the bottom up.
+            # Reversed, because bars are drawn from the bottom up.
             rows = [row for row in bench.engines if row.cells][::-1]
             _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
             _bars(right, rows, _shipped, lambda row: row.model_bytes / 2**20)
@@ -119,6 +119,7 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
     """The lines by title."""
     sizes = list(bench.batch_sizes)
     handles = {}
+    # Ours are drawn last, above the others.
     for row in sorted((row for row in bench.engines if row.cells), key=lambda row: -_rank(row.name)):
         values = [cell.median / 1e3 / cell.batch_size for cell in row.cells]
         line = _line(axes, row, bench, [cell.batch_size for cell in row.cells], values)
@@ -203,6 +204,7 @@ def _bars(
 ) -> None:
     """Horizontal bars with their values at the end, `part` of each darker; logarithmic, because they differ much."""
     names = [row.title for row in rows]
+    # At least 0.01 MB, because a logarithmic axis has no 0.
     values = [max(value(row), 0.01) for row in rows]
     colours = [_OURS[0] if row.is_ours else "#94a3b8" for row in rows]
     axes.barh(names, values, color=colours, height=0.68, alpha=0.55 if part else 1.0)
@@ -226,13 +228,13 @@ def _subtitle(figure: Figure, benches: Sequence[Bench]) -> None:
     machine = benches[0].machine
     figure.supxlabel(
         f"one thread on one core of {machine['cpu']} ({machine['target']}); median of {benches[0].rounds} rounds, "
-        "engines in turns",
+        "engines alternate",
         fontsize=8.5, color=_MUTED, x=0.01, ha="left",
     )  # fmt: skip
 
 
 def _bytes(figure: Figure, suffix: str) -> bytes:
-    """The file of `figure`: the same bytes for the same figure, without date and random names."""
+    """The file of `figure`: the same bytes for the same figure, without a date and random names."""
     output = io.BytesIO()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix.lstrip("."))
     figure.savefig(output, format=suffix.lstrip("."), dpi=_DPI, metadata=metadata)

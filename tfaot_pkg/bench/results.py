@@ -1,4 +1,4 @@
-"""The results of a benchmark, its machine, and their form as JSON; and the roofline beside them.
+"""The results of a benchmark, its machine, their form as JSON, and the roofline.
 
 The roofline model (Williams, Waterman, Patterson, CACM 52, 2009): a run takes at least as long as its arithmetic at the
 core's peak of multiply-adds, and at least as long as reading its weights and inputs and writing its outputs once, at
@@ -55,10 +55,10 @@ def least_time(work: Work, signature: Signature, batch_size: int, limits: Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One engine at one batch size: nanoseconds of a run, and how far its answers are from TensorFlow's.
+    """One engine at one batch size: nanoseconds of a run, and the difference of its answers from TensorFlow's.
 
     `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round. `failures`
-    counts the values that are further from TensorFlow's than the spec's validation allows. A difference of None is
+    counts the values that differ from TensorFlow's by more than the spec's validation allows. A difference of None is
     infinite: JSON has no infinity.
     """
 
@@ -83,7 +83,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One engine. `reason` says why it has no cells; sizes are bytes, memory kB, times nanoseconds.
+    """One engine. `reason` says why it has no cells. Sizes are in bytes, memory in kB, times in nanoseconds.
 
     `first_inference` is the time from before the engine is loaded to the end of the first run, in a new process;
     `memory` the peak of a process that has run all batch sizes, `memory_empty` that of the same process, with the
@@ -162,7 +162,7 @@ class Bench:
         return next((row for row in self.engines if row.name == name), None)
 
     def roof(self, target: str) -> Roof | None:
-        """That of `target`; the highest if `target` is empty, as for engines that choose their code themselves."""
+        """The roofline of `target`; the highest if it is empty, as for engines that select their code themselves."""
         highest = self.roofline[-1] if self.roofline else None
         return next((roof for roof in self.roofline if roof.target == target), highest)
 
@@ -180,7 +180,7 @@ def cell_of(
     run, and a smaller rest cannot be distinguished from zero, which has no ratio and no place on a logarithmic axis.
     """
     if overhead:
-        # From each chunk and not from the median, so that minimum and 95 % are corrected as well.
+        # From each chunk, not from the median, so that the minimum and the 95 % quantile are corrected as well.
         rounds = [[max(time - overhead, overhead / _MEASURABLE) for time in times] for times in rounds]
     every = sorted(time for times in rounds for time in times)
     return Cell(
@@ -200,7 +200,7 @@ def _finite(difference: float) -> float | None:
 
 
 def description(core: int, compiler: str) -> dict[str, object]:
-    """CPU, its caches and highest target, cores, kernel, compiler, and the core that was measured on."""
+    """The CPU, its caches and highest target, cores, kernel, compiler, and the core of the measurements."""
     return {
         "cpu": processor(),
         "cores": os.cpu_count() or 0,
@@ -208,7 +208,7 @@ def description(core: int, compiler: str) -> dict[str, object]:
         "caches": _caches(core),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release().partition("-")[0],
-        # Times in virtual machines vary with their neighbours: readers should know.
+        # Times in virtual machines vary with their neighbours, so readers should know.
         "hypervisor": "hypervisor" in _cpu_flags(),
         "compiler": compiler,
         "core": core,
@@ -218,7 +218,7 @@ def description(core: int, compiler: str) -> dict[str, object]:
 
 
 def page_document(found: Bench) -> dict[str, object]:
-    """What a package's page shows of `found` (catalogue/package.py): the times of the engines that ran."""
+    """The part of `found` that a package's page shows (catalogue/package.py): the times of the engines that ran."""
     return {
         "format": 1,
         "processor": found.machine.get("cpu"),
@@ -238,12 +238,13 @@ def page_document(found: Bench) -> dict[str, object]:
 
 
 def free_core() -> int:
-    """The core to measure on: the last that this process may use, because systems put interrupts on core 0 first."""
+    """The core to measure on: the last one that this process may use, because systems handle interrupts on core 0."""
     return max(os.sched_getaffinity(0))
 
 
 def _caches(core: int) -> dict[str, str]:
     found = {}
+    # Linux's sysfs; virtual machines and containers may hide it.
     for folder in sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*")):
         try:
             level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))

@@ -66,7 +66,7 @@ def published(reader: RegistryReader, requirement: str, means: Means, folder: Pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to measure. Empty `batch_sizes` are the spec's, empty `targets` the best of the spec's that runs here."""
+    """What to measure. Empty `batch_sizes` mean the spec's, empty `targets` the best of the spec's that runs here."""
 
     peers: tuple[Peer, ...]
     batch_sizes: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Request:
     core: int | None = None
 
 
-_TURNS, _LEAST_ROWS = 4, 8192
+_LEAST_BATCHES, _LEAST_ROWS = 4, 8192
 """The least numbers of different batches and of different rows, for models whose branches depend on their inputs: a CPU
 learns the branches of a batch that repeats."""
 
@@ -83,11 +83,12 @@ learns the branches of a batch that repeats."""
 def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Path | None = None) -> Bench:
     """Measure the model of `spec` beside `request.peers`; peers that cannot run are rows with a reason.
 
-    `library` was built from it, for its targets and batch sizes; if none is given one is built, for those asked for.
+    `library` was built from it, for its targets and batch sizes; without it, one is built for the requested ones.
     Raises all errors of a build; RunError if this machine cannot run the library.
     """
     targets = _targets(spec, request, fixed=library is not None)
     sizes = _batch_sizes(spec, request, fixed=library is not None)
+    # A requested target need not be one of the spec's.
     levels = sorted({*spec.compilation.targets, *targets}, key=lambda name: TARGETS[name].level)
     spec = replace(spec, compilation=replace(spec.compilation, targets=tuple(levels), batch_sizes=sizes))
     plan = pipeline.plan(spec)
@@ -104,7 +105,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
         # Branches of trees depend on their inputs, so each run gets other rows.
-        rows = max(_TURNS * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
+        rows = max(_LEAST_BATCHES * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
         values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256)
         theirs = _reference(plan, saved, frozen.signature, pool, values)
         field = Field(
@@ -128,7 +129,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
 
 
 def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
-    """What to measure, lowest level first. Raises RunError if this machine, or a `fixed` library, cannot run it."""
+    """The targets to measure, lowest level first. Raises RunError if this machine, or a `fixed` library, lacks one."""
     runnable = [name for name in spec.compilation.targets if runs_here(TARGETS[name])]
     chosen = request.targets or tuple(runnable[-1:])
     refused = [name for name in chosen or spec.compilation.targets if not runs_here(TARGETS[name])]
@@ -160,14 +161,14 @@ def _core(request: Request) -> int:
 
 
 def _onnx(saved: SavedModel) -> Original | None:
-    """The model's ONNX file, if it has one and it takes batches."""
+    """The model's ONNX file, if it has one that accepts batches."""
     found = saved.original
     is_onnx = found.frontend is not None and found.frontend.framework == "onnx"
     return found if is_onnx and not found.by_row else None
 
 
 def _trees(plan: Plan, saved: SavedModel, signature: Signature, pool: WorkerPool, pipeline: Pipeline) -> Trees | None:
-    """The model for other engines if it is of decision trees."""
+    """The model for other engines if it consists of decision trees."""
     if plan.spec.model.format != "trees":
         return None
     original = saved.original
@@ -187,6 +188,7 @@ def _saved(saved: SavedModel, model: ModelInfo) -> Saved:
 
 def _frozen(plan: Plan, saved: SavedModel, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
     """The model as peers get it: one graph with its weights inside, nothing replaced."""
+    # With the engine `auto` the listing of HLO is kept, from which `work_of` counts operations.
     compilation = replace(plan.spec.compilation, engine="auto", weights="embedded", kernels="none")
     plain = replace(plan.spec, compilation=compilation)
     key = plan.keys_for(plain).frozen
@@ -199,6 +201,7 @@ def _reference(
 ) -> dict[str, Array]:
     """TensorFlow's answers, by "SIZE/OUTPUT"."""
     spec, folder = plan.spec, pool.new_folder("bench")
+    # Only the first batch of each size is compared, even if more rows are measured.
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     write_arrays(folder / "inputs.npz", {n: v[:rows] if n in batched else v for n, v in values.items()})
@@ -249,6 +252,7 @@ def _bench(
             size: difference(folder / f"{name}-{size}.bin", size, outputs, theirs, plan.spec.validation)
             for size in schedule.batch_sizes
         }
+        # Engines with a C API are called through it, so their overhead is a part of what users pay.
         overhead = found.overhead if contender.row.without_overhead else 0.0
         cells = tuple(
             cell_of(size, found.times[size], differences[size], overhead=overhead) for size in schedule.batch_sizes
@@ -274,10 +278,10 @@ def _bench(
 
 
 def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) -> Roof:
-    """From the medians of the rounds."""
+    """The roofline of a target from the medians of the rounds."""
     limits = Limits(
         target=target,
-        flops=2 * statistics.median(rates.multiply_adds),
+        flops=2 * statistics.median(rates.multiply_adds),  # a multiply-add is two operations, as in `Work`
         bandwidths={amount: statistics.median(found) for amount, found in rates.reads.items()},
     )
     times = {size: least_time(frozen.work, frozen.signature, size, limits) for size in schedule.batch_sizes}
@@ -287,8 +291,8 @@ def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) ->
 def work_of(frozen: FrozenModel) -> Work:
     """The amount of computation: TensorFlow's count, which ignores loops (worker_program/freeze.py).
 
-    For a model with loops, the operations of its products in every turn; if the number of turns depends on values, one
-    turn is counted. For a model that cannot become a program (compiler/), TensorFlow's count is used in any case.
+    For a model with loops, the operations of its products in all iterations; if their number depends on values, one is
+    counted. For a model that cannot become a program (compiler/), TensorFlow's count is used in any case.
     """
     try:
         program = _program(frozen)

@@ -1,4 +1,4 @@
-"""Processes that serve runs of a model: one engine each, pinned to a core, asked one thing at a time."""
+"""Processes that run a model on request: one engine each, pinned to a core, one request at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_ANSWER = 64 << 20  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How to start an engine: `program` with `arguments`, in which `{}` is the number of the descriptor for answers.
+    """The start of an engine: `program` with `arguments`, in which `{}` is the number of the descriptor for answers.
 
     `python` is the interpreter of a program in Python, `readable` are the files that it reads. `greeting` is the
     first line on its standard input ("" for none); `has_overhead` says whether it can measure the cost of a call.
@@ -42,11 +42,12 @@ class Program:
 
 
 class Serving:
-    """One running engine, in the sandbox: it writes below `writable`. Errors of the engine are RunError."""
+    """One running engine, in the sandbox: it writes below `writable`. Its errors are raised as RunError."""
 
     def __init__(self, program: Program, *, core: int, writable: Path, log: Path) -> None:
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        # Answers have a pipe of their own: engines print on standard output whatever they like.
         self._answers, theirs = os.pipe()
         try:
             with log.open("ab") as output:
@@ -57,7 +58,7 @@ class Serving:
             os.close(self._answers)
             raise RunError(f"cannot start {program.program}: {error}", log=log) from error
         finally:
-            # Only the engine may hold this end: then reading ends when the engine does.
+            # Only the engine may keep this end open, so that reading ends when the engine ends.
             os.close(theirs)
         self._buffer = b""
         if program.greeting:
@@ -90,7 +91,7 @@ class Serving:
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()
-            except BrokenPipeError:  # it has ended already
+            except BrokenPipeError:  # the engine has ended already
                 pass
         os.close(self._answers)
 
@@ -121,7 +122,7 @@ class Serving:
             raise self._ended() from None
 
     def _line(self) -> bytes:
-        # One deadline for the whole line: an engine must not extend it by sending a byte now and then.
+        # One deadline for the whole line, so that an engine cannot extend it by sending a byte now and then.
         end = time.monotonic() + _TIMEOUT
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))

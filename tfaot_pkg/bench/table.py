@@ -1,9 +1,9 @@
 """Results as tables of text, and the comparison of two runs: a regression, or noise. Pure.
 
-For each engine and batch size: the ratio of new to old medians, with an interval of 95 % by the bootstrap over rounds
-(Efron, Annals of Statistics 7, 1979). The machine may be another one, or slower that day. So the factor by which
-everything else that both runs measured (roofline and peers) became slower is taken out, with its own spread. A change
-is called faster or slower only if it is beyond both, and more than `TOLERANCE`.
+For each engine and batch size: the ratio of new to old medians, with a 95 % interval from the bootstrap over rounds
+(Efron, Annals of Statistics 7, 1979). The machine may differ, or be slower that day, so the ratio is divided by the
+factor by which everything else in both runs (roofline and peers) became slower, which has a spread of its own. A change
+counts as faster or slower only if it exceeds both, and `TOLERANCE`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tfaot_pkg.targets import TARGETS
 Verdict = Literal["faster", "slower", "same"]
 
 TOLERANCE = 0.03
-"""Relative. Two builds of the same source differ by as much, only because of the addresses of code and data."""
+"""Relative. Two builds of the same source differ by as much, because of the addresses of code and data."""
 
 _RESAMPLES = 2000
-_SEED = 20240501  # fixed: the same two files must always give the same verdict
+_SEED = 20240501  # fixed, so that the same two files always give the same verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,9 @@ class Comparison:
 
 
 def compare(new: Bench, old: Bench) -> Comparison:
-    """What changed since `old`, of all engines and batch sizes that both have."""
+    """The changes since `old` of all engines and batch sizes that both runs have."""
     pairs = list(_pairs(new.engines, old.engines))
-    # Our own engines may have changed; changes of everything else are changes of the machine.
+    # Our own engines may have changed; everything else changes only with the machine.
     stable = [_log_ratio(a, b) for row, a, b in pairs if not row.is_ours] + _roof_ratios(new, old)
     shift = statistics.median(stable) if stable else 0.0
     # The median absolute deviation, scaled to a standard deviation, over the root of the count.
@@ -106,13 +106,15 @@ def _roof_ratios(new: Bench, old: Bench) -> list[float]:
 
 
 def _log_ratio(new: Cell, old: Cell) -> float:
+    # Logarithms, in which twice as slow and twice as fast are equally far from no change.
     return math.log(statistics.median(new.rounds) / statistics.median(old.rounds))
 
 
 def _change(row: Row, new: Cell, old: Cell, shift: float, spread: float) -> Change:
     found = _log_ratio(new, old) - shift
     low, high = (each - shift for each in _interval(new.rounds, old.rounds))
-    # The machine's own uncertainty widens both ends, so that noise of the machine is not reported as a change.
+    # The machine's own uncertainty widens both ends, so that noise of the machine is not reported as a change. A normal
+    # deviate is within 1.96 standard deviations with a probability of 95 %.
     low, high = low - 1.96 * spread, high + 1.96 * spread
     limit = math.log1p(TOLERANCE)
     verdict: Verdict = "same"
@@ -144,16 +146,13 @@ _GAP = 2  # spaces between columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`head` and `rows` have the same number of columns; the first is of names, the others of numbers."""
+    """`head` and `rows` have the same number of columns: the first has names, the others numbers."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def text(self, width: int | None = None) -> str:
-        """Columns side by side, numbers to the right.
-
-        Columns beyond `width` characters stand in another table below.
-        """
+        """Columns side by side, numbers aligned to the right. Columns beyond `width` characters form another table."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
         blocks: list[list[int]] = [[]]
@@ -211,26 +210,26 @@ def notes(bench: Bench) -> list[str]:
         for row in bench.engines
         if (sizes := ", ".join(str(cell.batch_size) for cell in row.cells if cell.failures))
     ]
-    # The same for all targets.
+    # Only one line, because all targets have the same engine.
     engines = [f"{row.title}: {row.engine}" for row in bench.engines if row.engine][:1]
     return [*engines, *missing, *wrong]
 
 
 def best_peer(bench: Bench, batch_size: int) -> Row | None:
-    """The quickest engine with right answers that is not this tool; XLA alone is another engine."""
+    """The fastest engine with right answers, except this tool; XLA alone counts as another engine."""
     others = [row for row in bench.engines if not row.name.startswith((OURS, "program"))]
     right = [row for row in others if (cell := row.cell(batch_size)) and not cell.failures]
     return min(right, key=lambda row: _median(row, batch_size), default=None)
 
 
 def picked_ours(bench: Bench, batch_size: int) -> Row | None:
-    """The row of the code that our library chooses on this machine: that of the highest target."""
+    """The row of the code that our library selects on this machine: that of the highest target."""
     ours = [row for row in bench.engines if row.is_ours and row.cell(batch_size)]
     return max(ours, key=lambda row: TARGETS[row.target].level, default=None)
 
 
 def ratio_to_peers(bench: Bench, batch_size: int) -> float:
-    """Our median over the best peer's; below 1 if we are first, NaN if there is no other."""
+    """Our median over the best peer's; below 1 if ours is the fastest, NaN if there is no other."""
     ours, peer = picked_ours(bench, batch_size), best_peer(bench, batch_size)
     return _median(ours, batch_size) / _median(peer, batch_size) if ours and peer else math.nan
 

@@ -1,7 +1,7 @@
 """Decision trees for peers: the author's file, C by tl2cgen, ONNX by onnxmltools and skl2onnx.
 
-Each peer gives one result, without the margin. It has the peer's own type of numbers; for two classes it has both
-probabilities, or only that of the second class.
+Each peer returns one result, without the margin, in the peer's own element type; for two classes, both probabilities or
+only that of the second class.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIMEOUT = 1800.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Library:
-    """How a library is called, and its parts: see Peer."""
+    """The texts and files of a library, as in Peer."""
 
     title: str
     how: str
@@ -66,7 +66,7 @@ _LIBRARIES: Mapping[str, _Library] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A model for a peer: files by batch size, and the result that the peer gives."""
+    """A model for a peer: files by batch size, and the result that the peer returns."""
 
     files: Mapping[int, Path]
     given: Tensor
@@ -74,7 +74,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trees:
-    """Trees of `original`, whose library is in the environment `library`; `python` makes environments of peers."""
+    """Trees of `original`, whose library is in the environment `library`; `python` creates environments of peers."""
 
     original: Original
     signature: Signature
@@ -86,7 +86,7 @@ class Trees:
     def named(self, peer: Peer) -> Peer:
         """`peer`; if it is the library that trained the trees, with the title and the packages of that library.
 
-        Raises ModelError if no library for Python reads the file, and if there is no result.
+        Raises ModelError if no library for Python reads the file.
         """
         known = _LIBRARIES.get(self.original.library)
         if known is None:
@@ -112,7 +112,7 @@ class Trees:
             "library": self.original.library,
             "result": self.original.fetches[result.name],
             "kind": kind,
-            "sizes": list(batch_sizes) if kind == "onnx" else [],
+            "sizes": list(batch_sizes) if kind == "onnx" else [],  # C code takes any number of rows
             "program": sha256_tree(PROGRAM, [PROGRAM / name for name in _CONVERTERS]),
             "environment": environment.identity,
             "compiler": self.compiler.identity if kind == "c" else "",
@@ -147,15 +147,16 @@ class Trees:
     def _compile(self, folder: Path) -> None:
         """Raises CompilerError."""
         log = self.pipeline.folders.logs / "bench-convert.log"
+        # Confined, because the C code comes from a program that read the model.
         compiler = confined(self.compiler)
-        # For g++ the language is that of the next file only.
+        # For g++, "-x c" applies to the next file only.
         sources = [word for source in sorted(folder.glob("*.c")) for word in ("-x", "c", source)]
         argv = [*compiler.command, *_FLAGS, *sources, "-x", "none", "-o", folder / _SHARED, "-lm"]
         try:
             compiler.runner(argv, cwd=folder, env={}, timeout=_TIMEOUT, log=log)
         except CommandFailed as error:
             raise CompilerError(f"the code of tl2cgen does not compile ({error.reason})", log=log) from error
-        # The cache keeps what runs: sources of large forests take hundreds of MB.
+        # The cache keeps only the library: sources of large forests take hundreds of MB.
         for source in folder.glob("*.[ch]"):
             source.unlink()
 
@@ -164,7 +165,7 @@ _SHARED = "model.so"
 
 
 def given(document: object, result: Tensor) -> Tensor:
-    """`result` in the type and with the columns of `document`. Raises ModelError if it cannot be compared."""
+    """`result` with the type and the columns of `document`. Raises ModelError if it cannot be compared."""
     columns = (result.shape[1:] or (1,))[0]
     found = document if isinstance(document, dict) else {}
     theirs, dtype = found.get("columns"), found.get("dtype")

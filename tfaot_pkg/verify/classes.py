@@ -259,5 +259,6 @@ def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array
     """Mask of the elements of `answers` whose batches ran; all if there is no record of that."""
     if ran is None:
         return np.ones(answers.shape, bool)
+    # One record per batch: all rows of a batch ran, or none.
     rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
     return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)
