@@ -30,19 +30,19 @@ def _require_plain(members: list[zipfile.ZipInfo], size: int) -> None:
     """Raise ValueError if the members are compressed, or longer than the file together."""
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise ValueError("its arrays are packed")
-    # Several members may point to the same bytes of the file.
+    # Several members may refer to the same bytes of the file.
     if sum(member.file_size for member in members) > size:
         raise ValueError("its arrays are longer than the file")
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[str, Array]:
     with archive.open(info) as stream:
-        # Pickles would run code of whoever wrote the file.
+        # Reading a pickle would run code of whoever wrote the file.
         return info.filename.removesuffix(".npy"), np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def mapped_arrays(path: Path) -> list[Array]:
-    """The arrays of a file of .npy arrays, one behind the other, as views of the file: they take no memory.
+    """The arrays of a file of .npy arrays, one after the other, as views of the file: they take no memory.
 
     Raises ValueError for every fault of the file.
     """
@@ -55,9 +55,10 @@ def mapped_arrays(path: Path) -> list[Array]:
 
 
 def _mapped(path: Path, file: BinaryIO, end: int) -> Array:
-    """The array at the place of `file`, which is moved behind it."""
+    """The array at the position of `file`, which is moved to its end."""
     try:
         version = np.lib.format.read_magic(file)
+        # np.save writes version 1.0 unless the header is longer than 64 KiB.
         if version != (1, 0):
             raise ValueError(f"version {version}")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -68,6 +69,7 @@ def _mapped(path: Path, file: BinaryIO, end: int) -> Array:
     if is_fortran or dtype.hasobject or any(length < 0 for length in shape) or start + size > end:
         raise ValueError("not a file of arrays: an array of an unknown form, or one that is longer than the file")
     file.seek(start + size)
+    # mmap(2) rejects a length of 0.
     if not size:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", start, shape)

@@ -1,4 +1,4 @@
-"""The C interface of a model's library (tfaot/c_api.h), by ctypes: its structures, and who calls it.
+"""The C interface of a model's library (tfaot/c_api.h), by ctypes: its structures and functions.
 
 Calls release the interpreter's lock, so that threads compute at the same time.
 """
@@ -18,12 +18,12 @@ from tfaot_pkg.errors import RunError
 
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
-_MESSAGE_SIZE = 256
-_BUSY = 6
+_MESSAGE_SIZE = 256  # TFAOT_MESSAGE_SIZE
+_BUSY = 6  # TFAOT_BUSY
 _SCRATCH_ALIGNMENT = 64
 
 
-# These structures repeat tfaot/c_api.h. Fields are only ever added at the end; struct_size tells which there are.
+# These structures repeat tfaot/c_api.h. Fields are only added at the end; struct_size says which ones exist.
 class CTensor(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -128,7 +128,7 @@ class CModel(ctypes.Structure):
 
 
 class Caller(Protocol):
-    """What calls the code of one target. Raises RunError with the library's words."""
+    """Calls the code of one target. Raises RunError with the library's message."""
 
     @property
     def target(self) -> str: ...
@@ -150,7 +150,7 @@ class Caller(Protocol):
 
 
 class SharedCode:
-    """Any number of threads may call it at a time. If `run` gets no scratch memory, the library keeps some for each."""
+    """Code that any number of threads may call at a time. Without scratch memory, the library keeps some for each."""
 
     def __init__(self, path: Path, table: Any, target: str | None) -> None:
         self._table = table
@@ -169,7 +169,7 @@ class SharedCode:
         size = int(self._table.scratch_bytes(self._code, batch_size))
         if size == 0:
             raise RunError(f"model {self._name}: there is no batch of {batch_size} rows")
-        return size + _SCRATCH_ALIGNMENT - 1  # arrays begin anywhere
+        return size + _SCRATCH_ALIGNMENT - 1  # arrays may begin anywhere: the aligned part begins up to 63 bytes later
 
     def run(
         self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None, sizes: Sequence[int]
@@ -208,7 +208,7 @@ class Instance:
         self._instance = _made(path, table.create, target)
 
     def __del__(self) -> None:
-        # Not set if there is no such instance.
+        # Not set if the constructor failed.
         if getattr(self, "_instance", None):
             self._table.destroy(self._instance)
 
@@ -232,7 +232,7 @@ class Instance:
             raise self._too_old()
         with self._lock:
             status = self._table.run(self._instance, batch_size, _addresses(inputs), _addresses(outputs))
-            if status == _BUSY:  # the message is that of the other thread's calls
+            if status == _BUSY:  # the instance's message is that of the other thread's call
                 raise RunError(f"model {self._name}: this instance is in use by another thread")
             if status != 0:
                 raise RunError(self._table.message(self._instance).decode(errors="replace"))
@@ -253,7 +253,7 @@ def initial_state(info: Any, number: int) -> Array:
 
 
 def saved_state(table: Any, tensors: list[Array]) -> bytes:
-    """The state as bytes; `tensors` are contiguous. Raises RunError with the library's words."""
+    """The state as bytes; `tensors` are contiguous. Raises RunError with the library's message."""
     made = ctypes.create_string_buffer(table.state_bytes())
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
     if table.save_state(_addresses(tensors), made, len(made), message, _MESSAGE_SIZE) != 0:
@@ -262,14 +262,15 @@ def saved_state(table: Any, tensors: list[Array]) -> bytes:
 
 
 def restore_state(table: Any, content: bytes, tensors: list[Array]) -> None:
-    """Read a saved state into `tensors`, which are contiguous. Raises RunError with the library's words."""
+    """Read a saved state into `tensors`, which are contiguous. Raises RunError with the library's message."""
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
     if table.restore_state(content, len(content), _addresses(tensors), message, _MESSAGE_SIZE) != 0:
         raise RunError(message.value.decode(errors="replace"))
 
 
 def caller_of(path: Path, table: Any, target: str | None) -> Caller:
-    """The code of `target` (default: the best for this CPU); of libraries without code for all threads, an instance."""
+    """The code of `target` (default: the best for this CPU); an instance of libraries without code for all threads."""
+    # Older libraries have shorter tables, which end before `compute`.
     has_code = table.struct_size >= CModel.compute.offset + CModel.compute.size
     return SharedCode(path, table, target) if has_code else Instance(path, table, target)
 
@@ -286,14 +287,14 @@ def table_of(path: Path) -> Any:
         raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
     entry.restype = ctypes.POINTER(CModel)
     table = entry().contents
-    # A newer library is fine: its table only has more fields at the end.
+    # A newer library is accepted: its table only has more fields at the end.
     if table.abi_version < ABI_VERSION:
         raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
     return table
 
 
 def tables_of_signatures(table: Any) -> dict[str, Any]:
-    """The tables of several signatures, by their names; none if there is one."""
+    """The tables of several signatures by name; empty if there is only one."""
     info = table.info.contents
     if info.struct_size < CInfo.signatures.offset + CInfo.signatures.size:
         return {}  # older libraries end before these fields

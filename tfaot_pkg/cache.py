@@ -42,6 +42,6 @@ class BuildCache:
                         shutil.rmtree(left, ignore_errors=True)
                     with new_folder(folder) as temporary:
                         make(temporary)
-                        # Before the rename: what was made while our own code changed must not be stored (decision 031).
+                        # Before the rename: a result of code that changed meanwhile must not be stored (decision 031).
                         resources.require_unchanged()
         return folder

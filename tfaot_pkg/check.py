@@ -105,7 +105,7 @@ def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflo
 def _model_info(
     path: Path, found: FileFormat | None, signature: str, *, name: str = "model", version: str = "0.1"
 ) -> ModelInfo:
-    """What a spec says of the model at `path`, which is relative to it; `found` is None for a SavedModel."""
+    """The model's part of a spec for `path`, which is relative to it; `found` is None for a SavedModel."""
     if found:
         files: dict[str, Any] = {found.field: path.as_posix()}
         return ModelInfo(name=name, version=version, **files)
@@ -123,7 +123,7 @@ def _unnamed_spec(path: Path, signature: str) -> ModelSpec:
 
 
 def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
-    """Ask the toolchain about every operation of the model, and check what else a build would reject.
+    """Ask the toolchain about every operation of the model, and check other reasons why a build would reject it.
 
     Raises ModelError if the operations cannot be listed, SpecError for flags that the toolchain does not accept.
     """
@@ -203,7 +203,7 @@ def scaffold_spec(
     Raises SpecError, ModelError, StorageError.
     """
     chosen = name or _name_from(model)
-    # Before a worker starts: these need no TensorFlow.
+    # Before a worker is started, because these checks need no TensorFlow.
     for fault in (name_fault(chosen), version_fault(version)):
         if fault:
             raise SpecError(fault, hint="choose a name with --name and a version with --version")
@@ -222,6 +222,7 @@ def scaffold_spec(
     try:
         text, found = _first_text(info, spec, pipeline)
     except ModelError as error:
+        # Only if the user chose no TensorFlow: then a newer one may read the model.
         if not error.newer or tensorflow or pipeline.toolchain_python:
             raise
         why = error.message.partition(":")[0]
@@ -230,12 +231,12 @@ def scaffold_spec(
         text, found = _first_text(info, spec, pipeline)
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
-    # Read back as any spec: what `init` writes must be accepted.
+    # Read back, because a spec that `init` writes must be valid.
     return load_spec(output), found
 
 
 def _require_model(path: Path) -> None:
-    """Raises SpecError if there is nothing at `path`, ModelError for a file of a kind that is not known."""
+    """Raises SpecError if `path` does not exist, ModelError for a file of an unknown kind."""
     if not path.exists():
         raise SpecError(f"{path}: no such file or folder", hint="name the folder of a SavedModel, or a model's file")
     if path.is_file() and recognized(path) is None:
@@ -273,7 +274,7 @@ def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[
 
 
 def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a file of another framework, with symbols for its open axes."""
+    """The text of a first spec for a file of another framework, with symbols for its axes without a size."""
     source = pipeline.source(spec)
     with pipeline.workers(pipeline.environment(spec)) as pool:
         described = SavedModel(spec.model, source, pool).described()
@@ -286,7 +287,7 @@ def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tup
 
 
 def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a signature, which must be there."""
+    """The text of a first spec for a signature. Raises ModelError if the model does not have it."""
     found, key = _signatures(spec, pipeline), model.serving_key
     if key not in found:
         raise ModelError(
@@ -307,7 +308,7 @@ def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tu
 
 
 def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a graph, with what may be its border for review."""
+    """The text of a first spec for a graph, with proposed inputs and outputs for review."""
     source, environment = pipeline.source(spec), pipeline.environment(spec)
     with pipeline.workers(environment) as pool:
         saved = SavedModel(spec.model, source, pool)
@@ -315,7 +316,7 @@ def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[
             proposed = pool.get().call(ProposeGraph(files=saved.graph_files()), ProposedGraph)
     with from_worker():
         model = replace(model, constants=proposed.constants)
-        if not model.config:  # which says what is fed and fetched
+        if not model.config:  # a Config file names inputs and outputs itself
             model = replace(
                 model,
                 inputs=tuple(tensor.name for tensor in proposed.inputs),
@@ -359,6 +360,6 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
 
 
 def _name_from(path: Path) -> str:
-    """A model's name from a folder's or file's: `My-Tagger.v2` gives `my_tagger_v2`."""
+    """A model's name from that of a folder or file: `My-Tagger.v2` becomes `my_tagger_v2`."""
     name = path.absolute().name if path.is_dir() else path.absolute().stem
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"

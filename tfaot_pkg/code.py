@@ -1,9 +1,9 @@
 """The code of the tool itself: the modules of each stage, and their digest (decision 031).
 
-The code of a stage is its module and everything that this module imports, directly or not. So a changed line in that
-code changes the key of the stage, without a version number to raise by hand. No stage imports commands, the nightly or
-the catalogue, so they change no key. Templates, headers, the kernel library and the worker program are not modules:
-keys contain their digests separately (resources.py, frozen/model.py).
+The code of a stage is its module and everything that this module imports, directly or indirectly. So a changed line in
+that code changes the key of the stage, without a version number to raise by hand. No stage imports commands, the
+nightly or the catalogue, so they change no key. Templates, headers, the kernel library and the worker program are not
+modules: keys contain their digests separately (resources.py, frozen/model.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfaot_pkg.keys import sha256_listing
 
 _FOLDER = Path(__file__).resolve().parent
 _PACKAGE = "tfaot_pkg"
-# Python has no record of when it read a module, so a file counts as changed if it is newer than this process.
+# Python does not record when it read a module, so a file counts as changed if it is newer than this process.
 _STARTED = time.time_ns()
 _PROGRAM = re.compile(rb'"(tfaot_pkg(?:\.\w+)+)"')
 """A module that is run as a program: `python -m MODULE`. Imports do not show these."""
@@ -31,7 +31,7 @@ _PROGRAM = re.compile(rb'"(tfaot_pkg(?:\.\w+)+)"')
 
 @cache
 def code_digest(*modules: str) -> str:
-    """SHA-256 of the source of `modules` and of all modules of this package that they import. Taken once."""
+    """SHA-256 of the source of `modules` and of all modules of this package that they import. Computed once."""
     files = {name: _file(name) for name in modules_of(*modules)}
     for name, file in files.items():
         if file is not None:
@@ -41,7 +41,7 @@ def code_digest(*modules: str) -> str:
 
 @cache
 def modules_of(*modules: str) -> frozenset[str]:
-    """The dotted names of `modules` and of all modules that they import or run as programs, directly or not."""
+    """The dotted names of `modules` and of all modules that they import or run as programs, directly or indirectly."""
     found: set[str] = set()
     waiting = [*modules]
     while waiting:
@@ -54,7 +54,7 @@ def modules_of(*modules: str) -> frozenset[str]:
 
 def _require_as_loaded(name: str, file: Path) -> None:
     """Raise StorageError if `file` was written after this process loaded it: other code runs than the file has."""
-    # A time in the future is a wrong clock's, not a change.
+    # A time in the future comes from a wrong clock, not from a change.
     if name in sys.modules and _STARTED < os.stat(file).st_mtime_ns <= time.time_ns():
         raise StorageError(
             f"a part of tfaot-pkg itself was changed while it ran: {file}",

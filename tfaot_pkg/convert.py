@@ -19,7 +19,7 @@ _FORMS: dict[str, Form] = {".mlir": "mlir", ".pb": "graph", "": "saved_model"}
 
 
 def form_of(output: Path) -> Form:
-    """The form that the name of `output` asks for. Raises SpecError for other names, and if it exists."""
+    """The form that the name of `output` chooses. Raises SpecError for other names, and if it exists."""
     form = _FORMS.get(output.suffix)
     if form is None:
         raise SpecError(
@@ -54,7 +54,8 @@ def convert(spec: ModelSpec, output: Path, pipeline: Pipeline) -> Form:
 
 
 def _copy(folder: Path, output: Path) -> None:
-    """A copy of the SavedModel; it is there whole or not at all."""
+    """A copy of the SavedModel, which appears complete or not at all."""
+    # Beside the output, so that the rename stays within one file system.
     partial = output.with_name(f".{output.name}.partial")
     with storage_errors(f"write {output}"):
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Check whether this machine has what builds need."""
+"""Checks whether this machine meets the requirements of builds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, and its installation about a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of one check. `needed`: builds fail without it. `hint`: what to do if it is not good."""
+    """The result of one check. `needed`: builds fail without it. `hint`: advice if it is not good."""
 
     subject: str
     good: bool
@@ -78,7 +78,7 @@ def _toolchains(folders: Folders) -> list[Finding]:
 
 def _conan() -> Finding:
     try:
-        # As a module of this Python, as builds start it: a conan on the PATH may be another one.
+        # As a module of this Python, as in builds: a conan on the PATH may be another version.
         version = run([sys.executable, "-m", "conans.conan", "--version"], timeout=60).stdout.strip()
     except CommandFailed as error:
         return Finding(subject="conan", good=False, finding=str(error), hint="pip install conan")

@@ -1,7 +1,7 @@
 """JSON documents, which are read into and written from frozen dataclasses (decision 037).
 
-`read` gives a dataclass from the document's bytes, or one error with the place of the fault
-(`$.blobs[...].size: expected int, got str`); `plain` gives the JSON values of a dataclass. A type checks conditions
+`read` returns a dataclass from the document's bytes, or raises one error with the place of the fault
+(`$.blobs[...].size: expected int, got str`); `plain` returns the JSON values of a dataclass. A type checks conditions
 beyond its fields' types in `__post_init__` and raises ValueError. Unknown names are ignored: a newer version of the
 tool may have written them.
 
@@ -47,7 +47,7 @@ def read(
     """
     try:
         value = read_json(data)
-        # First: another format may have other fields, and would be reported as damaged.
+        # First, because another format may have other fields, and would be reported as damaged.
         _check_number(kind, value)
         return convert(kind, value)
     except _OtherFormat as other:
@@ -61,14 +61,14 @@ def convert(kind: type[_T], value: object, place: str = "$") -> _T:
     import msgspec  # takes 25 ms, which commands without documents save (decision 037)
 
     try:
-        # In JSON all keys are strings, those of `Mapping[int, float]` too.
+        # In JSON all keys are strings, also those of `Mapping[int, float]`.
         return msgspec.convert(value, kind, dec_hook=_from_text, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(_said(str(error), place)) from error
 
 
 def _from_text(kind: type, value: object) -> object:
-    """Convert what msgspec does not know: paths, which are strings in JSON."""
+    """Convert types that msgspec does not know: paths, which are strings in JSON."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     if isinstance(value, kind):  # any value, for a field of the type object
@@ -80,7 +80,7 @@ def plain(value: object) -> Any:
     """The JSON values of a dataclass, or of a collection of them: its fields, or the result of its `as_dict`."""
     if value is None or isinstance(value, str | int | float):
         return value
-    # Before the other cases: a type's own form replaces the one of its fields.
+    # Before the other cases, because a type's own form replaces that of its fields.
     if hasattr(value, "as_dict"):
         return plain(value.as_dict())
     if isinstance(value, enum.Enum):
@@ -141,7 +141,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 def utc(text: str) -> datetime:
     """The time that a document gives as `text`. Raises ValueError."""
-    # `fromisoformat` does not read the Z before Python 3.11.
+    # `fromisoformat` accepts the Z only from Python 3.11 on.
     return datetime.strptime(text, _TIME).replace(tzinfo=timezone.utc)
 
 

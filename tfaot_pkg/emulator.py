@@ -17,7 +17,7 @@ _VERSION = re.compile(r"version (\d+(?:\.\d+)+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """A CPU model of QEMU, and the first version of QEMU that emulates all a target needs."""
+    """A CPU model of QEMU, and the first version of QEMU that emulates all features of a target."""
 
     cpu: str
     since: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""All errors for users: what is wrong, where, what to do next, and a stable exit code.
+"""All errors for users: the fault, its place, advice, and a stable exit code.
 
 There is one class per party at fault, because that decides who acts: the author of the spec, the author of the model,
 the administrator of the machine, the registry's maintainer. Only the command line prints errors and exits.
@@ -16,15 +16,15 @@ ProcessEnd = Literal["", "crashed", "killed", "out of memory", "timed out"]
 class TfaotError(Exception):
     """Base of all expected failures.
 
-    `hint` says what to do next, `log` names a file with the full output of the tool that failed.
+    `hint` says what to do next; `log` is a file with the full output of the tool that failed.
     """
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, hint: str = "", log: Path | None = None) -> None:
-        # File names and libraries' messages may hold what no UTF-8 can.
-        # Escaped here, so that no printer and no JSON document fails on it.
+        # File names and messages of libraries may contain surrogates, which UTF-8 cannot encode.
+        # Escaped here, so that neither printing nor JSON fails on them.
         self.message = message.encode("utf-8", "backslashreplace").decode()
         self.hint = hint.encode("utf-8", "backslashreplace").decode()
         super().__init__(self.message)
@@ -81,7 +81,7 @@ class SourceError(TfaotError):
 class ModelError(TfaotError):
     """The model itself cannot be compiled: damaged SavedModel, unknown signature, unsupported operation.
 
-    `newer` if a newer toolchain may read it.
+    `newer`: a newer toolchain may be able to read it.
     """
 
     exit_code = 12
@@ -95,7 +95,7 @@ class ModelError(TfaotError):
 class ToolchainError(TfaotError):
     """TensorFlow's environment is missing or broken, or its process crashed, hung or ran out of memory.
 
-    `cause` tells apart how a process ended; it is empty for everything else.
+    `cause` says how a process ended; it is empty for other errors.
     """
 
     exit_code = 13
@@ -177,7 +177,7 @@ class RebuildError(TfaotError):
 
 
 class SandboxError(TfaotError):
-    """The machine cannot confine what a model runs, or the sandbox would show it files that it must not read."""
+    """The machine cannot confine code of a model, or the sandbox would show it files that it must not read."""
 
     exit_code = 29
     kind = "sandbox"

@@ -44,7 +44,7 @@ def take_signals() -> None:
 
 
 def taken_signal() -> Stopped | None:
-    """The first signal since `take_signals`, whatever became of the exception that it raised.
+    """The first signal since `take_signals`, even if the exception that it raised was lost.
 
     Python 3.11 turns any exception in a `__set_name__` into a RuntimeError, so a signal may come out as another error.
     """
@@ -53,7 +53,7 @@ def taken_signal() -> Stopped | None:
 
 def ignore_signals() -> None:
     """Ignore signals from now on: this process is exiting already, and the interpreter's own exit takes time."""
-    # The timer of `_not_lost` too: at its exit Python takes our handlers away, and SIGALRM would kill the process.
+    # The timer of `_not_lost` as well: Python removes our handlers at exit, after which SIGALRM would kill the process.
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -77,7 +77,7 @@ def shielded() -> Iterator[None]:
 
 
 def _stop(number: int, _: FrameType | None) -> None:
-    # Users press Ctrl-C again: the cleanup of the first must not be interrupted.
+    # Users press Ctrl-C again, which must not interrupt the cleanup after the first signal.
     if not _Main.taken:
         _Main.taken = number
         _raise_or_wait()

@@ -16,7 +16,7 @@ Key = NewType("Key", str)
 """64 lower-case hexadecimal digits."""
 
 Digest = Callable[[Path], str]
-"""Gives the SHA-256 of a file's content: `sha256_file`, or a function that caches its results."""
+"""Returns the SHA-256 of a file's content: `sha256_file`, or a function that caches its results."""
 
 _CHUNK = 1 << 20
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -56,7 +56,7 @@ def sha256_tree(root: Path, files: Iterable[Path]) -> str:
 
 def sha256_listing(digests: Mapping[str, str]) -> str:
     """Digest of files' names and contents, from the SHA-256 of each content by name."""
-    # Of JSON and not of joined text: no name can look like the end of one and the start of another.
+    # As JSON, not as joined text, in which a name could look like the end of one and the start of another.
     return sha256_bytes(canonical_json(sorted(digests.items())))
 
 

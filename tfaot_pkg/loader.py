@@ -1,4 +1,4 @@
-"""Running a built library on NumPy arrays, through its C ABI (tfaot/c_api.h). No TensorFlow, no compiler."""
+"""Runs a built library on NumPy arrays, through its C ABI (tfaot/c_api.h). No TensorFlow, no compiler."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ _DTYPES = (
     DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
     DType.UINT64, DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16, DType.COMPLEX64, DType.COMPLEX128,
 )  # fmt: skip
-"""In the order of the C ABI's constants, which start at 1."""
+"""The dtypes in the order of the C ABI's constants, which start at 1."""
 
 
 class Model:
-    """A compiled model, ready to run. Made by `load`.
+    """A compiled model, ready to run. `load` returns it.
 
     Call it with one array per input, by name, or by position in the order of `signature.inputs`. Arrays have the
-    batch axis first and any number of rows; the answer is a dict of arrays by output name:
+    batch axis first and any number of rows; the result is a dict of arrays by output name:
 
         model = tfaot_pkg.load("digits", prefix="external")
         model(image=images)["probability"]
 
     Integers and floats are converted to the input's dtype if their values fit. NumPy has no bfloat16: outputs are
-    arrays of ml_dtypes.bfloat16 if that package is there, else of their bits (uint16); inputs may be either, or floats.
+    arrays of ml_dtypes.bfloat16 if that package is installed, otherwise of their bits (uint16); inputs may be either,
+    or floats.
 
     Any number of threads may call one model at the same time: its weights exist once, and the library keeps scratch
-    memory for each thread (or `run` is given some). Of libraries of versions without code for all threads, one thread
-    runs at a time. A model can be pickled: what is stored is the path of its library, its uid, `target` and the name
-    of the signature, if there are several.
+    memory for each thread (unless `run` gets some). In older libraries without code for all threads, one thread runs at
+    a time. A model can be pickled: the path of its library, its uid, `target`, and the name of the signature if there
+    are several.
     """
 
     def __init__(self, path: Path, target: str | None, part: str = "") -> None:
@@ -71,9 +72,9 @@ class Model:
         self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
         self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
         self.batch_costs: dict[str, dict[int, float]] = _batch_costs(info, self.targets, self.batch_sizes)
-        """Nanoseconds of one run, by target and batch size: measured when the model was tuned, else estimated.
+        """Nanoseconds of one run, by target and batch size: measured when the model was tuned, otherwise estimated.
 
-        Empty for libraries of versions that do not tell.
+        Empty for older libraries without this information.
         """
         self.any_batch_size: bool = _any_batch_size(info)
         """Whether the model is compiled for every number of rows; `batch_sizes` are then those that were validated and
@@ -82,7 +83,7 @@ class Model:
         self.rows_independent: bool = _rows_independent(info)
         """Whether each row of the outputs depends on the same row of the inputs alone; if not, only `batch_sizes` run.
 
-        True for libraries of versions that do not tell.
+        True for older libraries without this information.
         """
         self._table = table
         self._caller = caller_of(path, table, target)
@@ -95,7 +96,7 @@ class Model:
 
     @cached_property
     def signatures(self) -> Mapping[str, Model]:
-        """The signatures of a package that has several, each as a model; the library and its weights are there once."""
+        """The signatures of a package that has several, each as a model; they share the library and its weights."""
         return {part: Model(self.path, self._wanted_target, part) for part in tables_of_signatures(self._table)}
 
     @property
@@ -113,7 +114,7 @@ class Model:
         return self._caller.scratch_bytes(batch_size)
 
     def state(self) -> State:
-        """The variables of the model, with their trained values; `step` of it carries them over.
+        """The variables of the model, with their trained values; its `step` carries them over.
 
         Raises RunError if the model has none.
         """
@@ -237,9 +238,9 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
     """Load a model, running the code of `target` (default: the best for this CPU).
 
     `model` is the name of an installed package ("digits" or "tfaot-model-digits"), the path of a shared model library,
-    or the path of a prefix that holds exactly one. A name is looked for in `prefix`, or else in the prefixes that
+    or the path of a prefix that contains exactly one. A name is searched in `prefix`, otherwise in the prefixes that
     TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment; if it is not
-    installed there, a file or folder of this name is taken. To prefer these to a package, write "./digits".
+    installed there, a file or folder of this name is loaded. To prefer these to a package, write "./digits".
     Raises RunError: not found, not a model's library, a CPU below the lowest target.
     """
     # Names first, so that a folder of the same name in the current folder does not hide a package.
@@ -444,7 +445,7 @@ def _bits(model: str, tensor: Tensor, array: Array) -> Array:
 
 @cache
 def _bfloat16() -> np.dtype[Any] | None:
-    """The type of ml_dtypes, which is no dependency; None without it."""
+    """The type of ml_dtypes, which is an optional package; None without it."""
     try:
         found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
     except ImportError:
@@ -453,7 +454,7 @@ def _bfloat16() -> np.dtype[Any] | None:
 
 
 def _presented(array: Array, tensor: Tensor) -> Array:
-    """A held array as callers get it."""
+    """A held array in the form that callers get."""
     if tensor.dtype is not DType.BFLOAT16 or (dtype := _bfloat16()) is None:
         return array
     return array.view(dtype)

@@ -1,7 +1,7 @@
 """The named components of a package's key, which also explain why a key changed.
 
-Names are `spec.SECTION.FIELD`, `defines.NAME`, `source/FILE` and the constants below. Values are strings: short ones as
-they are, so that the former value can be shown, long ones as SHA-256. No value contains a path of this machine.
+Names are `spec.SECTION.FIELD`, `defines.NAME`, `source/FILE` and the constants below. Values are strings: short ones
+unchanged, so that the former value can be shown, long ones as SHA-256. No value contains a path of this machine.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ STAGES = {
 }
 """The module of each stage, by the name that users read, in the order in which they run."""
 
+# Only templates whose output is part of packages.
 _TEMPLATES = ("package", "native", "source", "tools", "notices")
 
 

@@ -1,7 +1,7 @@
 """The sequence of stages from a spec to a verified package tree.
 
-`Pipeline.plan` computes all keys without running a stage (no TensorFlow, and the compiler for its version only), which
-is enough to tell whether a package is up to date; `Pipeline.build` runs the stages that are not in the build cache.
+`Pipeline.plan` computes all keys without running a stage (no TensorFlow, and the compiler only for its version), which
+is enough to decide whether a package is up to date; `Pipeline.build` runs the stages that are not in the build cache.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class StageKeys:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: `keys` is kept
 class Plan:
-    """A spec with everything that its package depends on.
+    """A spec with all inputs of its package.
 
-    `key` is that of the whole package, `components` what it is computed from (package_key.py), `inputs` describes the
+    `key` is that of the whole package, `components` are the parts of the key (package_key.py), `inputs` describes the
     inputs of validation (`inputs_document`).
     """
 
@@ -115,15 +115,15 @@ class Build:
 
     @property
     def confinement(self) -> Level:
-        """The weakest level of the sandbox in which the model or its library ran, also if the build was cached."""
+        """The weakest level of the sandbox in which the model or its library ran, even if the build was cached."""
         return _confinement(self.frozen, self.report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """What `Pipeline.validate` made anew: the model, what computes it, its code, and the report.
+    """The results of `Pipeline.validate`: the model, its engine, its code, and the report.
 
-    `program` is None if XLA compiles the model, and its files are there as long as the pool of workers.
+    `program` is None if XLA compiles the model; its files exist as long as the pool of workers.
     """
 
     frozen: FrozenModel
@@ -175,7 +175,7 @@ class Pipeline:
         if note := outdated_note(spec):
             self.progress.note(f"note: {note}")
         environment = self.environment_of(plan)
-        # Stages append to the log, which should be of this build alone.
+        # Stages append to the log, which should contain this build only.
         plan.compiler.log.unlink(missing_ok=True)
         with self.workers(environment) as pool:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
@@ -185,7 +185,7 @@ class Pipeline:
                 spec, frozen,
                 key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
             )  # fmt: skip
-            require_sources(spec, compiled.engine)  # also if the code is in the cache
+            require_sources(spec, compiled.engine)  # even if the code is in the cache
             library = build_native(
                 spec, frozen, compiled,
                 key=keys.native, environment=environment, compiler=plan.compiler,
@@ -215,7 +215,7 @@ class Pipeline:
         The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
         spec, keys = plan.spec, plan.keys
-        # In a folder that workers cannot write: a hostile model must not change what is compared later.
+        # In a folder that workers cannot write to: a hostile model must not change files that are compared later.
         saved, cache = (
             SavedModel(spec.model, plan.source, pool, spec.compilation.variables),
             BuildCache(root=pool.given_folder("cache")),
@@ -233,7 +233,7 @@ class Pipeline:
         return Validated(frozen=frozen, engine=engine, program=program, report=report)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
-        """The toolchain of `spec`, made now if it is missing."""
+        """The toolchain of `spec`, installed now if it is missing."""
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
             return self.candidate
         if self.toolchain_python is not None:
@@ -254,7 +254,7 @@ class Pipeline:
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:
         """The toolchain of `plan`. Raises ToolchainError if it has changed since."""
         environment = self.environment(plan.spec)
-        # The keys are those of the planned toolchain; another one's code must not be stored under them.
+        # The keys are those of the planned toolchain: results of another one must not be stored under them.
         if environment.identity != plan.toolchain.identity:
             raise ToolchainError(
                 f"TensorFlow at {environment.python} was replaced since the build was planned",
@@ -263,7 +263,8 @@ class Pipeline:
         return environment
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
-        """Facts about the toolchain of `spec`, without making its environment. Raises ToolchainError."""
+        """Facts about the toolchain of `spec`, without installing it. Raises ToolchainError."""
+        # Neither a candidate nor the user's own environment has a lock file of ours: provenance says so.
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
             found = self.candidate
             return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
@@ -274,7 +275,7 @@ class Pipeline:
 
 
 def pinned_toolchain(version: str) -> ToolchainFacts:
-    """Facts about a pinned toolchain, without making its environment. Raises ToolchainError."""
+    """Facts about a pinned toolchain, without installing it. Raises ToolchainError."""
     wanted = toolchain(version)
     lock = requirements_file(wanted)
     return ToolchainFacts(
@@ -290,7 +291,8 @@ def stage_keys(
     *,
     inputs: Mapping[str, object],
 ) -> StageKeys:
-    """The keys of all stages of `spec`, from what they depend on."""
+    """The keys of all stages of `spec`, from their inputs."""
+    # A chain: each key contains that of the stage before, so a changed input changes all keys after it.
     frozen = frozen_key(spec, source, toolchain.identity)
     compiled = compiled_key(spec, frozen, toolchain.toolchain)
     native = native_key(spec, compiled, compiler)
@@ -374,7 +376,7 @@ def _code(
         uid=library.uid,
         symbol=library.symbol,
         any_batch_size=True,
-        weight_offsets=(0,),
+        weight_offsets=(0,),  # the constants of a program are one weight
         state_offset=state_offset(program.constants.stat().st_size, frozen),
     )
     return code_files(model, program)

@@ -1,4 +1,4 @@
-"""Start and end subprocesses. All of the tool's are started here: with an argv list, never a shell.
+"""Starts and ends subprocesses. All subprocesses of the tool are started here: with an argv list, never a shell.
 
 Every subprocess leads its own session, is known to `kill_running` while it runs, and is killed on an exception.
 """
@@ -27,7 +27,7 @@ MOST_OUTPUT = 64 << 20
 
 _TAIL_LINES = 30
 _TAIL_LENGTH = 20_000  # characters of these lines
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # the capacity of a pipe on Linux; pipe(7)
 _SHELL_SIGNALS = 128  # a shell exits with 128 + N if its program was killed by signal N
 _FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a program's memory: at first, and in the long run
 
@@ -69,10 +69,10 @@ def run(
     stdin: bytes | None = None,
     started: Callable[[subprocess.Popen[bytes]], None] = lambda _: None,
 ) -> Finished:
-    """Run `argv` to its end and return what it printed.
+    """Run `argv` to its end and return its output.
 
     `env`, if given, replaces the environment; `timeout` is in seconds; command and output are appended to `log`;
-    `started` is called with the process. The program is killed, with all that it started, on a time-out, on Ctrl-C, and
+    `started` is called with the process. The program is killed, with all its descendants, on a timeout, on Ctrl-C, and
     if it prints more than MOST_OUTPUT: truncated output could be mistaken for all of it. Raises CommandFailed.
     """
     words = [os.fspath(word) for word in argv]
@@ -128,7 +128,7 @@ class _Talk:
         return bytes(self._printed[self._stderr])
 
     def until_end(self, timeout: float | None) -> str:
-        """Pass input and output until the program ends. Returns why it must be killed, or "" if it ended."""
+        """Pass input and output until the program ends. Returns the reason to kill it, or "" if it ended."""
         end = None if timeout is None else time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             for stream in self._printed:
@@ -137,7 +137,7 @@ class _Talk:
                 selector.register(self._stdin, selectors.EVENT_WRITE)
             else:
                 self._close_input()
-            # Both streams are read as they come: a full pipe would otherwise block the program, and us with it.
+            # Both streams are read as data arrives: a full pipe would otherwise block the program, and us with it.
             while selector.get_map():
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
@@ -150,7 +150,7 @@ class _Talk:
                 if sum(map(len, self._printed.values())) > MOST_OUTPUT:
                     return f"it printed more than {MOST_OUTPUT >> 20} MiB"
         try:
-            # A program may close its output and run on.
+            # A program may close its output and continue to run.
             self._process.wait(None if end is None else max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             return f"no end after {timeout:g} s"
@@ -163,10 +163,10 @@ class _Talk:
         return bool(data)
 
     def _write(self) -> bool:
-        """Write what fits. Returns whether input is left."""
+        """Write as much as the pipe takes. Returns whether input is left."""
         assert self._stdin is not None
         try:
-            # A pipe that is reported as writable takes PIPE_BUF bytes at least; pipe(7).
+            # A pipe that is reported as writable takes at least PIPE_BUF bytes; pipe(7).
             self._left = self._left[os.write(self._stdin.fileno(), self._left[: select.PIPE_BUF]) :]  # never blocks
         # The program has closed its input, and need not have failed.
         except BrokenPipeError:
@@ -240,7 +240,7 @@ def run_within(argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeou
     It is killed with all its descendants if it runs for more than `timeout` seconds, if they use more than `memory`
     bytes together, and on an exception. Raises OSError if it cannot be started.
     """
-    # A pipe is closed when the program has ended: `select` waits for that without polling.
+    # The program's end of a pipe is closed when it ends: `select` waits for that without polling.
     read_end, write_end = os.pipe()
     try:
         try:
@@ -265,7 +265,7 @@ def _watch(process: subprocess.Popen[bytes], end_of_it: int, timeout: float, mem
             limit = "memory"
         elif time.monotonic() > deadline:
             limit = "time"
-        # Short intervals first: a program may fill the memory at once; later, looking should cost little.
+        # Short intervals first, because a program may fill the memory at once; later, looking should cost little.
         interval = min(interval * 1.5, _LAST_LOOK, max(0.0, deadline - time.monotonic()))
     if limit:
         # Before `wait`: until then, the process keeps its id, and its descendants can be found.
@@ -285,9 +285,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own; the caller gives it to `end`. Raises OSError.
 
-    `kill_running` knows the process before a signal can come between its start and the caller's handling of it.
+    `kill_running` knows the process before a signal can arrive between its start and the caller's handling of it.
     """
-    # Between Popen and the set, a signal would leave a process that nobody knows.
+    # Between Popen and the set, a signal would leave a process that nobody would end.
     with shielded():
         process = subprocess.Popen(
             argv,
@@ -335,9 +335,9 @@ def kill_running() -> None:
 
 
 def killed_by(code: int) -> int:
-    """The number of the signal that ended a process with this exit code, 0 if none did.
+    """The number of the signal that ended a process with this exit code; 0 if none did.
 
-    A shell or a sandbox around the program ends with 128 plus the signal's number.
+    A shell or a sandbox around the program exits with 128 plus the signal's number.
     """
     if code < 0:
         return -code

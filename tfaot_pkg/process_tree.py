@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 _ENDED = (b"Z", b"X")  # zombies, which wait for their parent only
 # Without RssFile: pages of mapped files are shared, and the kernel drops them when memory is short.
 _OWN_MEMORY = (b"RssAnon:", b"RssShmem:")
-_KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
+_KILL_INTERVAL = 0.002  # seconds between looks at killed processes
 _KILLED_AFTER = 10.0  # seconds; a process may hang in the kernel for longer, on a dead network disk for example
 
 
@@ -27,7 +27,7 @@ def tree_of(root: int) -> list[int]:
     running = set()
     for name in filter(str.isdecimal, os.listdir(_PROC)):
         try:
-            # After the last ')': the name of a program may contain blanks and brackets.
+            # After the last ')', because the name of a program may contain blanks and parentheses.
             state, parent, _, session = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):  # it has ended
             continue
@@ -37,7 +37,7 @@ def tree_of(root: int) -> list[int]:
         if state not in _ENDED:
             running.add(process)
     found, seen = [root], {root}
-    for one in found:  # grows
+    for one in found:  # the list grows while it is iterated
         new = sorted(below[one] - seen)
         found += new
         seen.update(new)
@@ -51,13 +51,13 @@ def kill_tree(root: int) -> None:
     """
     last = time.monotonic() + _KILLED_AFTER
     stopped: set[int] = set()
-    # Stopped before killed: a running process could start another one in between, which could not be found any more
-    # after its parent is gone.
+    # Stopped before killed: a running process could start another one in between, which could no longer be found
+    # after its parent has ended.
     while (new := set(tree_of(root)) - stopped) and time.monotonic() < last:
         for one in new:
             _signal(one, signal.SIGSTOP)
         stopped |= new
-    # A killed process may still be creating a file: it must be gone before its folder is removed.
+    # A killed process may still be creating a file, so it must have ended before its folder is removed.
     while (left := tree_of(root)) and time.monotonic() < last:
         for one in left:
             _signal(one, signal.SIGKILL)

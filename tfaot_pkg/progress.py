@@ -1,4 +1,4 @@
-"""Progress of stages, independent of how it is shown.
+"""Progress of stages, independent of its display.
 
 `Progress` is the port. The command line passes one that draws bars on a terminal (cli/progress.py), logs use
 `PlainProgress`, tests and libraries `Silent`.

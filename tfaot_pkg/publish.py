@@ -73,7 +73,7 @@ def publish(
 ) -> Publication:
     """Publish the model of `spec` into the registry in the folder `root`.
 
-    Nothing is built if the same content is published already. If there is no registry, an unsigned one is made after
+    Nothing is built if the same content is published already. If there is no registry, an unsigned one is created after
     the build. `keys` are those of a signed registry. `unverified` names targets that may be published without
     validation, because they cannot be run here; `measured` is published beside the package.
     Raises RegistryError, before the build, if the version is published with other content or times; SpecError if these
@@ -98,7 +98,7 @@ def publish(
         update_or_note(registry, present.name, pipeline.progress)
         return _publication("already published", present, registry, packaged)
     if registry is not None:
-        # Before the build as well: a missing key would be found at the very end.
+        # Before the build as well: otherwise a missing key would be found at the very end.
         registry.require_keys()
     require_verified(not_run_targets(spec), may_be_unverified(spec, unverified))
     build = pipeline.build(plan)
@@ -109,7 +109,7 @@ def publish(
         status, entry = into_registry(release_of(build, more), registry, pipeline.progress)
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
-        # After the Conan package is complete, so that an interrupted one is made again.
+        # After the Conan package is complete, so that an interrupted one is created again.
         write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
     return _publication(status, entry, registry, packaged, build)
 
@@ -162,7 +162,7 @@ def _require_measured(measured: Measured, plan: Plan, present: RegistryEntry | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What is published of a build: the index line, and the blobs by role, as files or in memory."""
+    """The published parts of a build: the index line, and the blobs by role, as files or in memory."""
 
     entry: RegistryEntry
     blobs: Mapping[str, Path | bytes]
@@ -252,7 +252,7 @@ def entry_of(
 
 
 def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progress) -> ConanPackage:
-    """Make the Conan package of `spec` from its install tree `prefix`, in the tool's Conan home.
+    """Create the Conan package of `spec` from its install tree `prefix`, in the tool's Conan home.
 
     Raises ConanError, SourceError if the model's files changed since the build.
     """

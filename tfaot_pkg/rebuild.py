@@ -1,8 +1,8 @@
 """Build a published package again from its provenance, and compare every byte.
 
 The build cache is empty, so that all stages run; toolchains and downloads are the user's, because digests identify
-them. If something that the bytes depend on differs here (the compiler, for example), nothing is built, and the result
-gives the reasons.
+them. If an input of the bytes differs here (the compiler, for example), nothing is built, and the result has the
+reasons.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _EXIT_CODES: dict[Verdict, int] = {
     "cannot": RebuildError.exit_code,
 }
 _COMPILER = {"version": "version", "linker": "linker", "libc": "libc", "machine": "machine", "flags": "all_flags"}
-"""What a statement records of the compiler: its names, and the attributes of `Compiler`."""
+"""The compiler's entries in a statement, with the attributes of `Compiler`."""
 _MARK = re.compile(r"\{[{%#]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """The result of `rebuild_check`: the `differing` of all `files`, or the `reasons` why it could not build."""
+    """The result of `rebuild_check`: the `differing` among all `files`, or the `reasons` why it could not build."""
 
     entry: RegistryEntry
     verdict: Verdict
@@ -82,7 +82,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a rebuild may use: `source` is a folder with the model's files, `inputs` the file of validation inputs."""
+    """The means of a rebuild: `source` is a folder with the model's files, `inputs` the file of validation inputs."""
 
     folders: Folders
     progress: Progress
@@ -179,7 +179,7 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
     pipeline = Pipeline(
         folders=folders,
         progress=means.progress,
-        # A pinned toolchain is made from its lock file, even if the user names an interpreter.
+        # A pinned toolchain is installed from its lock file, even if the user names an interpreter.
         toolchain_python=None if recorded.pinned else means.toolchain_python,
         wheelhouse=means.wheelhouse,
         source_folder=means.source,
@@ -189,7 +189,7 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
     except (CompilerError, SourceError, ToolchainError) as error:
         raise CannotRebuild(f"{error.message}; {error.hint}".removesuffix("; ")) from error
     reasons = tuple(_reasons(recorded, plan))
-    # Reasons with a name come first; this one remains if the key differs without any of them.
+    # If the key differs without any of these reasons, this one remains.
     if not reasons and plan.key != recorded.key:
         reasons = (f"this tfaot-pkg {__version__} is not the one that built it: other templates or programs",)
     if reasons:
@@ -225,7 +225,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
         spec = parse_spec(text, folder / "spec.yaml")
     except SpecError as error:
         raise CannotRebuild(f"this version cannot read its spec: {error.message}") from error
-    # Another version may have other defaults or rules: the text must give the very values that were built.
+    # Another version may have other defaults or rules, but the text must result in exactly the values that were built.
     if spec_document(spec) != recorded.spec:
         raise CannotRebuild("this version understands its spec differently")
     if isinstance(spec.source, FolderSource) and means.source is None:
@@ -281,7 +281,7 @@ _LINE = 80  # characters
 class Difference:
     """One file that differs: only published ("missing"), only rebuilt ("added"), of another kind, or other bytes.
 
-    For bytes, `detail` gives the place of the first difference, and both contents there.
+    For bytes, `detail` has the position of the first difference, and both contents there.
     """
 
     path: str
@@ -293,7 +293,7 @@ class Difference:
 
 
 def differences(there: Path, here: Path) -> tuple[Difference, ...]:
-    """What differs between the published tree and the rebuilt one, by path. Raises RegistryError, OSError."""
+    """The differences of the published tree and the rebuilt one, by path. Raises RegistryError, OSError."""
     theirs = {member.path: member for member in scan_tree(there).members}
     ours = {member.path: member for member in scan_tree(here).members}
     return tuple(
@@ -322,7 +322,7 @@ def _first(member: Member, there: Path, here: Path) -> str:
     theirs, ours = there.read_bytes(), here.read_bytes()
     sizes = f" ({counted(len(theirs), 'byte')} published, {len(ours):,} rebuilt)" if len(theirs) != len(ours) else ""
     try:
-        # A line says more than an offset; binary files are hardly ever valid UTF-8.
+        # A line is more useful than an offset; binary files are hardly ever valid UTF-8.
         return _first_line(theirs.decode(), ours.decode()) + sizes
     except UnicodeDecodeError:
         return _first_byte(theirs, ours) + sizes

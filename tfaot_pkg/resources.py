@@ -31,9 +31,9 @@ def _resource(relative: str) -> Path:
 def digest(path: Path) -> str:
     """SHA-256 of one of these files, or of all names and contents below one of these folders.
 
-    It is computed once: `require_unchanged` checks whether it is still right.
+    It is computed once: `require_unchanged` checks whether it is still valid.
     """
-    # Before the digest: a change in between then shows as a difference.
+    # Before the digest, so that a change in between shows as a difference.
     _stamps[path] = _stamps_of(path)
     return _digest(path)
 
@@ -63,7 +63,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _stamps_of(path: Path) -> _Stamps:
-    """The stamps of the files at `path`; empty if a file does not exist any more."""
+    """The stamps of the files at `path`; empty if a file no longer exists."""
     files = _files(path) if path.is_dir() else [path]
     try:
         found = {file: os.stat(file) for file in files}
@@ -103,7 +103,7 @@ def samples() -> dict[str, Path]:
 
 
 def licence() -> Path:
-    """The project's licence, which also covers our code inside of packages."""
+    """The project's licence, which also covers our code in packages."""
     return _resource("LICENSE")
 
 

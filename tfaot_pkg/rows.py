@@ -12,7 +12,7 @@ class Meeting:
     """An operation that combines rows of a batch, on the way to `output`.
 
     `node` is TensorFlow's name of the operation, "" if there is none; `operation` is HLO's opcode. `reason` completes
-    the sentence "output y: ...".
+    the sentence "output y: ..." (the constants of program/values.py).
     """
 
     output: str

@@ -17,7 +17,7 @@ _NAME = "tfaot-pkg"
 class Folders:
     """Caches, which may be deleted at any time, and data, which may not.
 
-    `TFAOT_HOME` puts both below one folder; else XDG's rules hold.
+    `TFAOT_HOME` puts both below one folder; otherwise they follow XDG's rules.
     """
 
     cache: Path

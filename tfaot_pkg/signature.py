@@ -32,7 +32,7 @@ class DType(enum.Enum):
 
     @property
     def is_inexact(self) -> bool:
-        """Whether it has numbers that are rounded: floats, real or complex."""
+        """Whether its numbers are rounded: floats and complex numbers."""
         return "float" in self.value or self in (DType.COMPLEX64, DType.COMPLEX128)
 
     @property
@@ -47,7 +47,7 @@ class DType(enum.Enum):
 
     @property
     def global_cpp(self) -> str:
-        """The same wherever other namespaces have a `std` or `tfaot` of their own."""
+        """The same type, also within namespaces that have a `std` or `tfaot` of their own."""
         return self.cpp if self.cpp in ("bool", "float", "double") else f"::{self.cpp}"
 
     @property
@@ -64,7 +64,7 @@ _CPP = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
-    """A size that each call of a model brings, from `minimum` to `maximum`."""
+    """A size that each call of a model chooses, from `minimum` to `maximum`."""
 
     name: str
     minimum: int
@@ -83,8 +83,8 @@ class Tensor:
     """One input or output.
 
     `shape` is row-major; None marks the batch axis, which can only be the first one. A tensor without None
-    has the same shape at every batch size. `axes` names the symbol of each axis, "" for an axis without one, whose
-    maximum stands in `shape`; it is empty if there are none.
+    has the same shape at every batch size. `axes` names the symbol of each axis, "" for an axis without one; it is
+    empty if there are none. `shape` has the maximum of a symbol.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Tensor:
 
     @property
     def carried(self) -> Tensor:
-        """What compiled code takes or gives in its place: the same bytes (worker_program/messages/elements.py)."""
+        """The tensor that compiled code has in its place: the same bytes (worker_program/messages/elements.py)."""
         carrier = CARRIERS.get(self.dtype.value)
         if carrier is None:
             return self
@@ -140,7 +140,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTensor:
-    """A variable of the model: the input and the output (by name) that have its value before and behind a step.
+    """A variable of the model: the input and the output (by name) that have its value before and after a step.
 
     Steps do not change it if there is no output (""). Its trained value begins at `offset` in the file of such values.
     """
@@ -205,17 +205,17 @@ class Signature:
 
     @property
     def step_inputs(self) -> tuple[Tensor, ...]:
-        """The inputs that are no state."""
+        """The inputs that are not state."""
         state = {each.input for each in self.state}
         return tuple(tensor for tensor in self.inputs if tensor.name not in state)
 
     def without_state(self) -> Signature:
-        """Of a step: the inputs and outputs that are no state."""
+        """The signature of a step: the inputs and outputs that are not state."""
         return replace(self, inputs=self.step_inputs, outputs=self.step_outputs, state=())
 
     @property
     def step_outputs(self) -> tuple[Tensor, ...]:
-        """The outputs that are no state."""
+        """The outputs that are not state."""
         state = {each.output for each in self.state}
         return tuple(tensor for tensor in self.outputs if tensor.name not in state)
 

@@ -21,7 +21,7 @@ _NO_SOURCE = "rebuild it with `package: {source: true}` in its spec, as a new ve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export wrote into `folder`."""
+    """The result of an export into `folder`."""
 
     name: str
     version: str
@@ -106,6 +106,6 @@ def _write(folder: Path, paths: Mapping[str, str], content: Callable[[str], byte
         with temporary_folder(folder.absolute().parent, prefix=f".{folder.name}.", suffix=".part") as staged:
             for path, place in paths.items():
                 write_file(staged / path, content(place))
-            staged.chmod(0o755)  # private while it is incomplete
+            staged.chmod(0o755)  # it was private while it was incomplete
             staged.rename(folder)
     return len(paths)

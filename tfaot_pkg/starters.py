@@ -1,4 +1,4 @@
-"""What a newcomer starts from: samples that travel with the tool, and a first program for an installed package."""
+"""A newcomer's first files: samples that are distributed with the tool, and a program for an installed package."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def sample_names() -> tuple[str, ...]:
 
 
 def write_sample(name: str, folder: Path) -> int:
-    """Write a sample into `folder`, which must not exist; the number of files.
+    """Write a sample into `folder`, which must not exist; returns the number of files.
 
-    Raises SourceError for a name that is none, StorageError.
+    Raises SourceError for an unknown name, StorageError.
     """
     root = resources.samples().get(name)
     if root is None:
@@ -46,11 +46,12 @@ def _files_of(root: Path) -> list[str]:
     parts = [root / name for name in _OF_MODELS] if (root / "saved_model").is_dir() else [root]
     found = [file for part in parts for file in ([part] if part.is_file() else sorted(part.rglob("*")))]
     paths = [file.relative_to(root).as_posix() for file in found if file.is_file()]
+    # Without files that come from using an example in a checkout.
     return [path for path in paths if not path.endswith(".pyc") and not path.startswith("build/")]
 
 
 def _in_its_place(path: str, data: bytes) -> bytes:
-    """A text of the repository as it stands in a sample: folders of models are beside those of examples."""
+    """A text of the repository, adapted to a sample, in which folders of models are beside those of examples."""
     if not path.endswith((".yaml", ".txt", ".md")):
         return data
     text = re.sub(r"^# yaml-language-server:.*\n", "", data.decode())  # names a schema of the repository
@@ -59,7 +60,7 @@ def _in_its_place(path: str, data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """A first program in `folder` for a package in `prefix`; `has_answers` says whether it knows expected numbers."""
+    """A first program in `folder` for a package in `prefix`; `has_answers`: it compares with expected numbers."""
 
     package: str
     version: str

@@ -59,7 +59,7 @@ class State:
 
     def _set(self, name: str, values: Array) -> None:
         if name in self._tensors:
-            self._tensors[name][...] = values  # arrays that callers hold stay those of the state
+            self._tensors[name][...] = values  # in place, so that arrays that callers hold remain those of the state
         else:
             self._tensors[name] = np.array(values, order="C")
 
@@ -88,5 +88,5 @@ class State:
         return saved_state(self._table, list(self._tensors.values()))
 
     def restore(self, content: bytes) -> None:
-        """Set what was saved. Raises RunError for other bytes, and leaves the state as it was."""
+        """Set a saved state. Raises RunError for other bytes, and leaves the state as it was."""
         restore_state(self._table, bytes(content), list(self._tensors.values()))

@@ -1,7 +1,7 @@
 """Atomic and durable writing to disk.
 
-Every file and folder that others may read is made beside its final place, synced, then renamed. So a reader finds the
-old state or the new one, also after a killed process or with a full disk.
+Every file and folder that others may read is written beside its final path, synced, then renamed. So a reader finds the
+old state or the new one, even after a killed process or with a full disk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def refusal_in(text: str) -> str:
 
 
 def refused(action: str, line: str) -> StorageError:
-    """The error for a program that could not do `action`, by the `line` of its output that says why."""
+    """The error for a program that could not do `action`; `line` of its output has the reason."""
     hint = next((_HINTS[number] for words, number in _REFUSALS.items() if words in line), "")
     return StorageError(f"cannot {action}: {line}", hint=hint)
 
@@ -88,7 +88,7 @@ def storage_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # It is an OSError too; `locked` reports it with the holder of the lock.
+        # A subclass of OSError; `locked` reports it with the holder of the lock.
         if isinstance(error, filelock.Timeout):
             raise
         where = f" ({error.filename})" if error.filename else ""
@@ -161,7 +161,7 @@ def require_new(folder: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Create `path` and its missing parents; durable when this returns. Raises OSError."""
-    # Listed before mkdir, which does not say which of them it made.
+    # Listed before mkdir, which does not say which of them it created.
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -221,6 +221,7 @@ def locked(path: Path, *, what: str, timeout: float = 600) -> Iterator[None]:
             hint=f"wait for it to end; if it hangs, stop that process (lock file: {path})",
         ) from error
     try:
+        # Only for the message of others that wait: the lock itself is `path`.
         owner.write_text(f"process {os.getpid()} on {os.uname().nodename}")
         yield
     finally:

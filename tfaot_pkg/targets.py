@@ -74,15 +74,15 @@ TARGETS: dict[str, Target] = {
 }
 
 DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-"""All share the weights, and code is small: a package built without a thought uses AVX-512 where a CPU has it."""
+"""All targets share the weights, and code is small: by default, a package uses AVX-512 if a CPU has it."""
 
 UNVERIFIED_DEFAULTS = ("x86-64-v4",)
-"""Those of them that are published without validation if the machine cannot run them: no emulator can, and most build
-machines have no AVX-512."""
+"""The default targets that are published without validation if the machine cannot run them: no emulator can, and most
+build machines have no AVX-512."""
 
 
 def lowest(architecture: str) -> Target:
-    """The target that all CPUs of `architecture` can run: for code that runs before the CPU is known."""
+    """The target that all CPUs of `architecture` can run, for code that runs before the CPU is known."""
     return min((t for t in TARGETS.values() if t.architecture == architecture), key=lambda t: t.level)
 
 

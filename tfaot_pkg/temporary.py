@@ -1,7 +1,7 @@
 """Temporary files and folders, which are removed also after an error or Ctrl-C.
 
-Ctrl-C may come at any instruction, also between the creation of a folder and the block that removes it. So a path is
-noted before it is created and until it is removed, and `remove_left` removes what interrupted stages have missed.
+Ctrl-C may arrive at any instruction, also between the creation of a folder and the block that removes it. So a path is
+recorded from before its creation until its removal, and `remove_left` removes what interrupted stages left behind.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def remove_left() -> None:
 
 def _note(parent: Path, prefix: str, suffix: str) -> Path:
     path = parent / f"{prefix}{secrets.token_hex(8)}{suffix}"
-    # The random name is chosen here and not by tempfile, because the path must be noted before it exists.
+    # The random name is chosen here, not by tempfile, because the path must be recorded before it exists.
     _noted.add(path)
     return path
 
 
 def _remove(path: Path) -> None:
     with shielded():  # if interrupted, shutil.rmtree closes a file twice
-        # A path that the block renamed away is neither, and nothing happens.
+        # A path that the block renamed is neither, and nothing happens.
         if path.is_dir():
             remove_tree(path)
         else:

@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST_LEVELS = 64
-"""Maximum depth of nested folders; models and what is made from them need a few levels."""
+"""The maximum depth of nested folders. Models and files made from them need a few levels."""
 
 
 def entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
-    """All files, folders and links below the folder `root`, each folder before what it holds; links are not followed.
+    """All files, folders and links below the folder `root`, each folder before its contents; links are not followed.
 
-    What is removed meanwhile is left out. Raises OSError, with ENAMETOOLONG if folders are nested deeper than
+    Entries that are removed meanwhile are left out. Raises OSError, with ENAMETOOLONG if folders are nested deeper than
     MOST_LEVELS.
     """
     waiting = [(os.fspath(root), 0)]

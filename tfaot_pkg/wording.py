@@ -92,6 +92,6 @@ def say(text: str, *, to: TextIO | None = None, head: str = "") -> None:
 def say_json(document: Mapping[str, object], *, lines: bool = True) -> None:
     """Print `document` on standard output, on one line or many. JSON escapes all control characters except DEL."""
     text = json.dumps(document, indent=2 if lines else None)
-    # In JSON text DEL can only be inside of a string, so it can be escaped afterwards.
+    # In JSON text DEL can only be in a string, so it can be escaped afterwards.
     sys.stdout.write(text.replace(_DELETE, "\\u007f") + "\n")
     sys.stdout.flush()
