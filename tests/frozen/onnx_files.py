@@ -541,6 +541,41 @@ def encoded():
 
 
 @network
+def counted_masks():
+    """Embeddings that count what a mask shows, and attention that reads this number, as ONNX Runtime writes for BERT."""
+    names = ("words", "segments", "shown")
+    graph = Graph(*((name, TensorProto.INT32, ["N", 7]) for name in names), opset=17)
+    add = lambda op, *inputs, **more: graph.add(op, *inputs, domain=MICROSOFT, **more)  # noqa: E731
+    tables = (graph.weight(5, 16), graph.weight(7, 16), graph.weight(3, 16))
+    value, count = add("EmbedLayerNormalization", "words", "segments", *tables, graph.weight(16), graph.weight(16),
+                       graph.add("Min", "shown", graph.constant(np.int32(1))), outputs=2)  # fmt: skip
+    value = add("Attention", value, graph.weight(16, 48), graph.weight(48), count, num_heads=4)
+    value = add("MultiHeadAttention", value, value, value, "", count, num_heads=2)
+    return graph.model(y=(value, FLOAT, ["N", 7, 16]), opsets={MICROSOFT: 1})
+
+
+@network
+def classifiers_of_two_things():
+    """Labels that are texts, and a list of scores, as of MultiOutputClassifier; labels by place, as of AdaBoost."""
+    graph = Graph(("x", FLOAT, ["N", 4]), opset=15)
+    add = lambda op, *inputs, **more: graph.add(op, *inputs, domain="ai.onnx.ml", **more)  # noqa: E731
+    made = [
+        add("LinearClassifier", "x", outputs=2, coefficients=_RANDOM.normal(size=12).astype(np.float32).tolist(),
+            intercepts=[0.5, -0.25, 0.0], classlabels_strings=labels, post_transform="SOFTMAX")
+        for labels in (("a", "b", "c"), ("low", "middle", "high"))
+    ]  # fmt: skip
+    place = graph.add("ArgMax", made[1][1], axis=1, keepdims=0)
+    text = graph.constant(np.array(["low", "middle", "high"], object))
+    first = graph.add("Reshape", made[0][0], graph.constant(np.int64([-1, 1])))
+    both = graph.add("Concat", first, graph.add("Transpose", add("ArrayFeatureExtractor", text, place)), axis=1)
+    outputs = {"label": (both, TensorProto.STRING, ["N", 2]), "scores": (made[0][1], FLOAT, None)}
+    model = graph.model(**outputs, opsets={"ai.onnx.ml": 3})
+    model.graph.node[-1].CopyFrom(helper.make_node("SequenceConstruct", [each[1] for each in made], ["scores"]))
+    model.graph.output[-1].CopyFrom(helper.make_tensor_sequence_value_info("scores", FLOAT, None))
+    return model
+
+
+@network
 def classes_by_support_vectors():
     """Machines of two to four classes, with and without probabilities, and three of liblinear's form."""
     nodes, columns = [helper.make_node("Constant", [], ["column"], value_ints=[-1, 1])], []

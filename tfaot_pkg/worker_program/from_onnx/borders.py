@@ -1,4 +1,4 @@
-"""Classifiers of ONNX files give maps and texts; libraries give tensors of numbers: scores, and places of labels."""
+"""Classifiers of ONNX files give maps, texts and lists; libraries give tensors of numbers: scores, places of labels."""
 
 import numpy as np
 from from_onnx.graphs import OLDEST
@@ -6,9 +6,12 @@ from from_onnx.table import ML
 
 
 def as_numbers(model) -> list:
-    """Change `model` so that ZipMap gives the tensor that it maps, and labels that are texts are places from 0 on.
+    """Change `model` so that its outputs are tensors of numbers.
 
-    Returns the labels by place; [] if it has numbers only, and is as it was.
+    ZipMap gives the tensor that it maps, a list of tensors becomes an output for each (NAME_0, NAME_1 ...), and labels
+    that are texts are places from 0 on.
+
+    Returns the lists of such labels by place, each once; [] if all labels are numbers.
     """
     sequences = {value.name: value for value in model.graph.output if value.type.WhichOneof("value") == "sequence_type"}
     labels: list = []
@@ -17,11 +20,32 @@ def as_numbers(model) -> list:
             _unmap(node, sequences.get(node.output[0]))
             _know_identity(model)
         elif node.domain == ML:
-            labels = _texts(node) or labels
-    labels = labels or _constants(model)
+            labels.append(_texts(node))
+    _divide_lists(model)
+    # Classifiers within others have texts, too: AdaBoost's trees, and then AdaBoost.
+    labels = [each for each in (*labels, *_constants(model)) if each]
     if labels:
         _give_types(model)
-    return labels
+    return [each for place, each in enumerate(labels) if each not in labels[:place]]
+
+
+def _divide_lists(model) -> None:
+    """Make an output of each item of a list of tensors that the graph makes as an output."""
+    import onnx
+
+    made = {node.output[0]: node for node in model.graph.node if node.op_type == "SequenceConstruct"}
+    for place in reversed(range(len(model.graph.output))):
+        value = model.graph.output[place]
+        if value.name not in made or value.type.WhichOneof("value") != "sequence_type":
+            continue
+        kind = value.type.sequence_type.elem_type.tensor_type.elem_type
+        names = [f"{value.name}_{number}" for number in range(len(made[value.name].input))]
+        rest = list(model.graph.output)[place + 1 :]
+        del model.graph.output[place:]
+        for item, name in zip(made[value.name].input, names, strict=True):
+            model.graph.node.append(onnx.helper.make_node("Identity", [item], [name]))
+            model.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, None))
+        model.graph.output.extend(rest)
 
 
 def _unmap(node, value) -> None:
@@ -59,18 +83,18 @@ def _texts(node) -> list:
 
 
 def _constants(model) -> list:
-    """The labels that a graph picks out of a constant of texts, which becomes one of numbers."""
+    """The lists of labels that a graph picks out of constants of texts, which become constants of numbers."""
     from onnx import TensorProto, numpy_helper
 
     texts = {each.name: each for each in model.graph.initializer if each.data_type == TensorProto.STRING}
-    for node in model.graph.node:
-        if node.op_type == "ArrayFeatureExtractor" and node.input[0] in texts:
-            tensor = texts[node.input[0]]
-            labels = [each.decode("utf-8", "replace") for each in tensor.string_data]
-            places = np.arange(len(labels), dtype=np.int64).reshape(tuple(tensor.dims))
-            tensor.CopyFrom(numpy_helper.from_array(places, tensor.name))
-            return labels
-    return []
+    picked = {node.input[0] for node in model.graph.node if node.op_type == "ArrayFeatureExtractor"}
+    found = []
+    for name in [name for name in texts if name in picked]:
+        tensor = texts[name]
+        found.append([each.decode("utf-8", "replace") for each in tensor.string_data])
+        places = np.arange(len(found[-1]), dtype=np.int64).reshape(tuple(tensor.dims))
+        tensor.CopyFrom(numpy_helper.from_array(places, tensor.name))
+    return found
 
 
 def _give_types(model) -> None:

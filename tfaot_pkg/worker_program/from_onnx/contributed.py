@@ -113,14 +113,14 @@ def _skip_simplified_layer_normalization(node, x, skip, scale, bias=None):
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT)
 def _embed_layer_normalization(node, ids, segments, words, places, parts, scale, offset, mask=None, place_ids=None):
-    if mask is not None or node.get("mask_index_type", 0):
-        raise node.fault("it counts its mask, which only its attention uses", SAVE_BASIC)
     length = sizes(ids)[1]
     added = places[:length] if place_ids is None else tf.gather(places, place_ids)
     total = tf.gather(words, ids) + added
     total = total if segments is None else total + tf.gather(parts, segments)
     made, *_ = _normalized(node, total, scale, offset)
-    return made, tf.zeros(tf.shape(ids)[:1], tf.int32), total
+    # Attention reads how many keys of each row its mask shows.
+    seen = tf.zeros_like(ids) if mask is None else tf.cast(mask == 1, tf.int32)
+    return made, tf.reduce_sum(seen, 1), total
 
 
 @operator("Attention", domain=MICROSOFT)
@@ -154,12 +154,7 @@ def _heads(node, query, key, value, *, mask, added, causal: bool):
     scores = tf.matmul(query, key, transpose_b=True) * tf.constant(scale, query.dtype)
     far = tf.constant(node.get("mask_filter_value", -10000.0), scores.dtype)
     if mask is not None:
-        shape = {2: [0, None, None, 1], 3: [0, None, 1, 2], 4: [0, 1, 2, 3]}.get(rank(node, mask))
-        if shape is None:
-            raise node.fault("its mask counts elements of each row", SAVE_BASIC)
-        given = sizes(mask)
-        wide = reshaped(mask, [1 if place is None else given[place] for place in shape])
-        scores = scores + tf.where(wide != 0, tf.zeros((), scores.dtype), far)
+        scores = scores + tf.where(_seen(node, mask, sizes(scores)[-1]), tf.zeros((), scores.dtype), far)
     if causal:
         rows, columns = sizes(scores)[-2:]
         seen = tf.range(columns)[None, :] <= tf.range(rows)[:, None] + (columns - rows)
@@ -168,6 +163,17 @@ def _heads(node, query, key, value, *, mask, added, causal: bool):
     made = tf.transpose(tf.matmul(tf.nn.softmax(scores), value), [0, 2, 1, 3])
     batch, length, _, width = sizes(made)
     return reshaped(made, [batch, length, count * width])
+
+
+def _seen(node, mask, length):
+    """Which of `length` keys a mask shows, in axes of scores. With one axis it has the number of keys of each row."""
+    if rank(node, mask) == 1:
+        return tf.range(length, dtype=mask.dtype) < mask[:, None, None, None]
+    shape = {2: [0, None, None, 1], 3: [0, None, 1, 2], 4: [0, 1, 2, 3]}.get(mask.shape.rank)
+    if shape is None:
+        raise node.fault(f"its mask has {mask.shape.rank} axes", SAVE_BASIC)
+    given = sizes(mask)
+    return reshaped(mask, [1 if place is None else given[place] for place in shape]) > 0
 
 
 def _cut(x, count: int):

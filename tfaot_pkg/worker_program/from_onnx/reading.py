@@ -167,8 +167,7 @@ def _opset(model) -> int:
 def _origin(model, opset: int, labels: list) -> str:
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
-    if labels:
-        text += ", labels from 0 on: " + ", ".join(labels)
+    text += "".join(f", labels from 0 on: {', '.join(each)}" for each in labels)
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
 
 
@@ -268,6 +267,11 @@ def _tensor(name: str, value, names_first: bool) -> SourceTensor:
         )
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "float32"
+    if dtype == "object":
+        raise ModelFault(
+            f"{value.name!r} is a tensor of texts, which libraries do not have at their border",
+            "remove it from the model's inputs and outputs, or let the model have numbers in the place of texts",
+        )
     if dtype not in _DTYPES:
         raise ModelFault(
             f"{value.name!r} has the element type {dtype}, which libraries do not have at their border",

@@ -173,16 +173,21 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
         ways.append(found)
     children = {*ways[0], *ways[1]}
     held, given = np.zeros((len(leaves), outputs), _total(x)), np.zeros((len(leaves), outputs), bool)
+    joined = {"MIN": np.minimum, "MAX": np.maximum}.get(node.get("aggregate_function", "SUM"), np.add)
     ids, weights = np.array(node.get(f"{kind}_ids", []), np.int64), _weights(node, kind)
     owners = list(zip(node.get(f"{kind}_treeids", []), node.get(f"{kind}_nodeids", []), strict=False))
     if not len(owners) == len(ids) == len(weights) or (len(ids) and not 0 <= ids.min() <= ids.max() < outputs):
         raise node.fault("the values of its leaves contradict one another")
     for owner, target, weight in zip(owners, ids.tolist(), weights, strict=True):
         leaf = number_of.get(place.get(owner, -1), 0)
-        if leaf < 0:  # ONNX Runtime ignores values of other nodes
-            # A leaf may be listed several times for one output: the values add up.
-            held[-1 - leaf, target] += weight
-            given[-1 - leaf, target] = True
+        if leaf >= 0:
+            continue  # ONNX Runtime ignores values of other nodes
+        place_of_value = -1 - leaf, target
+        # A leaf may be listed several times for one output: if there are no other outputs, the first value counts.
+        if not given[place_of_value]:
+            held[place_of_value], given[place_of_value] = weight, True
+        elif outputs > 1:
+            held[place_of_value] = joined(held[place_of_value], weight)
     return _Trees(
         roots=[number_of[each] for each in range(count) if each not in children],
         feature=np.array(columns[0])[inner],

@@ -1,0 +1,66 @@
+"""Files that exporters and ONNX Runtime's tools write now give ONNX Runtime's answers, element by element."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kept import kept
+from tests.toolchains import VERSIONS
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.nightly, pytest.mark.timeout(3600)]
+_HERE = Path(__file__).parent
+_WORKER = _HERE.parents[1] / "tfaot_pkg" / "worker_program"
+_TREES = (
+    "catboost==1.2.10",
+    "lightgbm==4.7.0",
+    "onnxmltools==1.16.0",
+    "pandas",
+    "scikit-learn==1.9.1",
+    "skl2onnx==1.20.0",
+    "xgboost==3.2.0",
+)
+
+
+def test_trees_of_scikit_learn_and_boosters_agree(shared_home_folder: Path, tmp_path: Path) -> None:
+    python = _environment(shared_home_folder, _TREES)
+    run([python, "-I", "-W", "ignore", _HERE / "exported_trees.py", tmp_path], timeout=900)
+    found = _judged(shared_home_folder, tmp_path)
+    assert len(found) == 64
+    assert {name: verdict for name, verdict in found.items() if not _agrees(verdict, 1e-6)} == {}
+
+
+def _agrees(verdict: Mapping[str, Any], tolerance: float) -> bool:
+    """Labels may differ where two scores are equal but for rounding."""
+    return "off" in verdict and verdict["off"] <= tolerance and verdict["labels"] == verdict["ties"]
+
+
+def _environment(home: Path, packages: tuple[str, ...]) -> Path:
+    """A Python with `packages`, made once."""
+
+    def make(folder: Path) -> None:
+        run([sys.executable, "-m", "venv", folder], timeout=300)
+        run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], timeout=3000)
+
+    return kept(home, "exporters", {"packages": list(packages)}, make) / "bin" / "python"
+
+
+def _judged(home: Path, folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The verdicts of judged_files.py on the files in `folder`."""
+    folders = Folders(cache=home / "cache", data=home / "data")
+    toolchain = ensure(VERSIONS[0], folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    for python, what in ((frontend.python, "read"), (toolchain.python, "run")):
+        run([python, "-I", _HERE / "judged_files.py", what, _WORKER, folder], timeout=1500)
+    found: Mapping[str, Mapping[str, Any]] = json.loads((folder / "results.json").read_text())
+    return found
