@@ -29,7 +29,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 def _require_plain(members: list[zipfile.ZipInfo], size: int) -> None:
     """Raise ValueError if the members are compressed, or longer than the file together."""
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise ValueError("its arrays are packed")
+        raise ValueError("its arrays are compressed")
     # Several members may refer to the same bytes of the file.
     if sum(member.file_size for member in members) > size:
         raise ValueError("its arrays are longer than the file")

@@ -239,7 +239,7 @@ class Instance:
 
     def _too_old(self) -> RunError:
         return RunError(
-            f"model {self._name}: its library is of a version that takes no scratch memory",
+            f"model {self._name}: its library is too old to take scratch memory",
             hint="build the model again",
         )
 

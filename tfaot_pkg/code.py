@@ -58,7 +58,7 @@ def _require_as_loaded(name: str, file: Path) -> None:
     if name in sys.modules and _STARTED < os.stat(file).st_mtime_ns <= time.time_ns():
         raise StorageError(
             f"a part of tfaot-pkg itself was changed while it ran: {file}",
-            hint="repeat the command; nothing that was made with it was kept",
+            hint="repeat the command; no result was kept",
         )
 
 

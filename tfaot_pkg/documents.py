@@ -96,7 +96,7 @@ def plain(value: object) -> Any:
         return {name: plain(item) for name, item in fields_of(value).items()}
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be represented in JSON")
 
 
 def fields_of(value: Any) -> dict[str, object]:
@@ -127,7 +127,7 @@ def read_json(data: bytes | str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     # UnicodeDecodeError, of bytes that are not UTF-8, is a ValueError and says enough.
     except UnicodeEncodeError:
-        raise ValueError("text in it is half a character (a surrogate without the other)") from None
+        raise ValueError("its text contains half of a surrogate pair") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError as error:

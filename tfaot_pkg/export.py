@@ -76,7 +76,7 @@ def export(
     script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     program = isinstance(model, torch.export.ExportedProgram)
     if script and target.suffix.lower() == ".pt2":
-        raise ExportError("TorchScript has no form in .pt2 files: write an .onnx file")
+        raise ExportError("TorchScript cannot be stored in .pt2 files: write an .onnx file")
     names, examples = _inputs(torch, model, example_inputs)
     axes = _axes(names, examples, shapes, limits)
     given = _first_rows(examples, axes)
@@ -246,14 +246,14 @@ def _named_outputs(torch: Any, found: Any, names: Sequence[str]) -> dict[str, An
         values = list(found)
         own = list(getattr(found, "_fields", [f"output_{place}" for place in range(len(values))]))
     else:
-        raise ExportError(f"the model gives a {type(found).__name__}: wrap it in a module that gives tensors")
+        raise ExportError(f"the model returns a {type(found).__name__}: wrap it in a module that returns tensors")
     # Outputs that a module leaves out (the weights of an attention) do not exist in the file either.
     own = [name for name, value in zip(own, values, strict=True) if value is not None]
     values = [value for value in values if value is not None]
     if not values:
-        raise ExportError("the model gives nothing: wrap it in a module that gives tensors")
+        raise ExportError("the model returns nothing: wrap it in a module that returns tensors")
     if not all(map(torch.is_tensor, values)):
-        raise ExportError("the model gives nested outputs: wrap it in a module that gives a dict or a tuple of tensors")
+        raise ExportError("the model returns nested outputs: wrap it in a module with a dict or a tuple of tensors")
     if names and len(names) != len(values):
         raise ExportError(f"the model has {len(values)} outputs ({', '.join(own)}), and {len(names)} names are given")
     return dict(zip(names or own, values, strict=True))
@@ -398,7 +398,7 @@ def _loaded(torch: Any, name: str) -> Any:
     if "constants.pkl" in members:
         return torch.jit.load(name, map_location="cpu")
     raise ExportError(
-        f"{name} holds weights without the network: write a function that makes the module and loads them, "
+        f"{name} contains weights without the network: write a function that creates the module and loads them, "
         f"def make(): net = Net(); net.load_state_dict(torch.load({name!r})); return net; and give MODULE:make"
     )
 
@@ -406,7 +406,7 @@ def _loaded(torch: Any, name: str) -> Any:
 def _from_module(name: str) -> Any:
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise ExportError(f"{name} is no file; a function that makes the model is named as in taggers:make_tagger")
+        raise ExportError(f"{name} is not a file; name a function that returns the model as in taggers:make_tagger")
     sys.path.insert(0, os.getcwd())
     try:
         found = importlib.import_module(module)
@@ -427,7 +427,7 @@ def _drawn(torch: Any, given: Mapping[str, str], limits: Limits) -> tuple[dict[s
         axes_text, _, dtype_name = text.partition(":")
         axes, dtype = _parsed(name, axes_text), getattr(torch, dtype_name or "float32", None)
         if not isinstance(dtype, torch.dtype):
-            raise ExportError(f"the input {name}: {dtype_name!r} is no dtype of PyTorch, such as float32 or int64")
+            raise ExportError(f"the input {name}: {dtype_name!r} is not a dtype of PyTorch, such as float32 or int64")
         batch = batch if batch is not None or not axes else axes[0]
         sizes = []
         for axis in axes:

@@ -247,7 +247,7 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
     if isinstance(model, str) and _package_meant(model):
         return Model(_named(model, prefix), target)
     if prefix is not None:
-        raise RunError(f"{model} is not a package's name", hint="prefix= goes with a name; load a file without it")
+        raise RunError(f"{model} is not a package's name", hint="prefix= is for names; load a file without it")
     return Model(_library_at(Path(model)), target)
 
 

@@ -227,7 +227,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
         raise CannotRebuild(f"this version cannot read its spec: {error.message}") from error
     # Another version may have other defaults or rules, but the text must result in exactly the values that were built.
     if spec_document(spec) != recorded.spec:
-        raise CannotRebuild("this version understands its spec differently")
+        raise CannotRebuild("this version reads its spec differently")
     if isinstance(spec.source, FolderSource) and means.source is None:
         raise CannotRebuild(
             f"the model was in a folder of the publisher's: name one with the same files (digest "
@@ -266,7 +266,7 @@ def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
             shutil.copyfile(candidate, spec.validation.inputs)
             return
     raise CannotRebuild(
-        f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) are not at hand: "
+        f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) were not found: "
         "name the file with --inputs"
     )
 

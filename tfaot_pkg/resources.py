@@ -49,7 +49,7 @@ def require_unchanged() -> None:
         if now != before and (not now or _digest(path) != digest(path)):
             raise StorageError(
                 f"a part of tfaot-pkg itself was changed while it ran: {path}",
-                hint="repeat the command; nothing that was made with it was kept",
+                hint="repeat the command; no result was kept",
             )
 
 

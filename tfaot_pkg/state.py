@@ -75,7 +75,7 @@ class State:
         given = {**dict(zip(names, arrays, strict=False)), **named}
         if foreign := sorted(set(given) - set(names)):
             raise RunError(
-                f"model {self._model.name}: {', '.join(foreign)} is no input of a step; these are {', '.join(names)}"
+                f"model {self._model.name}: {', '.join(foreign)} is not an input of a step: it takes {', '.join(names)}"
             )
         outputs = self._model(**given, **{each.input: self._tensors[each.name] for each in signature.state})
         for each in signature.state:

@@ -33,7 +33,7 @@ class _Builds:
     def build(self, spec: ModelSpec) -> Any:
         self.asked.append(spec.compilation)
         if self.fails:
-            raise ModelError("the model cannot be made into one program: it has a fast Fourier transform")
+            raise ModelError("the model cannot become a program: it has a fast Fourier transform")
         return SimpleNamespace(library=SimpleNamespace(shared=self.library))
 
 

@@ -74,7 +74,7 @@ def test_what_is_no_polynomial_is_unsupported_with_what_was_seen() -> None:
     halves = tuple((point.sizes["n"] + 1) // 2 for point in points)
     with pytest.raises(Unsupported, match=r"a size is 6 at batch 5, n 11 and 7 at batch 5, n 13, .* give n a number"):
         Fit(points).size(halves)
-    with pytest.raises(Unsupported, match="do not tell how shapes depend"):
+    with pytest.raises(Unsupported, match="do not determine how shapes depend"):
         Fit(_points({"n": 11}, {"n": 13}))
 
 

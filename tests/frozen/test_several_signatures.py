@@ -152,7 +152,7 @@ def test_functions_of_a_module_and_what_cannot_be_one_package(made: Path, tfaot:
     np.testing.assert_allclose(z, answers["encode/z"], rtol=1e-5, atol=1e-5)
     tfaot.fails("check", spec("coder", {"encode": {}, "other": {}}), code=12, says=["'other'", "decode_it"])
     tfaot.fails("build", spec("meeting", {"encode": {}, "centred": {}}), "-o", tmp_path / "no", code=12,
-                says=["one program", "all signatures"], hints="serving_key")  # fmt: skip
+                says=["become a program", "all signatures"], hints="serving_key")  # fmt: skip
     tfaot.fails("check", spec("shared", {"twice": {}, "half": {}}), code=12, says=["'half'", "'twice'", "'x'"])
 
 

@@ -134,7 +134,7 @@ class Serving:
             self._buffer += data
             # An engine must not fill the memory of this process either.
             if len(self._buffer) > _LONGEST_ANSWER:
-                raise RunError("an answer without an end", log=self._log)
+                raise RunError("an answer that is too long", log=self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 

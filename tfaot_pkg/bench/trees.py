@@ -141,7 +141,7 @@ class Trees:
         """Raises ModelError."""
         found = [each for each in self.signature.outputs if self.original.fetches[each.name] != _MARGIN]
         if len(found) != 1:
-            raise ModelError("the spec names no output but the margin, and peers give the result")
+            raise ModelError("the spec names no output except the margin, but peers return the result")
         return found[0]
 
     def _compile(self, folder: Path) -> None:

@@ -39,7 +39,7 @@ def require_object(code: Path) -> None:
         head = file.read(18)
     # Bytes 16 and 17 are the file's type (e_type).
     if not head.startswith(b"\x7fELF") or int.from_bytes(head[16:18], "little") != _RELOCATABLE:
-        raise ToolchainError(f"TensorFlow made something other than an object file: {code.name}")
+        raise ToolchainError(f"TensorFlow wrote a file that is not an object file: {code.name}")
 
 
 def correct(header: Path, toolchain: Toolchain) -> None:
@@ -79,14 +79,14 @@ def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
         if shape != tensor.shape_at(batch_size):
             raise ModelError(
                 f"output {tensor.name!r} has the shape {list(shape)} at batch size {batch_size}, but the signature "
-                f"promises {list(tensor.shape_at(batch_size))}: only the first axis may grow, and only with the batch",
+                f"promises {list(tensor.shape_at(batch_size))}: only the first axis may depend on the batch size",
                 hint="reshape the output so that its first axis is the batch, and its other axes are fixed",
             )
         # XLA stores the size of an array whose size depends on values after its elements.
         if sizes[index] != tensor.nbytes_at(batch_size):
             raise ModelError(
                 f"the shape of output {tensor.name!r} depends on the values of the inputs",
-                hint="compiled code has fixed shapes: give all rows, and a mask as another output",
+                hint="compiled code has fixed shapes: return all rows, and a mask as another output",
             )
 
 

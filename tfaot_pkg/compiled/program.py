@@ -159,7 +159,7 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     engine, emitted = engine_of(spec, frozen, toolchain)
     # Before anything is written: XLA would fail later, with an error about its own limits instead of this reason.
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
-        raise ModelError(f"the model cannot be made into one program{need[0]}: {engine.reason}", hint=need[1])
+        raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
     require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
@@ -172,16 +172,17 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
     """Why XLA cannot compute the model instead, and what to do; None if it can."""
     signature = frozen.signature
     if signature.symbols:
-        hint = f"give the axis {signature.symbols[0].name} a number in model.shapes, or remove what the reason names"
+        name = signature.symbols[0].name
+        hint = f"give the axis {name} a number in model.shapes, or remove the part that the reason names"
         return ", and XLA compiles for fixed sizes", hint
     if frozen.own_calls:
-        hint = "leave compilation.engine at auto, without flags for XLA, or remove what the reason names"
+        hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
         return f", and XLA cannot compute its {_OWN[frozen.own_calls[0]]}", hint
     if spec.model.operations:
-        hint = "change in the model or the spec what the reason names"
+        hint = "change the part of the model or the spec that the reason names"
         return ", and nothing else calls operations of its author's", hint
     if signature.parts:
-        hint = "make a package of each signature (model.serving_key), or remove what the reason names"
+        hint = "make a package of each signature (model.serving_key), or remove the part that the reason names"
         return ", and XLA's code would compute all signatures in each call", hint
     if spec.compilation.engine == "program":
         return "", "set compilation.engine to auto, so that XLA compiles the model"
@@ -193,12 +194,12 @@ def require_sources(spec: ModelSpec, engine: Engine) -> None:
     if spec.package.source and not engine.is_program:
         raise ModelError(
             f"package.source needs a model that is a program, and XLA compiles this one: {engine.reason}",
-            hint="XLA gives machine code only: remove package.source from the spec, or what the reason names",
+            hint="XLA writes machine code only: remove package.source from the spec, or change what the reason names",
         )
     if spec.package.source and engine.segments:
         raise ModelError(
             f"package.source needs a model that is a program alone, and XLA computes {engine.segments[0].reason}",
-            hint="XLA gives machine code only: remove package.source from the spec, or what the reason names",
+            hint="XLA writes machine code only: remove package.source from the spec, or change what the reason names",
         )
 
 

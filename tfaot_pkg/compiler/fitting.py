@@ -70,9 +70,9 @@ class Fit:
         varying = [name for name, size in self.points[other].sizes.items() if size != first.sizes[name]]
         seen = f"a size is {values[0]} at {first} and {values[other]} at {self.points[other]}"
         if not varying:
-            return f"{seen}, which is no polynomial with integer coefficients"
+            return f"{seen}, which no polynomial with integer coefficients fits"
         return (
-            f"{seen}, which is no polynomial with integer coefficients (a stride or a division of {varying[0]}): "
+            f"{seen}, which no polynomial with integer coefficients fits (a stride or a division of {varying[0]}): "
             f"give {varying[0]} a number in model.shapes, and pad the inputs to it, or change the model"
         )
 
@@ -86,7 +86,7 @@ class Fit:
             for point, wanted in zip(self.points, values, strict=True):
                 total = sum(found * dtype.type(point.value(monomial)) for monomial, found in terms)
                 if not np.array_equal(total, wanted):
-                    raise Unsupported("a constant that is no polynomial in the sizes")
+                    raise Unsupported("a constant that is not a polynomial in the sizes")
         return tuple((monomial, found) for monomial, found in terms if not monomial or np.any(found))
 
     def _terms(self, values: Sequence[Array | np.int64]) -> list[tuple[Monomial, Array]]:
@@ -115,7 +115,7 @@ def _solved(rows: Sequence[Sequence[Fraction]]) -> tuple[list[int], list[list[Fr
         reduced.append((column, rest))
         chosen.append(number)
     if len(chosen) < width:
-        raise Unsupported("the sizes at which it was traced do not tell how shapes depend on them")
+        raise Unsupported("the traced sizes do not determine how shapes depend on them")
     return chosen, _inverse([list(rows[number]) for number in chosen])
 
 

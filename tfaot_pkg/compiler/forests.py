@@ -76,11 +76,11 @@ def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> F
     while found.opcode == "reshape":  # which the bridge adds
         found = known[found.operands[0]]
     if found.opcode != "constant" or found.shape.dtype != "u8":
-        raise ValueError("a forest is no constant")
+        raise ValueError("a forest is not a constant")
     # Checked anew: bytes in a graph may come from a file that this tool did not write.
     forest = unpacked(found.attributes["literal"].constant)
     if result.rank != 2 or result.sizes[1].constant != forest.outputs or NUMPY_TYPES[result.dtype] != forest.total:
-        raise ValueError(f"a forest does not give {result}")
+        raise ValueError(f"a forest does not return {result}")
     return forest
 
 

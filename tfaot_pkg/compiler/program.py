@@ -225,7 +225,7 @@ class Operation:
     def shape(self) -> Shape:
         """Raises Unsupported if it has several results, which are read by `get-tuple-element`."""
         if isinstance(self.type, tuple):
-            raise Unsupported(f"{self.opcode} gives several arrays")
+            raise Unsupported(f"{self.opcode} has several results")
         return self.type
 
     def captured(self) -> set[int]:
@@ -329,7 +329,7 @@ def only(program: Program, border: Border) -> Program:
         elif each.attributes["number"] in numbers:
             operations.append(replace(each, attributes={"number": numbers[each.attributes["number"]]}))
         elif each.id in read:
-            raise Unsupported("an output of one signature is made of an input of another one")
+            raise Unsupported("an output of one signature depends on an input of another one")
     return replace(program, entry=Region(operations=tuple(operations), results=results))
 
 
@@ -366,11 +366,11 @@ def verify(program: Program) -> None:
             if missing := set(operation.operands) - known:
                 raise ValueError(f"%{operation.id} {operation.opcode} uses %{min(missing)}, which is not known there")
             if operation.id in made:
-                raise ValueError(f"%{operation.id} is made twice")
+                raise ValueError(f"%{operation.id} is defined twice")
             made.add(operation.id)
             known.add(operation.id)
         if missing := set(region.results) - known:
-            raise ValueError(f"a region gives %{min(missing)}, which is not known there")
+            raise ValueError(f"a region returns %{min(missing)}, which is not known there")
 
     look(program.entry, frozenset())
 

@@ -103,14 +103,14 @@ def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) 
             if not _is_header(file, folders):
                 raise ModelError(
                     f"{code.name}.cpp includes {file}: an operation may include headers of C++ and tfaot/operation.h",
-                    hint="put what it needs into its file",
+                    hint="put the code that it needs into its own file",
                 )
             headers.add(file)
             continue
         where = f"{file.removeprefix('./')}, line {number}"
         if _PRAGMA.match(line):
             raise ModelError(
-                f"{where}: #pragma is not allowed in an operation: it changes what its arithmetic means", hint=_HINT
+                f"{where}: #pragma is not allowed in an operation: it may change its arithmetic", hint=_HINT
             )
         for word in _WORD.findall(line):
             if word in _FORBIDDEN:

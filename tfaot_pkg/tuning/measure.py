@@ -160,7 +160,7 @@ def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
     if spec.tuning is not None and spec.tuning.machine == machine:
         return spec.tuning
     if _targets_of(spec.tuning):
-        progress.note(f"note: {tuning_path(spec.path).name} is from another CPU: nothing of it stays")
+        progress.note(f"note: {tuning_path(spec.path).name} is from another CPU: its entries are dropped")
     return Tuning(model=spec.model.name, machine=machine)
 
 

@@ -166,7 +166,7 @@ class OperationTests:
                 raise ToolchainError(f"{where}: {error.tail}", hint="report this") from error
             raise ValidationError(
                 f"{where}: its C++ function does not return ({error.reason}): it does not end, or reads or writes "
-                "outside of its arrays",
+                "outside its arrays",
                 hint="look at its loops and indices: an input has one row, without the batch axis",
             ) from error
         with from_worker():

@@ -87,7 +87,7 @@ def with_answers(framework: str, tried: Tried) -> Tried:
         return replace(tried, fault=f"{framework} rejects these values")
     raise ModelError(
         f"{framework} does not compute the model for {tried.name}",
-        hint="allow only sizes in model.shapes that it does, such as `8 <= n <= 64`",
+        hint="allow only sizes in model.shapes for which it does, such as `8 <= n <= 64`",
     )
 
 

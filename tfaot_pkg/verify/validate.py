@@ -242,8 +242,8 @@ class _Validation:
             tells, weakness = telling(answers, rows=follows and tensor.has_batch_axis)
             if not tells:
                 raise ValidationError(
-                    f"with the inputs of the validation, {oracle.framework} gives not one finite number for the output "
-                    f"{tensor.name!r}: no fault could show",
+                    f"with the validation inputs, {oracle.framework} returns no finite number for the output "
+                    f"{tensor.name!r}: no fault could be detected",
                     hint=_TYPICAL,
                 )
             if weakness:
