@@ -1,3 +1,3 @@
-"""The version of the tool, in the one place where it stands."""
+"""The version of the tool. It is defined only here."""
 
 __version__ = "0.2.0"

@@ -46,7 +46,7 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
 
 
 def cut(look: Look, operation: Operation) -> Operation | None:
-    """A convolution of which only a part is used becomes the smaller one: exporters crop transposed convolutions."""
+    """A slice of a convolution becomes a smaller convolution: exporters crop transposed convolutions."""
     made = look.made_by(operation.operands[0], "convolution", once=True) if operation.opcode == "slice" else None
     if made is None:
         return None

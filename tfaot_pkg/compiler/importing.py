@@ -104,12 +104,11 @@ class _Import:
                 case "parameter" if is_entry and (place := instruction.attribute("number")) >= self._inputs:
                     literal = Literal(self._constants[place - self._inputs])
                     made = (add(instruction, "constant", shapes[0], attributes={"literal": literal}),)
+                # In the entry never a short float: those inputs are u16 and a bitcast (worker_program/carriers.py).
                 case "parameter":
                     made = tuple(
                         add(instruction, "parameter", shape, attributes={"number": next(numbers)}) for shape in shapes
                     )
-                case "parameter" if is_entry and instruction.shape.dtype in _SHORT:
-                    raise Unsupported(f"an input of {instruction.shape.dtype}")
                 case "convert" | "bitcast-convert" if _is_short(instruction, dtypes):
                     made = (self._converted(instruction, shapes[0], given[0][0], dtypes[instruction.operands[0]], add),)
                 case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
@@ -291,7 +290,7 @@ class _Import:
         return add(instruction, "add", shape, [climbed, spread(start)])
 
     def _constant(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
-        """A constant. TensorFlow rewrites a division by a size n as a product with 1 / n, which is no polynomial."""
+        """A constant. TensorFlow rewrites a division by a size n as a product with 1 / n, which is not a polynomial."""
         if not all(size.is_constant for size in shape.sizes):
             return self._growing(instruction, shape, add)
         arrays = self._arrays(instruction)

@@ -125,7 +125,7 @@ def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float
 
 
 def iterations_of(operation: Operation, known: _Known) -> int | None:
-    """How often a `while` runs its body, if it counts in constant steps to a constant; else None."""
+    """How often a `while` runs its body, if it counts in constant steps to a constant; None otherwise."""
     body, condition = operation.regions
     inside = {**known, **body.by_id(), **condition.by_id()}
     found = [

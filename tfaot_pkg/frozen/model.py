@@ -190,7 +190,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
 
 
 def _is_listed(compilation: Compilation) -> bool:
-    """Whether a program may be made of the model (compiled/program.py)."""
+    """Whether the model may be compiled to a program instead of by XLA (compiled/program.py)."""
     return compilation.engine != "xla"
 
 

@@ -1,1 +1,1 @@
-"""A look inside: what a model becomes on its way to a library, and where its time goes."""
+"""The commands `inspect` and `timeline`: what an export makes of a model, and where the time of a call goes."""

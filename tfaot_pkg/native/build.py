@@ -298,7 +298,7 @@ class LibraryBuild:
         return output
 
     def _common(self, name: str) -> Path:
-        """A copy, because each library gives its symbols other names."""
+        """A copy of the common object `name`, because each library gives its symbols other names."""
         made = common_object(
             name, architecture=self._targets[0].architecture, interface=self.environment.toolchain.interface,
             compiler=self.compiler, cache=self.parts.cache,
@@ -344,7 +344,7 @@ class LibraryBuild:
 
     @property
     def _weights_size(self) -> int:
-        """Bytes of the weights, without the state behind them."""
+        """Bytes of the weights, without the state that follows them."""
         if self.compiled.program is not None:
             return self.compiled.program.constants.stat().st_size
         ends = zip(self.compiled.weights, self.compiled.weight_offsets, strict=True)
