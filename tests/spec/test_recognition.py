@@ -114,7 +114,8 @@ def test_a_folder_with_one_onnx_file_is_an_onnx_model(tmp_path: Path) -> None:
     found = recognized(tmp_path)
     assert found is not None and found.field == "onnx"
     (tmp_path / "other.onnx").touch()
-    assert recognized(tmp_path) is None
+    with reported(ModelError):
+        recognized(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "code"), [("spec.yaml", 12), ("none", 10)])
@@ -123,3 +124,20 @@ def test_init_takes_nothing_but_models(name: str, code: int, tmp_path: Path) -> 
     done = run_command(["init", str(tmp_path / name), "-o", str(tmp_path / "made.yaml")])
     assert done.returncode == code and str(tmp_path / name) in done.stderr, done
     assert not (tmp_path / "made.yaml").exists()
+
+
+def test_a_folder_without_a_model_is_refused_at_once_and_a_model_below_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFAOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "digits" / "saved_model").mkdir(parents=True)
+    (tmp_path / "digits" / "spec.yaml").touch()
+    with reported(ModelError):
+        recognized(tmp_path / "digits")
+    (tmp_path / "digits" / "saved_model" / "saved_model.pb").touch()
+    for command in ("init", "check"):
+        done = run_command([command, "digits"], cwd=tmp_path)
+        assert done.returncode == 12 and "contains it: digits/saved_model\n" in done.stderr, done
+    done = run_command(["build", "digits", "-o", "prefix"], cwd=tmp_path)
+    assert done.returncode == 10 and "name the file: digits/spec.yaml\n" in done.stderr
+    assert not (tmp_path / "home" / "cache" / "toolchains").exists()

@@ -100,7 +100,13 @@ class _Defines(dict[str, str]):
 def _content(path: Path) -> bytes:
     try:
         if path.is_dir():
-            raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
+            there = path / "spec.yaml"
+            raise SpecError(
+                f"{path}: is a folder, not a spec",
+                hint=f"name the file: {there}"
+                if there.is_file()
+                else f"for a model's first spec: tfaot-pkg init {path}",
+            )
         if found := format_of(path):
             raise SpecError(
                 f"{path}: is {found.title}, not a spec", hint=f"`tfaot-pkg init {path}` writes a first spec for it"

@@ -5,6 +5,7 @@ Formats without such marks (Protocol Buffers, artifacts of JAX) are recognized b
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat, Format, format_of
 
 _HEAD = 4096  # bytes: comments may stand before an MLIR module's first word
+_MOST_NAMES = 8  # of a folder, in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +161,12 @@ _FOREIGN = (
 def recognized(path: Path) -> FileFormat | None:
     """The format of the model at `path`, by its content or else by its name.
 
-    None for any other file, and for a folder, except one with an ONNX file and its data.
+    None for any other file, and for the folder of a SavedModel.
 
-    Raises ModelError for files that are known and not read, with what to do about them.
+    Raises ModelError for files that are known and not read, with what to do about them, and for folders without
+    a model.
     """
     if path.is_dir():
-        _require_no_checkpoint(path)
         return _format_in(path)
     content = _content(path)
     if content is None:
@@ -182,13 +184,24 @@ def recognized(path: Path) -> FileFormat | None:
 
 
 def _format_in(folder: Path) -> FileFormat | None:
-    is_onnx = len(list(folder.glob("*.onnx"))) == 1 and not any(folder.glob("saved_model.pb*"))
-    return FILE_FORMATS["onnx"] if is_onnx else None
-
-
-def _require_no_checkpoint(folder: Path) -> None:
-    if any(folder.glob("*.index")) and not any(folder.glob("saved_model.pb*")):
+    """None for a SavedModel, else ONNX, if there is one such file. Raises ModelError for other folders."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return None  # the code that reads it next reports why
+    if any(name.startswith("saved_model.pb") for name in names):
+        return None
+    if sum(name.endswith(".onnx") for name in names) == 1:
+        return FILE_FORMATS["onnx"]
+    if any(name.endswith(".index") for name in names):
         raise _checkpoint(folder)
+    found = ", ".join(names[:_MOST_NAMES]) or "nothing"
+    below = [*folder.glob("*/saved_model.pb"), *folder.glob("*/*/saved_model.pb")]
+    hint = "name the folder that contains saved_model.pb, or the file of another model"
+    raise ModelError(
+        f"{folder} is not a SavedModel: saved_model.pb is missing (found {found})",
+        hint=f"name the folder that contains it: {min(below).parent}" if below else hint,
+    )
 
 
 def _checkpoint(path: Path) -> ModelError:
