@@ -186,6 +186,16 @@ class Signature:
         """All inputs, then all outputs."""
         return (*self.inputs, *self.outputs)
 
+    def determined_symbols(self) -> frozenset[str]:
+        """The symbols whose sizes follow from the lengths of inputs: each is the only unknown axis of one."""
+        known: frozenset[str] = frozenset()
+        while True:
+            unknown = [[axis for axis in tensor.axes if axis and axis not in known] for tensor in self.inputs]
+            more = {axes[0] for axes in unknown if len(axes) == 1}
+            if not more:
+                return known
+            known |= more
+
     def as_dict(self) -> dict[str, object]:
         written: dict[str, object] = {"inputs": self.inputs, "outputs": self.outputs}
         if self.symbols:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec import Compilation, FolderSource, ModelInfo, Validation, parse_spec
-from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
+from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, cpp_call, scaffold
 
 SIGNATURE = Signature(
     inputs=(Tensor(name="pixels", dtype=DType.FLOAT32, shape=(None, 8, 8)),),
@@ -40,6 +40,19 @@ def test_a_first_spec_of_a_graph_names_its_config_and_checkpoint() -> None:
     assert (spec.model.graph, spec.model.config, spec.model.checkpoint) == ("g.pb", "g.config.pbtxt", "model.ckpt-7")
     text = scaffold(model=model, signature=SIGNATURE, unknown_ranks=["a", "b c"])
     assert '# shapes: {a: [null, SIZE], "b c": [null, SIZE]}' in text
+
+
+def test_the_call_in_cpp_is_shown_if_lengths_of_inputs_determine_all_sizes() -> None:
+    symbols = tuple(Symbol(name=name, minimum=1, maximum=9) for name in ("n", "m"))
+    model = ModelInfo(name="pairs", version="1.0", saved_model="m", symbols=symbols)
+    one, both, twice = (
+        Tensor(name=name, dtype=DType.FLOAT32, shape=(None, 9, 9), axes=("", *axes))
+        for name, axes in (("one", ("n", "")), ("both", ("m", "n")), ("twice", ("n", "n")))
+    )
+    shown = cpp_call(model, Signature(inputs=(both, one), outputs=(one,)))
+    assert shown.splitlines()[1] == "const auto results = model.run(rows, {both, one});  // results.one"
+    for inputs in ((both,), (one,), (both, twice)):
+        assert cpp_call(model, Signature(inputs=inputs, outputs=(one,))) == ""
 
 
 ODD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20).filter(str.strip)

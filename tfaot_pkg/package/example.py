@@ -37,12 +37,8 @@ def example_sizes(signature: Signature) -> Mapping[str, int] | None:
 
     None if the lengths of the inputs do not say all sizes: a call has to give them then.
     """
-    said: set[str] = set()
-    for _ in signature.symbols:
-        open_axes = [[axis for axis in tensor.axes if axis and axis not in said] for tensor in signature.inputs]
-        said |= {axes[0] for axes in open_axes if len(axes) == 1}
     sizes = {each.name: min(each.minimum + 1, each.maximum) for each in signature.symbols}
-    return sizes if said.issuperset(sizes) else None
+    return sizes if signature.determined_symbols() >= sizes.keys() else None
 
 
 def example_of(

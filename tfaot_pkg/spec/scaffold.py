@@ -57,15 +57,16 @@ def scaffold(
 
 
 def cpp_call(model: ModelInfo, signature: Signature) -> str:
-    """How a C++ program calls the model; "" for one with variable sizes, whose calls also bring those."""
-    if model.symbols:
+    """How a C++ program calls the model; "" if lengths of inputs do not determine its sizes."""
+    if not signature.determined_symbols().issuperset(each.name for each in model.symbols):
         return ""
     inputs, outputs = ([*cpp_identifiers(each.name for each in given).values()] for given in (
         signature.inputs, signature.outputs))  # fmt: skip
     results = ", ".join(f"results.{name}" for name in sorted(outputs))
+    cpp_class = f"{Compilation(batch_sizes=()).namespace}::{model.name}"
     return (
-        f"tfaot::Model<{Compilation(batch_sizes=()).namespace}::{model.name}> model;\n"
-        f"auto results = model.run(rows, {{{', '.join(sorted(inputs))}}});  // {results}"
+        f"const tfaot::Shared<{cpp_class}> model;  // one object for all threads\n"
+        f"const auto results = model.run(rows, {{{', '.join(sorted(inputs))}}});  // {results}"
     )
 
 
