@@ -14,11 +14,12 @@ from tfaot_pkg.errors import PrefixError, SourceError
 from tfaot_pkg.package.example import Example
 from tfaot_pkg.package.first_program import first_build_file, first_program
 from tfaot_pkg.package.name import package_meant_by
-from tfaot_pkg.prefix.manifest import Manifest, look, read_prefix
+from tfaot_pkg.prefix.manifest import HEADERS, Manifest, look, read_prefix
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.storage import new_folder, require_new, storage_errors, write_file
 
 _OF_MODELS = ("spec.yaml", "saved_model", "data")
+_OLDEST_HEADERS = 10500  # in which tfaot::Shared returns results
 
 
 def sample_names() -> tuple[str, ...]:
@@ -72,7 +73,8 @@ class App:
 def new_app(name: str, folder: Path, prefix: Path) -> App:
     """Write main.cpp and CMakeLists.txt for the package `name` of `prefix` into `folder`, which must not exist.
 
-    Raises PrefixError (not installed, changed since, or a model that such a program cannot call), StorageError.
+    Raises PrefixError (not installed, changed since, old headers, or a model that such a program cannot call),
+    StorageError.
     """
     require_new(folder)
     manifest = _installed(name, prefix)
@@ -111,6 +113,13 @@ def _installed(name: str, prefix: Path) -> Manifest:
         raise PrefixError(
             f"{package} is not installed in {prefix}" + (f", but {there}" if there else ""),
             hint=f"first: tfaot-pkg install {name} --prefix {prefix}",
+        )
+    headers = found.manifests.get(HEADERS)
+    if headers is not None and int(headers.version) < _OLDEST_HEADERS:
+        there = f"{package} --prefix {prefix}"
+        raise PrefixError(
+            f"{prefix} has tfaot headers of version {headers.version}; first programs need {_OLDEST_HEADERS} or newer",
+            hint=f"install the package again: tfaot-pkg uninstall {there}; tfaot-pkg install {there}",
         )
     return manifest
 

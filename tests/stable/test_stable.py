@@ -97,6 +97,20 @@ def test_a_package_of_0_1_is_installed_and_loaded(old: Path) -> None:
     np.testing.assert_allclose(answers["probability"].ravel(), np.array(shown, float), rtol=1e-4)
 
 
+def test_a_first_program_calls_a_package_of_0_1_with_the_headers_of_today(old: Path) -> None:
+    """One object for all threads, over a library of 0.1, gives results; the headers of 0.1 did not."""
+    refused = json_of(old, "new-app", "wine", "--prefix", "prefix")
+    assert refused["error"]["kind"] == "prefix" and "10400" in refused["error"]["message"]
+    json_of(old, "install", "wine", "--registry", "registry", "--prefix", "new")
+    json_of(old, "new-app", "wine", "app", "--prefix", "new")
+    library = old / "new/lib/libtfaot-model-wine.a"
+    run(["g++", "-std=c++17", f"-I{old / 'new/include'}", old / "app/main.cpp", library, "-o", old / "program"])
+    printed = [line.split() for line in run([old / "program"]).stdout.splitlines()]
+    zeros = tfaot_pkg.load("wine", prefix=old / "new")(np.zeros((1, 11)), np.zeros((1, 2)))["probability"].ravel()
+    assert [name for name, _ in printed] == [f"probability[{i}]" for i in range(3)]
+    np.testing.assert_allclose([float(value) for _, value in printed], zeros, rtol=1e-3)
+
+
 def test_an_object_compiled_with_the_header_of_0_1_runs_its_library_and_one_of_today(old: Path) -> None:
     program = old / "consumer"
     run(["gcc", OLD / "consumer.o", "-ldl", "-o", program])
