@@ -70,7 +70,7 @@ def _toolchains(folders: Folders) -> list[Finding]:
             subject="tensorflow",
             good=version in present,
             finding=f"{version}: {present[version].python if version in present else 'not installed'}",
-            hint=f"the first build that needs it installs it; to do so now: tfaot-pkg toolchain add {version}",
+            hint="the first build that needs a toolchain installs it; to do so now: tfaot-pkg toolchain add VERSION",
         )
         for version in TOOLCHAINS
     ]

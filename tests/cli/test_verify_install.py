@@ -25,13 +25,15 @@ def prefix(tmp_path: Path) -> Path:
     built = PackageTree(
         root=tmp_path / "tree", key=key_of("test", 1, {}), package_name="tfaot-model-digits", version="1.0"
     )
-    install_built(built, built.key, tmp_path / "prefix")
-    return tmp_path / "prefix"
+    install_built(built, built.key, tmp_path / "external")
+    return tmp_path / "external"
 
 
 def test_an_untouched_prefix_is_ok(prefix: Path) -> None:
     done = tfaot("verify-install", prefix)
     assert (done.returncode, done.stdout, done.stderr) == (0, "tfaot-model-digits 1.0: ok\n", "")
+    by_default = run_command(["verify-install"], cwd=prefix.parent)  # where `install` puts packages
+    assert (by_default.returncode, by_default.stdout) == (0, done.stdout)
 
 
 def test_a_package_without_hashes_of_answers_is_named_and_is_no_fault(prefix: Path) -> None:
@@ -53,6 +55,13 @@ def test_damage_is_told_file_by_file(prefix: Path) -> None:
 def test_a_prefix_without_packages_is_an_error(tmp_path: Path) -> None:
     done = tfaot("verify-install", tmp_path)
     assert done.returncode == 22 and "no package is installed" in done.stderr and "hint:" in done.stderr
+
+
+def test_doctor_says_each_remedy_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFAOT_HOME", str(tmp_path))
+    said = tfaot("doctor").stdout.splitlines()
+    assert sum(line.endswith(": not installed") for line in said) > 1
+    assert sum("tfaot-pkg toolchain add" in line for line in said) == 1
 
 
 def test_the_version_needs_no_command() -> None:

@@ -176,7 +176,8 @@ def doctor(session: Session) -> Result:
 
     findings = examine(session.folders)
     lines = [f"{'ok  ' if f.good else 'no  '} {f.subject:<12} {f.finding}" for f in findings]
-    lines += [f"hint: {f.hint}" for f in findings if f.hint and not f.good]
+    hints = dict.fromkeys(f.hint for f in findings if f.hint and not f.good)  # several may have one remedy
+    lines += [f"hint: {hint}" for hint in hints]
     return Result(
         document={"findings": findings},
         text="\n".join(lines),

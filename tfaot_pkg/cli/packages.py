@@ -257,7 +257,9 @@ def uninstall(
 @command()
 def verify_install(
     session: Session,
-    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")],
+    prefix: Annotated[
+        Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")
+    ] = DEFAULT_PREFIX,
     *,
     run: Annotated[
         bool,

@@ -203,5 +203,5 @@ class NamedServers(ABC, Generic[_Server]):
         known = ", ".join(server.name for server in self.all())
         return self.fault(
             f"there is no {self.noun} named {name}",
-            hint=f"known: {known}" if known else f"add it: tfaot-pkg {self.command}",
+            hint=f"known: {known}" if known else f"none was added yet; to add one: tfaot-pkg {self.command}",
         )
