@@ -94,6 +94,12 @@ def test_the_version_stands_in_one_file_and_the_index_of_recipes_has_it() -> Non
     assert Version(version) in SpecifierSet(">=0.1,<1"), "recipes require tfaot-pkg/[>=0.1 <1]"
 
 
+def test_the_citation_names_the_version_and_the_day_of_the_newest_dated_section_of_the_changelog() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (version, day), *_ = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == (version, day) and version == tfaot_pkg.__version__
+
+
 def test_the_schema_that_samples_name_is_the_current_one() -> None:
     schema = ROOT / "docs" / "spec.schema.json"
     assert json.loads(schema.read_text()) == json.loads(json.dumps(json_schema())), "outdated: make reference"

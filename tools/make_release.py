@@ -123,7 +123,13 @@ def main() -> None:
     sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
     (DIST / "SHA256SUMS").write_text(sums)
     run("gpg", "--batch", "--yes", "--armor", "--local-user", key, "--detach-sign", DIST / "SHA256SUMS")
-    print(f"{sums}signed by {key}; then: git tag -s v{found} && twine upload dist/*.whl dist/*.tar.gz")
+    commit = run("git", "rev-parse", "HEAD").strip()
+    print(
+        f"{sums}signed by {key}; then:\n"
+        f'  git tag --sign --local-user {key} --message "tfaot-pkg {found}" v{found} {commit}\n'
+        f"  git tag --verify v{found} && git push origin v{found}\n"
+        "  twine upload dist/*.whl dist/*.tar.gz"
+    )
 
 
 if __name__ == "__main__":
