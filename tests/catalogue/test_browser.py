@@ -302,6 +302,17 @@ def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser,
     )
     browser.screenshot(f"{page or 'home'}-narrow")
     assert width <= 360 and cut_off == 0
+    assert out_of_sight(browser) == []
+
+
+def out_of_sight(browser: Browser) -> list[str]:
+    """Cells of tables of things (versions, tasks) that one has to scroll to sideways."""
+    found = browser.driver.execute_script(
+        "return [...document.querySelectorAll('.stack :is(th, td)')]"
+        ".filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.textContent)"
+    )
+    assert isinstance(found, list)
+    return found
 
 
 def blocks_document() -> dict[str, object]:

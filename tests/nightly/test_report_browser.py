@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.catalogue.conftest import Browser, shared_browser, start_browser  # noqa: F401 (fixtures)
 from tests.catalogue.registries import small_registry
-from tests.catalogue.test_browser import AXE, eventually, focused, one, texts
+from tests.catalogue.test_browser import AXE, eventually, focused, one, out_of_sight, texts
 from tests.nightly.reports import two_nights
 from tests.server.conftest import tfaot_server
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render, update_front
@@ -92,6 +92,7 @@ def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser,
     browser.open(address + page)
     script = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert browser.driver.execute_script(script) == 0
+    assert out_of_sight(browser) == []
 
 
 def test_the_keyboard_leads_from_the_night_to_a_failure_and_copies_its_command(browser: Browser, address: str) -> None:

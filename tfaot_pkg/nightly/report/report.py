@@ -141,12 +141,17 @@ class Report:
         parts = [f"{count:,} {kind}" for kind, count in self.counts.items()]
         if self.pending:
             parts.append(f"{len(self.pending):,} without an outcome")
+        first = f"{counted(total, 'task')}: {', '.join(parts)}"
+        return f"{'; '.join(filter(None, (first, self.news)))}."
+
+    @property
+    def news(self) -> str:
+        """What differs from the night before: "1 newly failing, 1 with a figure that got worse"."""
         changes = [(len(self.changed(kind)), kind) for kind in ("newly failing", "still failing", "fixed")]
         told = [f"{count:,} {kind}" for count, kind in changes if count]
         if self.regressed:
             told.append(f"{len(self.regressed):,} with a figure that got worse")
-        first = f"{counted(total, 'task')}: {', '.join(parts)}"
-        return f"{'; '.join(filter(None, (first, ', '.join(told))))}."
+        return ", ".join(told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
