@@ -133,8 +133,11 @@ def test_several_signatures_are_shown_by_name_and_programs_call_the_first(tmp_pa
         entry = entry_of(f"coder{number}", signature=Signature(inputs=(gain, x), outputs=(z,)))
         publish(registry, entry, info={"signatures": listed}, validation={**validation_document(), "example": example})
     render(registry, tmp_path / "site")
+    assert "tfaot::Shared&lt;tfaot_model::coder4&gt; model;" in page(
+        tmp_path / "site", "coder4"
+    )  # without a class in info.json
     text = page(tmp_path / "site", "coder0")
-    for wanted in ('<h3 id="signature-encode"', 'aria-label="Inputs of decode"', "tfaot::Model&lt;m::coder_encode&gt; model;",
+    for wanted in ('<h3 id="signature-encode"', 'aria-label="Inputs of decode"', "const tfaot::Shared&lt;m::coder_encode&gt; model;",
                    ".signatures[&#34;encode&#34;]", "-&gt;info-&gt;signatures[0].table", "const float x[]{", "1, 2"):  # fmt: skip
         assert wanted in text, wanted
     assert ">encode/x</th>" not in text

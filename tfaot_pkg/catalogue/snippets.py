@@ -37,7 +37,7 @@ _LONGEST_NAME = 80  # of a signature
 _LARGEST_FLOAT = 3e38  # what rounds to infinity in 32 bits cannot be packed
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
-_TAKEN = ("main", "model", "results", "std", "tfaot", "i", "inputs", "outputs", "instance", "message", "np")
+_TAKEN = ("main", "model", "results", "std", "tfaot", "i", "inputs", "outputs", "code", "message", "np")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ..
     """The signatures of `entry` by its info.json, () if there is one, or if a name is none."""
     found = []
     for place, each in enumerate(listed(info.get("signatures"))):
-        name, cpp_class = str(mapped(each).get("name")), str(mapped(each).get("class"))
+        name, cpp_class = str(mapped(each).get("name", "")), str(mapped(each).get("class", ""))
         # Names become C++ and shell: what is no identifier makes no program.
         if not _CLASS.fullmatch(cpp_class) or not _CLASS.fullmatch(name) or len(name) > _LONGEST_NAME:
             return ()
@@ -138,7 +138,7 @@ def snippets(
 
 def _names(entry: RegistryEntry, info: Mapping[str, Any]) -> dict[str, object]:
     version = Version(entry.version)
-    found = str(mapped(info.get("cpp")).get("class"))
+    found = str(mapped(info.get("cpp")).get("class", ""))
     release = ".".join(map(str, version.release[:2]))
     return {
         "package": entry.name,
