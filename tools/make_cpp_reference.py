@@ -27,10 +27,11 @@ _HEAD = """\
 <!-- Written by tools/make_cpp_reference.py; do not edit. -->
 # C and C++
 
-`#include <tfaot/tfaot.h>` brings all of the C++ side, `#include <tfaot/model.h>` what most programs need. A model's
-own header, `<tfaot-model-NAME/model.h>`, declares its class `tfaot_model::NAME`, which is the `W` of this page.
+`#include <tfaot/shared.h>` brings what most programs need, `tfaot::Shared`, and `#include <tfaot/tfaot.h>` all of the
+C++ side. A model's own header, `<tfaot-model-NAME/model.h>`, declares its class `tfaot_model::NAME`, which is the `W`
+of this page.
 """
-_FIRST = ("tfaot::Model", "tfaot::Shared", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", "tfaot::span")
+_FIRST = ("tfaot::Shared", "tfaot::Model", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", "tfaot::span")
 
 
 def run_doxygen(output: Path = OUTPUT) -> Path:

@@ -77,7 +77,8 @@ static size_t next_batch(const tfaot_info* info, size_t rows) {
   return size;
 }
 
-static size_t count_right(const tfaot_model_table* model, tfaot_instance* instance, const struct images* images) {
+static size_t count_right(const tfaot_model_table* model, const tfaot_code* code, const struct images* images) {
+  char message[TFAOT_MESSAGE_SIZE];
   int64_t* digit = grown(NULL, images->count * sizeof(int64_t));
   float* probability = grown(NULL, images->count * CLASSES * sizeof(float));
   size_t right = 0;
@@ -86,7 +87,9 @@ static size_t count_right(const tfaot_model_table* model, tfaot_instance* instan
     if (size == 0) fail(model->info->name, "has no batch size for the last images");
     const void* inputs[] = {images->pixels + row * PIXELS};
     void* outputs[] = {digit + row, probability + row * CLASSES};
-    if (model->run(instance, (int64_t)size, inputs, outputs) != TFAOT_OK) fail("run", model->message(instance));
+    if (model->compute(code, (int64_t)size, inputs, outputs, NULL, 0, message, sizeof message) != TFAOT_OK) {
+      fail("compute", message);
+    }
     for (const size_t end = row + size; row < end; ++row) right += digit[row] == images->labels[row];
   }
   free(probability);
@@ -101,11 +104,10 @@ int main(int argc, char** argv) {
   struct images images = read_csv(argv[1]);
   if (images.count == 0) fail(argv[1], "holds no images");
 
-  tfaot_instance* instance;
+  const tfaot_code* code;  /* constant, for all threads; nothing to free */
   char message[TFAOT_MESSAGE_SIZE];
-  if (model->create(NULL, &instance, message, sizeof message) != TFAOT_OK) fail("create", message);
-  const size_t right = count_right(model, instance, &images);
-  model->destroy(instance);
+  if (model->select(NULL, &code, message, sizeof message) != TFAOT_OK) fail("select", message);
+  const size_t right = count_right(model, code, &images);
 
   printf("accuracy on %zu held-out images: %.1f %%\n", images.count, 100.0 * (double)right / (double)images.count);
   free(images.labels);

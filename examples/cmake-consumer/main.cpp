@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <tfaot/model.h>
+#include <tfaot/shared.h>
 
 #include <tfaot-model-digits/model.h>
 
@@ -45,7 +45,7 @@ Images read_csv(const std::string& path) {
 }
 
 double accuracy(const Images& images) {
-  tfaot::Model<digits> model;
+  const tfaot::Shared<digits> model;
   const auto results = model.run(images.size(), {images.pixels});
 
   std::size_t right = 0;

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <tfaot/model.h>
+#include <tfaot/shared.h>
 
 #include <tfaot-model-tagger/model.h>
 
@@ -13,7 +13,7 @@ int main() {
   for (std::size_t i = 0; i < tracks.size(); ++i) tracks[i] = std::sin(0.1f * static_cast<float>(i));
   for (std::size_t i = 0; i < jet.size(); ++i) jet[i] = std::cos(0.1f * static_cast<float>(i));
 
-  tfaot::Model<tfaot_model::tagger> model;
+  const tfaot::Shared<tfaot_model::tagger> model;
   const auto results = model.run(jets, {jet, tracks});
   for (std::size_t i = 0; i < jets; ++i) {
     std::printf("%.6f %.6f %.6f\n", results.p[3 * i], results.p[3 * i + 1], results.p[3 * i + 2]);

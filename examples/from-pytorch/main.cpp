@@ -3,16 +3,17 @@
 #include <cstdio>
 #include <vector>
 
+#include <tfaot/shared.h>
+
 #include <tfaot-model-constituents/model.h>
 
 int main() {
-  tfaot_model::constituents model;
+  const tfaot::Shared<tfaot_model::constituents> model;
   for (std::size_t n : {3, 7}) {
     std::vector<float> mask(n, 1.0f), particles(n * 4);
     for (std::size_t i = 0; i < particles.size(); ++i) particles[i] = std::sin(0.1f * static_cast<float>(i));
     // The lengths of the inputs determine the number of particles.
-    float score = 0;
-    model.run(1, {mask, particles}, {{&score, 1}});
-    std::printf("%.6f\n", score);
+    const auto results = model.run(1, {mask, particles});
+    std::printf("%.6f\n", results.score[0]);
   }
 }

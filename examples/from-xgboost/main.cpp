@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <tfaot/model.h>
+#include <tfaot/shared.h>
 
 #include <tfaot-model-signal/model.h>
 
@@ -15,7 +15,7 @@ int main() {
       -0.7f, 0.9f,  0.8f, 0.4f,   //
       NAN,   -0.3f, NAN,  1.5f,
   };
-  tfaot::Model<tfaot_model::signal> model;
+  const tfaot::Shared<tfaot_model::signal> model;
   const auto results = model.run(rows, {x});
   for (std::size_t i = 0; i < rows; ++i) std::printf("%.9g\n", static_cast<double>(results.probabilities[i]));
 }

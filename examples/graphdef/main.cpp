@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include <tfaot/shared.h>
+
 #include <tfaot-model-tagger/model.h>
 
 using tfaot_model::tagger;
@@ -18,17 +20,12 @@ int main(int argc, char** argv) try {
   constexpr std::size_t of_each = tagger::InputInfo::features.row_size;
   if (features.empty() || features.size() % of_each != 0) throw std::runtime_error("usage: tag FEATURE...");
   const std::size_t jets = features.size() / of_each;
-  std::vector<float> probability(tagger::OutputInfo::probability.size_at(jets));
 
-  tagger model;
-  tagger::Inputs inputs;
-  inputs.features = features;
-  tagger::Outputs outputs;
-  outputs.probability = probability;
-  model.run(jets, inputs, outputs);
+  const tfaot::Shared<tagger> model;
+  const auto results = model.run(jets, {features});
 
-  for (std::size_t i = 0; i < probability.size(); ++i) {
-    std::printf("%.6f%c", static_cast<double>(probability[i]), (i + 1) % 3 == 0 ? '\n' : ' ');
+  for (std::size_t i = 0; i < results.probability.size(); ++i) {
+    std::printf("%.6f%c", static_cast<double>(results.probability[i]), (i + 1) % 3 == 0 ? '\n' : ' ');
   }
   return 0;
 } catch (const std::exception& error) {

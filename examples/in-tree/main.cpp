@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <tfaot/shared.h>
+
 #include <tfaot-model-cultivar/model.h>
 
 using tfaot_model::cultivar;
@@ -41,18 +43,12 @@ Wines read_csv(const std::string& path) {
 int main(int argc, char** argv) try {
   if (argc != 2) throw std::runtime_error("usage: cultivars FILE.csv");
   const Wines wines = read_csv(argv[1]);
-  std::vector<float> probability(cultivar::OutputInfo::probability.size_at(wines.count));
 
-  cultivar model;
-  cultivar::Inputs inputs;
-  inputs.chemistry = wines.chemistry;
-  inputs.colour = wines.colour;
-  cultivar::Outputs outputs;
-  outputs.probability = probability;
-  model.run(wines.count, inputs, outputs);
+  const tfaot::Shared<cultivar> model;
+  const auto results = model.run(wines.count, {wines.chemistry, wines.colour});
 
   std::array<int, 3> counts{};
-  for (auto row = probability.begin(); row != probability.end(); row += counts.size()) {
+  for (auto row = results.probability.begin(); row != results.probability.end(); row += counts.size()) {
     ++counts[static_cast<std::size_t>(std::max_element(row, row + counts.size()) - row)];
   }
   std::printf("%zu wines: %d, %d and %d of the three cultivars\n", wines.count, counts[0], counts[1], counts[2]);

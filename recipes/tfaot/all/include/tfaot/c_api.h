@@ -12,30 +12,33 @@
  * The function returns a table, which is valid as long as the library is loaded. A program needs nothing else:
  *
  *     const tfaot_model_table* model = tfaot_model_digits_0123456789ab();
- *     tfaot_instance* instance;
+ *     const tfaot_code* code;                       // constant, for all threads; it need not be freed
  *     char message[TFAOT_MESSAGE_SIZE];
- *     if (model->create(NULL, &instance, message, sizeof message) != TFAOT_OK) { ... print message ... }
+ *     if (model->select(NULL, &code, message, sizeof message) != TFAOT_OK) { ... print message ... }
  *     const void* inputs[] = {image};               // in the order of model->info->inputs
  *     void* outputs[] = {digit, probability};       // in the order of model->info->outputs
+ *     if (model->compute(code, 4, inputs, outputs, NULL, 0, message, sizeof message) != TFAOT_OK) { ... print message ... }
+ *
+ * The library keeps scratch memory for each thread, or the caller gives it:
+ *
+ *     const size_t size = model->scratch_bytes(code, 4);
+ *     void* scratch = aligned_alloc(TFAOT_SCRATCH_ALIGNMENT, size);   // for one call at a time
+ *     model->compute(code, 4, inputs, outputs, scratch, size, message, sizeof message);
+ *
+ * An instance holds scratch memory of its own, and serves one thread at a time:
+ *
+ *     tfaot_instance* instance;
+ *     if (model->create(NULL, &instance, message, sizeof message) != TFAOT_OK) { ... print message ... }
  *     if (model->run(instance, 4, inputs, outputs) != TFAOT_OK) { ... print model->message(instance) ... }
  *     model->destroy(instance);
- *
- * All threads can share one object: code and weights are constant, and `compute` takes scratch memory, or uses its own:
- *
- *     const tfaot_code* code;                       // once per process; it need not be freed
- *     if (model->select(NULL, &code, message, sizeof message) != TFAOT_OK) { ... print message ... }
- *     const size_t size = model->scratch_bytes(code, 4);
- *     void* scratch = aligned_alloc(TFAOT_SCRATCH_ALIGNMENT, size);   // in each thread; or NULL and 0 below
- *     model->compute(code, 4, inputs, outputs, scratch, size, message, sizeof message);
  *
  * Order: inputs and outputs are each sorted by name (byte order, as strcmp does), unless the model's spec lists them.
  * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
  *     tfaot_info) are read and written in place; others are copied (if `any_batch_size` is 1, only those whose elements are
  *     misaligned). Inputs and outputs must not overlap.
  * Threads: the table, the code and the model's weights are constant and shared: any number of threads may call `compute`
- *     at a time. An instance holds scratch memory and serves one thread at a time: use one instance per thread. A run
- *     while another one is in progress fails with TFAOT_BUSY.
- * Batch sizes: if `any_batch_size` of tfaot_info is 1, `run` takes every number of rows from 1 on. If it is 0, `run` takes
+ *     at a time. Use one instance per thread: a run while another one is in progress fails with TFAOT_BUSY.
+ * Batch sizes: if `any_batch_size` of tfaot_info is 1, calls take every number of rows from 1 on. If it is 0, they take
  *     `batch_sizes` only.
  * State: a model with variables is a function: it takes their values as inputs and returns the next values as outputs.
  *     `states` of tfaot_info lists them, with their trained values. Callers keep the buffers, and exchange them after

@@ -1,4 +1,5 @@
-// tfaot/model.h: a compiled model, ready to use.
+// tfaot/model.h: an instance of a compiled model, which serves one thread. <tfaot/shared.h> has one object for all threads;
+// an instance adds nested vectors, batch rules, measured costs and `run_parallel`.
 //
 //     #include <tfaot/model.h>
 //     #include <tfaot-model-digits/model.h>

@@ -1,4 +1,10 @@
-// tfaot/shared.h: one object of a model for all threads.
+// tfaot/shared.h: a compiled model, ready to use: one constant object for all threads.
+//
+//     #include <tfaot/shared.h>
+//     #include <tfaot-model-digits/model.h>
+//
+//     const tfaot::Shared<tfaot_model::digits> model;
+//     const auto results = model.run(batch_size, {pixels});       // results.probability
 #ifndef TFAOT_SHARED_H_
 #define TFAOT_SHARED_H_
 
