@@ -14,7 +14,7 @@ const tfaot_model_table* tfaot_model_affine_0123456789ab(void);
 } /* extern "C" */
 #endif
 
-/* The model, by a name that is the same in every version. */
+/* The model's entry function, under a name that is the same in every version. */
 static inline const tfaot_model_table* tfaot_model_affine(void) { return tfaot_model_affine_0123456789ab(); }
 
 #endif /* TFAOT_MODEL_AFFINE_0123456789AB_ENTRY_H_ */

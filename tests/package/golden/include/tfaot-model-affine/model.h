@@ -50,7 +50,7 @@ class affine {
   /// Whether the model is compiled for every number of rows from 1 on.
   static constexpr bool any_batch_size = false;
 
-  /// Whether each row of the outputs depends on the same row of the inputs alone.
+  /// Whether each row of the outputs depends only on the same row of the inputs.
   static constexpr bool rows_independent = true;
 
   /// The inputs: dense, row-major, batch axis first.
@@ -101,7 +101,7 @@ class affine {
   using InputTypes = ::std::tuple<float, float>;
   using OutputTypes = ::std::tuple<::std::int64_t, float>;
 
-  /// An instance that runs the best code for this CPU. Throws tfaot::Error if the CPU can run none of it.
+  /// An instance that runs the best code for this CPU. Throws tfaot::Error if the CPU cannot run any of the targets.
   affine() : instance_(table()) {}
 
   /// An instance that runs the code of one target: x86-64-v2, x86-64-v3.
@@ -132,7 +132,7 @@ class affine {
   /// The target whose code this instance runs.
   const char* target() const { return instance_.target(); }
 
-  /// Bytes that this instance holds now.
+  /// Bytes that this instance currently holds.
   ::std::size_t memory() const { return instance_.memory(); }
 
   /// The untyped interface: batch rules, costs.

@@ -6,10 +6,10 @@
 # Targets:
 #   tfaot-model-affine::static   the static library
 #   tfaot-model-affine::shared   the shared library
-#   tfaot-model-affine::tfaot-model-affine   one of the two: the component that was asked for (static or shared);
-#     else what tfaot-model-affine_SHARED_LIBS or BUILD_SHARED_LIBS says; else static, which leaves a program
-#     nothing to find when it starts; the other one where that one was removed.
-#   tfaot-model-affine::cmssw    the same, and headers under the names that they have in CMSSW
+#   tfaot-model-affine::tfaot-model-affine   one of the two: the requested component (static or shared); otherwise
+#     the one that tfaot-model-affine_SHARED_LIBS or BUILD_SHARED_LIBS selects; otherwise static, because such a
+#     program needs no library at run time. If that one was removed, the other one.
+#   tfaot-model-affine::cmssw    the same, and the headers under the names that they have in CMSSW
 #     (PhysicsTools/TensorFlowAOT/interface/Model.h)
 
 cmake_policy(PUSH)

@@ -1,9 +1,9 @@
-# Version 1.2.0 of tfaot-model-affine serves requests for the same major version, up to its own.
+# Version 1.2.0 of tfaot-model-affine satisfies requests for the same major version, up to its own version.
 
 set(PACKAGE_VERSION "1.2.0")
 
 if(PACKAGE_FIND_VERSION_RANGE)
-  # A range means what it says, across major versions too.
+  # A range may include several major versions.
   if(PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE")
     set(_tfaot_upper VERSION_LESS_EQUAL)
   else()
@@ -26,7 +26,7 @@ else()
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 endif()
 
-# The code inside is for one architecture.
+# The library has code for one architecture.
 if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(PACKAGE_VERSION "${PACKAGE_VERSION} (64 bit)")
   set(PACKAGE_VERSION_UNSUITABLE TRUE)
