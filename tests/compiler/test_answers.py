@@ -17,6 +17,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import verify
 from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run
@@ -62,7 +63,7 @@ def test_operations_give_tensorflows_answers(
     programs, seconds = {}, {}
     for name, model in models.items():
         start = time.perf_counter()
-        programs[name] = recognize(simplify(model.program))
+        programs[name] = recognize(rolled(simplify(model.program)))
         seconds[name] = time.perf_counter() - start
     codes = compiled_together(programs, kernels, tmp_path, block=3)
     faults = []

@@ -15,6 +15,7 @@ from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.last_steps import of_last_steps
 from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work_of_row
 from tfaot_pkg.documents import convert
@@ -266,7 +267,7 @@ def _borders(signature: Signature) -> list[Border]:
 
 def program_of(frozen: FrozenModel) -> Program:
     """The finished program, from which code is written. Raises Unsupported, Unlike, RecursionError."""
-    program = of_last_steps(simplify(_imported(frozen)))
+    program = rolled(of_last_steps(simplify(_imported(frozen))))
     # Before `recognize`, which merges some slices and gathers into layers.
     check_extents(program)
     program = recognize(program)

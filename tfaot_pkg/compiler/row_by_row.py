@@ -1,0 +1,139 @@
+"""Whether an operation computes each row of the batch apart: then it may compute more rows at once.
+
+Rows lie along one axis of an array, whose size is a multiple of the batch. If it is `k * batch`, rows are k elements of
+that axis one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from tfaot_pkg.compiler.expressions import ELEMENTWISE
+from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Shape
+
+
+def axis_of_rows(shape: Shape) -> int | None:
+    """The axis along which rows lie; None if `shape` does not depend on the batch, or in another way."""
+    growing = [axis for axis, size in enumerate(shape.sizes) if size.grows]
+    return growing[0] if len(growing) == 1 and rows_at(shape, growing[0]) else None
+
+
+def rows_at(shape: Shape, axis: int) -> int:
+    """How many elements of an axis are one row; 0 if its size is no multiple of the batch."""
+    terms = shape.sizes[axis].terms
+    return terms[0][1] if len(terms) == 1 and terms[0][0] == (BATCH,) else 0
+
+
+def is_row_by_row(operation: Operation, operands: Sequence[Operation]) -> bool:
+    """Whether each row that `operation` gives is made of the same row of each operand, or of what has no rows."""
+    if any(isinstance(each.type, tuple) for each in (operation, *operands)) or operation.captured():
+        return False
+    shapes = [each.shape for each in operands]
+    if not any(size.grows for shape in (operation.shape, *shapes) for size in shape.sizes):
+        return operation.opcode not in _RANDOM
+    # What has rows is made of rows, and an array may have them along one axis.
+    if any(size.grows for shape in shapes for size in shape.sizes) and axis_of_rows(operation.shape) is None:
+        return False
+    if any(size.grows for shape in shapes for size in shape.sizes if axis_of_rows(shape) is None):
+        return False
+    rule = _RULES.get(operation.opcode)
+    return operation.opcode in ELEMENTWISE or (rule is not None and rule(operation, shapes))
+
+
+_RANDOM = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
+
+
+def _anyhow(_operation: Operation, _shapes: Sequence[Shape]) -> bool:
+    return True
+
+
+def _broadcast(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    given, made = axis_of_rows(shapes[0]), axis_of_rows(operation.shape)
+    return made is not None and (given is None or operation.attributes["dimensions"][given] == made)
+
+
+def _reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    """Rows stay together if nothing stands before their axis, or if that stays as it is."""
+    given, made = axis_of_rows(shapes[0]), axis_of_rows(operation.shape)
+    if given is None or made is None:
+        return False
+    before = [prod(shape.sizes[:axis], start=ONE) for shape, axis in ((shapes[0], given), (operation.shape, made))]
+    same = rows_at(shapes[0], given) == rows_at(operation.shape, made)
+    return before[0] == before[1] and (same or before[0] == ONE)
+
+
+def _slice(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    axis = axis_of_rows(shapes[0])
+    return axis is not None and tuple(operation.attributes["slices"][axis]) == (0, shapes[0].sizes[axis], 1)
+
+
+def _reverse(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    return axis_of_rows(shapes[0]) not in operation.attributes["dimensions"]
+
+
+def _iota(operation: Operation, _: Sequence[Shape]) -> bool:
+    return axis_of_rows(operation.shape) not in (None, *operation.attributes["dimensions"])
+
+
+def _pad(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    axis = axis_of_rows(shapes[0])
+    return axis is not None and tuple(operation.attributes["padding"][axis]) == (0, 0, 0)
+
+
+def _concatenate(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    axes = {axis_of_rows(shape) for shape in shapes}
+    return len(axes) == 1 and axis_of_rows(operation.shape) not in operation.attributes["dimensions"]
+
+
+def _reduce(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    (array, *starts) = shapes
+    return len(starts) == 1 and axis_of_rows(array) not in (None, *operation.attributes["dimensions"])
+
+
+def _reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    (array, *starts) = shapes
+    axis = axis_of_rows(array)
+    if len(starts) != 1 or axis is None or axis != axis_of_rows(operation.shape):
+        return False
+    return tuple(operation.attributes["window"][axis]) == (1, 1, 0, 0, 1, 1)
+
+
+def _dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    """Rows are no axis that is summed over; if both have rows, a product of a row is one of both."""
+    axes = [axis_of_rows(shape) for shape in shapes]
+    contracting, batch = operation.attributes["contracting"], operation.attributes["batch"]
+    if any(axis in summed for axis, summed in zip(axes, contracting, strict=True)):
+        return False
+    places = [list(each).index(axis) if axis in each else None for axis, each in zip(axes, batch, strict=True)]
+    return None in axes or (places[0] is not None and places[0] == places[1])
+
+
+def _convolution(operation: Operation, shapes: Sequence[Shape]) -> bool:
+    image, filters = shapes
+    attributes = operation.attributes
+    rows = (attributes["input"][0], attributes["output"][0])
+    return (
+        (axis_of_rows(image), axis_of_rows(operation.shape)) == rows
+        and not any(size.grows for size in filters.sizes)
+        and attributes["batch_groups"] == 1
+    )
+
+
+_Rule = Callable[[Operation, Sequence[Shape]], bool]
+_RULES: Mapping[str, _Rule] = {
+    "broadcast": _broadcast,
+    "concatenate": _concatenate,
+    "convolution": _convolution,
+    "copy": _anyhow,
+    "dot": _dot,
+    "iota": _iota,
+    "pad": _pad,
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "reshape": _reshape,
+    "reverse": _reverse,
+    "slice": _slice,
+    "transpose": _anyhow,
+}
+"""Whether rows stay apart, for operations of which arrays with rows go in or come out."""
