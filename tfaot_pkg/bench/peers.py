@@ -393,5 +393,6 @@ def compile_programs(compiler: Compiler, targets: Sequence[str], folder: Path) -
     return Programs(
         library=compiled("library.cc", "library", "-I", resources.headers()),
         calls=compiled("calls.cc", "calls.so", "-shared", "-fPIC"),
+        # For each target, because the peak of a core depends on the width of the vectors that the code may use.
         limits={name: compiled("limits.cc", f"limits-{name}", *TARGETS[name].flags) for name in targets},
     )

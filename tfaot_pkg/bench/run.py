@@ -130,6 +130,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
 
 def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
     """The targets to measure, lowest level first. Raises RunError if this machine, or a `fixed` library, lacks one."""
+    # Specs have targets in the order of their levels, so the last one is the best.
     runnable = [name for name in spec.compilation.targets if runs_here(TARGETS[name])]
     chosen = request.targets or tuple(runnable[-1:])
     refused = [name for name in chosen or spec.compilation.targets if not runs_here(TARGETS[name])]
@@ -224,7 +225,7 @@ def _measured(
     limits = {target: native_program(program) for target, program in field.programs.limits.items()}
     amounts = sizes_read(frozen.work, frozen.signature, schedule.batch_sizes)
     pipeline = field.pipeline
-    with pipeline.progress.step("measure", total=len(engines) + schedule.rounds, unit="turns") as step:
+    with pipeline.progress.step("measure", total=len(engines) + schedule.rounds, unit="steps") as step:
         return measure(engines, limits, amounts, schedule, answers=folder, logs=pipeline.folders.logs, step=step)
 
 

@@ -112,7 +112,8 @@ class Trees:
             "library": self.original.library,
             "result": self.original.fetches[result.name],
             "kind": kind,
-            "sizes": list(batch_sizes) if kind == "onnx" else [],  # C code takes any number of rows
+            # C code takes any number of rows, so one conversion serves all requests.
+            "sizes": list(batch_sizes) if kind == "onnx" else [],
             "program": sha256_tree(PROGRAM, [PROGRAM / name for name in _CONVERTERS]),
             "environment": environment.identity,
             "compiler": self.compiler.identity if kind == "c" else "",

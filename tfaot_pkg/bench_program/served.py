@@ -188,7 +188,7 @@ class Tensors:
         self._values = [self._read(tensor, options.rows) for tensor in self._inputs]
 
     def inputs_at(self, size: int) -> list:
-        """The first `size` rows of each: aligned memory that all batch sizes share, or of its own if rows turn."""
+        """The first `size` rows of each: aligned memory that all batch sizes share, or copies if the rows change."""
         found = [
             values[:size] if is_batched(tensor) else values
             for tensor, values in zip(self._inputs, self._values, strict=True)

@@ -119,6 +119,7 @@ def _counted(output: Tensor, count: str, signature: Signature) -> Counted:
 
 
 def _ours(keys: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:
+    # There are no keys if the spec renames nothing (ModelInfo).
     return dict(zip(keys, names, strict=False))
 
 
@@ -134,6 +135,7 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
 
 
 _REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str, tuple[str, ...], Mapping[str, Values]], object]] = {
+    # Files of PyTorch contain the ONNX form that export.py wrote (decision 054).
     **dict.fromkeys(
         ("onnx", "torch"),
         lambda path, shapes, out, operations, constants: ReadOnnx(
@@ -244,6 +246,7 @@ def _symbol(size: str | None, names: dict[str, str], place: str) -> str:
     # Axes with the same name in the file are one symbol; an axis without a name equals no other one.
     key = size if size is not None else place
     if key not in names:
+        # Specs allow names of 32 characters (spec/rules.py): this leaves room for `n_` and a number.
         wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", size or "n", flags=re.ASCII))[:24] or "n"
         # `batch` names the batch in a spec's shapes, and this is another axis.
         wanted = "n_batch" if wanted == "batch" else wanted

@@ -164,6 +164,7 @@ def _other_rows(
 
 def _canonical(values: Array) -> bytes:
     made = np.array(values, values.dtype.newbyteorder("<"), order="C")
+    # x86-64 makes negative NaN and AArch64 positive ones: programs do not promise these bits (decision 039).
     if made.dtype.kind == "f":
         bits = made.reshape(-1).view(f"<u{made.itemsize}")
         bits[np.isnan(made).reshape(-1)] = _NAN[made.itemsize]

@@ -71,6 +71,7 @@ def _checked(prefix: Path, part: PartReport) -> AnswersReport:
     found = _hashes(prefix, part)
     if isinstance(found, str):
         return AnswersReport(name=part.name, version=part.version, not_checked=found)
+    # Also targets that the build machine could not run: they must have the bits of their group (decision 039).
     here = [name for group in found.groups for name in group.targets if name in TARGETS and runs_here(TARGETS[name])]
     if not here:
         why = "this CPU can run none of its targets"

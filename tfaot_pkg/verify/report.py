@@ -199,6 +199,7 @@ def compare(
     ours: Array, theirs: Array, *, target: str, batch_size: int, output: str, rtol: float, atol: float
 ) -> Comparison:
     """Compare two arrays of one shape and dtype; integers and booleans must be equal."""
+    # Complex numbers and bfloat16 come as floats (worker_program/messages/elements.py), so no other kind has rounding.
     if theirs.dtype.kind != "f":
         agree = ours == theirs
         ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
@@ -206,6 +207,7 @@ def compare(
         difference = np.where(agree, 0.0, np.maximum(np.abs(ours - theirs), 1.0))
         theirs_size = np.abs(theirs)
     else:
+        # The difference of two large numbers would overflow in float16 or float32.
         ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         finite = np.isfinite(ours) & np.isfinite(theirs)
