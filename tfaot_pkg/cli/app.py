@@ -48,6 +48,7 @@ _ALIASES = {"list": "search", "info": "show", "add": "install", "remove": "unins
 """What other package managers call these commands; `--help` does not list them."""
 
 
+# With the alias `toolchains`: Click looks up a group's defaults by the name that was typed.
 _GROUPS = ("toolchain", "toolchains", "registry", "nightly", "conan-remote")
 _NOT_GIVEN = {
     "help": False,
@@ -93,6 +94,7 @@ def root(
     """Flags that stand before a command."""
 
 
+# The order of --help: Typer lists commands as they are registered, so what a new user needs comes first.
 starting.register(app)
 build.register(app)
 cmsdist.register(app)

@@ -141,6 +141,7 @@ def _measured(session: Session, model: str, request: Request, source: Path | Non
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.temporary import temporary_folder
 
+    # Around the measurement: the library of a published package is in this folder.
     with temporary_folder(prefix="tfaot-bench-") as folder:
         library = None
         if _means_a_spec(model):
@@ -174,6 +175,7 @@ def _request(
     names = [word.strip() for text in peers or ["all"] for word in text.split(",") if word.strip() not in ("", "none")]
     if unknown := [name for name in targets or () if name not in TARGETS]:
         raise typer.BadParameter(f"no such target: {', '.join(unknown)}; targets: {', '.join(TARGETS)}")
+    # The cores of this process and not of the machine: containers and batch systems give some of them only.
     if core is not None and core not in os.sched_getaffinity(0):
         usable = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
         raise typer.BadParameter(f"this process may not use core {core}; it may use {usable}", param_hint="--core")
@@ -192,6 +194,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     words = [word.strip() for word in text.split(",")]
+    # isascii too: for Python the digits of all scripts are decimal.
     if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH_SIZE for word in words):
         raise typer.BadParameter(
             f"{text!r} is not a list of numbers from 1 to {MAX_BATCH_SIZE}, such as 1,4,64", param_hint="--batch-sizes"
@@ -244,6 +247,7 @@ def _text(found: Bench, comparison: Comparison | None, written: Sequence[str]) -
     """Tables for people: as wide as the terminal allows, or unlimited if there is none."""
     from tfaot_pkg.bench import table
 
+    # Files and pipes get whole tables: there a width would be that of no window.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     machine = found.machine
     lines = [

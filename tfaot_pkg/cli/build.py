@@ -248,6 +248,7 @@ def build(
         )
         made = pipeline.build(pipeline.plan(given))
         done = install_built(made.tree, made.plan.key, prefix)
+        # Last: the build has fetched and read the files, so they exist and can be listed.
         if depfile is not None:
             write_file(depfile, depfile_text(depfile.with_suffix(""), given).encode())
     tool = write_tools(area, made.plan.spec, made.tree) if area is not None else None
@@ -307,7 +308,9 @@ def publish(
     loaded = load_spec(spec, session.defines)
     if remote is not None and not conan:
         raise typer.BadParameter("--remote uploads the Conan package: it cannot be used with --no-conan")
+    # Logs in: a wrong password is reported now, and not after a build of minutes whose upload would be missing.
     uploader = Uploader.of(session, remote, loaded.model.package_name) if remote is not None else None
+    # The keys and the file of --bench are read before the build too, as arguments.
     done = publish_model(
         loaded,
         root=session.registry_folder(),
@@ -373,6 +376,7 @@ def _published_text(done: Publication, registry: str | None) -> str:
         lines.append(str(done.hashes))
     if done.conan is not None:
         lines.append(f"Conan: {done.conan['reference']}")
+    # Quoted, so that users can paste the line into a shell.
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
     lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where}")
     return "\n".join(lines)
@@ -391,7 +395,7 @@ def no_leftovers(prefix: Path, model: str | None) -> Iterator[None]:
 
     try:
         yield
-    except BaseException:
+    except BaseException:  # not only errors: after Ctrl-C too, the next `make` must not link the earlier build
         if model is not None:
             with suppress(TfaotError):  # the first error is the one to report
                 uninstall(model, prefix)
@@ -429,7 +433,7 @@ def _below(path: Path) -> list[Path]:
         return [path]
     found = []
     for folder, folders, files in os.walk(path, followlinks=True):  # no loops: the build has read it
-        folders.sort()
+        folders.sort()  # os.walk goes on in this order: the file is the same each time
         # Folders too: their modification time changes if a file is added or removed.
         found += [Path(folder), *(Path(folder, name) for name in sorted(files))]
     return found

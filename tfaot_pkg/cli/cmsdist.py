@@ -54,6 +54,7 @@ def import_cmsdist(
     from tfaot_pkg.source.tree import fetch as fetch_source
     from tfaot_pkg.storage import storage_errors, write_file
 
+    # Before the source is fetched.
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
     fetcher = partial(fetch_source, folders=session.folders, progress=session.progress) if fetch else None
@@ -122,6 +123,7 @@ def export_cmsdist(
     return Result(document=document, text="\n".join(lines))
 
 
+# A program that CMSDIST's scripts call in place of cms-tfaot's: with its options, and none for a shell's completion.
 compile_app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
@@ -152,6 +154,7 @@ def compile_(
     additional_flags: Annotated[
         str, typer.Option(metavar="FLAGS", help="--target_triple and --target_cpu: which targets to compile for.")
     ] = "",
+    # With environment variables, because the scripts' command line is fixed.
     toolchain_python: Annotated[
         Path | None,
         typer.Option(
@@ -171,6 +174,7 @@ def compile_(
     from tfaot_pkg.pipeline import Pipeline
     from tfaot_pkg.spec import load_spec
 
+    # Variables and `~` as in cms-tfaot's program, which CMSDIST's scripts were written for.
     folder = Path(os.path.abspath(os.path.expanduser(os.path.expandvars(output))))
     spec = _wanted(load_spec(aot_config), additional_flags, session)
     wanted = tool(
@@ -185,6 +189,7 @@ def compile_(
     )
     made = pipeline.build(pipeline.plan(spec))
     write_layout(layout(made, wanted, dev=dev), folder, spec.model.name)
+    # No document: this program has no --json.
     return Result(document={}, text=_compiled_text(made, wanted, folder, dev=dev))
 
 

@@ -66,6 +66,7 @@ def write_tools(area: CmsswArea, spec: ModelSpec, tree: PackageTree) -> DevTool:
         base=area.base,
         objects=tuple(path.name for path in tree.objects),
     )
+    # After the package: a tool file must not name libraries that are missing.
     with storage_errors(f"write into {area.prefix}"):
         for name, text in texts.items():
             write_file(area.prefix / name, text)

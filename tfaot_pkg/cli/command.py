@@ -51,6 +51,7 @@ said = Said()
 
 
 # The callbacks are eager: an error in a later option is reported as these flags ask.
+# A flag may stand before the command or after it, and its callback runs for both: its absence in one resets nothing.
 def _remember_json(value: bool) -> bool:
     said.json = said.json or value
     return value
@@ -115,7 +116,7 @@ class Flags:
         typer.Option(
             "--keys",
             metavar="FOLDER",
-            envvar="TFAOT_REGISTRY_KEYS",
+            envvar="TFAOT_REGISTRY_KEYS",  # Click divides its value at ":", as in PATH
             help="The folder with the keys of a signed registry. Repeatable.",
         ),
     ] = None
@@ -179,6 +180,7 @@ class Result:
         if said.json:
             say_json(plain(self.document))
         elif self.text:
+            # `say` ends the line; some texts, such as published documents, have that newline already.
             say(self.text.rstrip("\n"), to=sys.stdout)
 
 
@@ -239,6 +241,7 @@ class Session:
         folders, files = self.flags.keys or [], self.flags.passphrase_file
         if files:
             return open_keys(folders, *(secrets_from(file) for file in files))
+        # One for each folder: each remembers the passphrase that was typed, and folders may have different ones.
         return open_keys(folders, *(secrets_from() for _ in folders))
 
     def new_passphrase(self) -> tuple[Callable[[], str | None], Secrets]:
@@ -261,6 +264,7 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
         taken = {*names, "debug", *(["json_"] if json else [])}
         shared = [each for each in _shared_parameters() if each.name in taken]
         hints = _hints(function)
+        # Not the signature's own annotations: they are strings, because of `from __future__ import annotations`.
         own = [
             each.replace(annotation=hints[name])
             for name, each in inspect.signature(function).parameters.items()
@@ -273,6 +277,7 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
             result = function(Session(Flags(**flags)), **given)  # type: ignore[arg-type]
             if result is not None:
                 result.show()
+                # Not an error: `check`, for example, has an answer to print also if the model cannot be compiled.
                 if result.exit_code:
                     raise typer.Exit(result.exit_code)
 
@@ -294,7 +299,7 @@ def _hints(owner: object) -> dict[str, object]:
     return {name: inside[name][0] if inside[name] else hint for name, hint in hints.items()}
 
 
-@cache
+@cache  # every command of the program asks for them at every start
 def _shared_parameters() -> tuple[inspect.Parameter, ...]:
     """The fields of Flags as parameters of a function."""
     hints = _hints(Flags)
@@ -315,6 +320,7 @@ def defines_of(words: list[str] | None) -> dict[str, str]:
     defines = {}
     for word in words or ():
         key, equals, value = word.partition("=")
+        # A key is what `{{ env.KEY }}` in a spec can name (spec/expand.py).
         if not equals or not key.isidentifier():
             raise SpecError(f"-D {word}: write KEY=VALUE, with a KEY of letters, digits and _")
         defines[key] = value

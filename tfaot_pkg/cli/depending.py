@@ -59,6 +59,7 @@ def install(
     locked: Annotated[
         bool, typer.Option("--locked", help="Install exactly the versions in the lock file, or fail.")
     ] = False,
+    # Without a default: --lock without --locked must be an error, and not be ignored.
     lock: Annotated[
         Path | None,
         typer.Option("--lock", metavar="FILE", help="The lock file, for --locked. (default: tfaot.lock)"),
@@ -153,6 +154,7 @@ def resolve(
     from tfaot_pkg.dependencies.resolution import resolve as resolve_all
     from tfaot_pkg.registry.reader import Requirement
 
+    # Before the registry is opened, as in `install`.
     wanted = [Requirement.parse(text) for text in requirements]
     constraints = Constraints.parse(tuple(target or ()), toolchain)
     opened = session.open_registry()
@@ -229,6 +231,7 @@ def update(
     # Before anything is chosen: a registry that lost its signatures must not rewrite the lock file.
     check_trust(opened, before.registry)
     resolution = resolve_anew(opened, before, names or ())
+    # The file goes on naming its registry, which on this machine may have been opened under another name.
     named = _registry(session, opened, lock) if session.registry is not None else _again(opened, before)
     after = lock_of(resolution, before.requirements, before.constraints, named)
     changed = changes(before, after)

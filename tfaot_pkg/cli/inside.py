@@ -92,6 +92,7 @@ def _look(what: str, batch: int | None, target: str | None) -> Look:
     from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
     from tfaot_pkg.targets import TARGETS
 
+    # Not `what in WHATS`: this has the type of the literals, and needs no cast.
     chosen = next((each for each in WHATS if each == what), None)
     if chosen is None:
         raise typer.BadParameter(f"{what!r} is not one of {', '.join(WHATS)}", param_hint="--what")
@@ -160,6 +161,7 @@ def timeline(
         raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
     loaded = load_spec(spec, session.defines)
     folder = output or Path(f"timeline-{loaded.model.name}")
+    # Any file of the folder: all are written after the build and the runs.
     require_writable(folder / "index.html")
     made = make(loaded, folder, session.pipeline(), batch_size=batch, rounds=rounds)
     return Result(document=made, text=_timeline_text(made))

@@ -92,7 +92,7 @@ def try_toolchain(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the environment for the next trial.")] = False,
 ) -> Result:
-    """Try a TensorFlow release that is no toolchain yet, and compare it with the default toolchain.
+    """Try a TensorFlow release that is not a toolchain yet, and compare it with the default toolchain.
 
     Its packages are resolved, locked with hashes, and installed into an environment of its own (a download of 250 MB or
     more), which is removed at the end. Nine small models are built with it and with the default, each by the compiler
@@ -109,6 +109,7 @@ def try_toolchain(
     from tfaot_pkg.storage import storage_errors, write_file
     from tfaot_pkg.temporary import temporary_folder
 
+    # It becomes part of a requirement for pip, where 2.* or 2.19,<3 would mean some other release than the report says.
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?", version):
         raise typer.BadParameter("must be a full version such as 2.19.0 or 2.22.0rc0", param_hint="VERSION")
     folder = output or Path(f"try-{version}")
@@ -181,5 +182,6 @@ def doctor(session: Session) -> Result:
     return Result(
         document={"findings": findings},
         text="\n".join(lines),
+        # Only what every build needs: most machines lack something else, such as toolchains that nobody has used yet.
         exit_code=1 if any(f.needed and not f.good for f in findings) else 0,
     )

@@ -44,6 +44,7 @@ def search(
     Example: tfaot-pkg search tagger
     """
     result = session.open_registry().search(text)
+    # Lines are cut for terminals only: a program that reads a pipe gets whole descriptions.
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     return Result(document=result, text=found_text(result, columns))
 
@@ -58,7 +59,9 @@ def found_text(result: SearchResult, columns: int = 0) -> str:
     lines = []
     for entry in result.found:
         name, note = f"{entry!s:<{width}}", f" [deprecated: {entry.deprecated}]" * bool(entry.deprecated)
+        # A description may have several lines: in the list a package has one.
         text, room = " ".join(entry.description.split()), max(_LEAST, columns - len(name) - len(note) - 2)
+        # Only the description is cut, never the note, which is a warning.
         cut = text if not columns or len(text) <= room else f"{text[: room - 1]}…"
         lines.append(f"{name}  {cut}".rstrip() + note)
     if result.yanked and not lines:
@@ -287,6 +290,7 @@ def verify_install(
     from tfaot_pkg.verify.installed import check_answers
 
     answers = list(check_answers(report))
+    # A damaged file outweighs other answers: it may be their cause.
     if exit_code == 0 and not all(each.ok for each in answers):
         exit_code = ValidationError.exit_code
     document = {**report.as_dict(), "answers": answers}
@@ -387,6 +391,7 @@ def yank(
     name, version = _name_and_version(package)
     opened = session.writable_registry()
     entry = opened.yank(name, version, reason)
+    # The yank is in force from here on, whatever becomes of the pages.
     _update_catalogue(opened, name, session)
     return Result(document={"entry": entry}, text=f"{entry}: yanked ({entry.yanked})")
 
@@ -419,6 +424,7 @@ def _name_and_version(text: str) -> tuple[str, str]:
     version = text.partition("@")[2]
     if not version:
         raise RegistryError(f"{text!r} names no version", hint="write NAME@VERSION")
+    # The whole text is parsed, not only its name: a version that is none is reported before the registry is opened.
     return Requirement.parse(text).package, version.strip()
 
 

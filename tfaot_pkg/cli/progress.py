@@ -35,6 +35,7 @@ class TerminalProgress:
         step = _BarStep(bars, task, total)
         try:
             yield step
+            # Not in `finally`: the bar of a stage that failed must not look finished.
             step.finish()
         finally:
             if outermost:
@@ -42,6 +43,7 @@ class TerminalProgress:
                 self._bars = None
 
     def note(self, text: str) -> None:
+        # With the console of the bars, which then moves them below the note; other output would tear them.
         self._console.print(shown(text))
 
     def output(self, text: str) -> None:

@@ -36,6 +36,7 @@ def init(
     keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="The folder for the keys, outside of DIR.")],
     threshold: Annotated[int, typer.Option(help="How many root keys must sign a key rotation.")] = 1,
     root_keys: Annotated[int, typer.Option(help="How many root keys to make.")] = 1,
+    # 8: at 100,000 packages each file has 65 KB (decision 011).
     bins: Annotated[
         int, typer.Option(metavar="BITS", help="Divide the index into 2**BITS files; 8 is enough for 100,000 packages.")
     ] = 8,
@@ -62,6 +63,7 @@ def init(
     from tfaot_pkg.trust.keys import ROLES
     from tfaot_pkg.trust.roles import Lifetimes
 
+    # Divided at the first "=": the URI may have others, such as hsm:2?label=YubiKey.
     uris = tuple((role, uri) for role, _, uri in (word.partition("=") for word in key or ()))
     if any(role not in ROLES or not uri for role, uri in uris):
         raise RegistryError("--key: write ROLE=URI", hint=f"with a ROLE of {', '.join(ROLES)}")
@@ -121,6 +123,7 @@ def _audit_text(found: Audit) -> str:
 def gc(
     session: Session,
     *,
+    # Readers that hold an older state may still ask for its files; 7 days as GRACE in registry/audit.py.
     grace: Annotated[str, typer.Option(help="Keep files that became unused less than this time ago.")] = "7d",
     dry_run: DryRunFlag = False,
 ) -> Result:
@@ -184,6 +187,7 @@ def render(
     from tfaot_pkg.catalogue.render import render as render_catalogue
     from tfaot_pkg.remote.address import Address
 
+    # Pages only show the address: whether plain http is accepted is decided by each client.
     address = Address.parse(url, allow_http=True).url if url else ""
     folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
     downloads = downloads_of(log) if log else None
@@ -220,12 +224,15 @@ def serve(
             f"serving needs a module that is not installed: {error.name}", hint="pip install 'tfaot-pkg[serve]'"
         ) from error
 
+    # Called when the port is bound: scripts wait for this line before they connect, and --port 0 is known only then.
     def ready(url: str) -> None:
         if said.json:
+            # On one line: who reads it while the server runs must know where the document ends.
             say_json({"url": url, "folder": str(folder)}, lines=False)
         else:
             say(f"serving {folder} at {url}", to=sys.stdout)
 
     run(folder, host=host, port=port, ready=ready)
+    # With --json standard output holds one document, which `ready` has printed.
     if not said.json:
         say("stopped", to=sys.stdout)

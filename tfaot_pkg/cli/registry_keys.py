@@ -40,6 +40,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def _result(done: KeysChanged, verb: str = "written, not yet in force") -> Result:
+    # Maintainers compare the digest by telephone before they sign: the file may have been replaced on its way to them.
     lines = [*done.rotation.description(), f"digest of the rotation: {done.rotation.digest}"]
     if done.pending and done.lacking:
         lines.append(
@@ -93,6 +94,7 @@ def add(
     from tfaot_pkg.registry.signing_keys import NewKey, add_key
 
     opened = session.writable_registry()
+    # Asks for nothing yet: with --uri or --public no key is made, and none has to be encrypted.
     passphrase, _ = session.new_passphrase()
     key = NewKey(uri=uri, public=public, passphrase=passphrase)
     return _result(add_key(opened, _role(role), key, threshold=threshold, pending=pending))

@@ -141,6 +141,7 @@ def add_conan_remote(
     try:
         address = Address.parse(url, allow_http=allow_http)
     except RegistryError as error:
+        # Address knows registries only, and its messages name them.
         message = error.message.replace("a registry", "a Conan remote")
         raise ConanError(message, hint="write https://HOST/PATH; --user and --password-file say who uploads") from error
     remote = ConanRemote(

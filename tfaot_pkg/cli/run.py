@@ -27,6 +27,7 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports a program that this sign
 def run_program(commands: typer.Typer, *, program: str) -> NoReturn:
     """Run the command line of this process and exit."""
     code = run_commands(commands, sys.argv[1:], program=program)
+    # Python's own exit takes time: a signal during it would kill the process, or print a traceback.
     ignore_signals()
     sys.exit(code)
 
@@ -39,6 +40,7 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        # Standalone: Typer reports wrong usage itself (exit code 2), and ends in SystemExit after `--help` too.
         get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
@@ -54,6 +56,7 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
 def _stop(stop: Stopped) -> int:
     # A second Ctrl-C must not interrupt the cleaning up.
     ignore_signals()
+    # Before the removal: a program that still runs could write into the folders that are removed.
     kill_running()
     remove_left()
     _report_stop(stop)
@@ -66,6 +69,7 @@ def _report_stop(stop: Stopped) -> None:
         document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}
         say_json({"error": document})
     else:
+        # A terminal shows ^C in the line of the progress: the message begins a new one.
         say(f"\n{message}")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KernelsFlag = Annotated[bool, typer.Option("--kernels", help="Deprecated, without effect.")]
 XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA, if it compiles the model.")]
 BatchCostsFlag = Annotated[bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")]
+# Also an environment variable: the tests run `tune` on machines that are busy with other tests.
 NoiseFlag = Annotated[
     bool,
     typer.Option(
@@ -69,6 +70,7 @@ def tune(
     loaded = load_spec(spec, session.defines)
     _require_targets(loaded, target)
     file = output or tuning_path(spec)
+    # Now, because the model is built and measured for minutes before the file is written.
     require_writable(file)
     wanted = _wanted(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs, noise=accept_noise)
     pipeline = session.pipeline()
@@ -91,6 +93,7 @@ def _require_targets(spec: ModelSpec, targets: list[str] | None) -> None:
 def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool, noise: bool) -> Wanted:
     from tfaot_pkg.tuning.measure import Wanted
 
+    # --kernels is without effect since decision 040, but `tune --kernels` must not begin to measure everything.
     everything = not (kernels or xla_flags or batch_costs)
     return Wanted(xla_flags=xla_flags or everything, batch_costs=batch_costs or everything, noise=noise)
 
@@ -176,6 +179,7 @@ def _compositions(tuned: Tuned, target: str) -> Mapping[int, tuple[int, ...]]:
 
     costs = tuned.tuning.batch_costs.get(target, {})
     frozen = tuned.build.frozen
+    # Outputs of the parts are put together by rows, so each output must have a batch axis.
     if (
         not costs
         or not frozen.rows.independent

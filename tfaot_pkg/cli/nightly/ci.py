@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tfaot_pkg.settings import Folders
 
 
+# An Enum, unlike `System` in nightly/ci.py: Typer makes the choices from it. StrEnum exists since Python 3.11 only.
 class JobSystem(str, Enum):
     """What runs the job."""
 

@@ -44,6 +44,7 @@ class Lines:
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self._ended += 1
+        # `outcome` follows with the same kind and error.
         if attempt.kind != "verified":
             self._told.add(decision.task.id)
         place = f"[{self._ended}/{self._total}]"
@@ -85,18 +86,20 @@ class LiveTable:
         self._last.append((decision.task.id, attempt.kind, f"{attempt.seconds:.0f} s{_why(attempt.error)}"))
 
     def gate(self, verdict: Verdict) -> None:
-        self._running = tuple
+        self._running = tuple  # all builds have ended: the executor that would be asked is closed
         if verdict.withheld:
             self._last.append(("", "withheld", str(verdict)))
 
     def outcome(self, outcome: Outcome) -> None:
         self._counts[outcome.kind] += 1
+        # Only what happens after the gate: `built` has told the other failures.
         if outcome.kind in ("published", "upload failed", "dependency failed"):
             self._last.append((outcome.task, outcome.kind, outcome.release + _why(outcome.error)))
 
     def __rich__(self) -> RenderableType:
         seconds = time.monotonic() - self._start
         progress = Table.grid(padding=(0, 1))
+        # Rich takes a total of 0 for a finished bar.
         bar = ProgressBar(total=max(1, self._total), completed=self._ended, width=40)
         progress.add_row(bar, f"{self._ended:,} of {self._total:,} built{self._stored}, {seconds:.0f} s")
         counts = ", ".join(f"{count:,} {kind}" for kind, count in self._counts.items())

@@ -52,6 +52,7 @@ def report(
     loaded = load_definition(definition)
     kept = State(root=state_folder(loaded, state))
     found = find_night(kept, night)
+    # A function, because dependents are read from the whole index, and only a report with failures lists them.
     made = read_report(kept, found, lambda: _dependents(loaded.registry, session.progress))
     # In the night's folder a report is removed with its night (prune).
     folder = output.absolute() if output is not None else found.folder / "report"

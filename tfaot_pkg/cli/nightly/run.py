@@ -95,6 +95,7 @@ def run(
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.nightly.supervise import hide_secrets
 
+    # Options that exclude each other are reported before the keys are unlocked.
     where = _Where(workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file)
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
@@ -143,9 +144,11 @@ def _coordinator(
             state=State(root=root),
             policy=definition.policy,
             publisher=publisher,
+            # Made when the builds are known: a night that builds nothing starts no cluster.
             executor=_executors(definition.policy, root, session.progress.note, where),
             watch=watch,
             cache=session.folders.cache,
+            # Here and once: builds that begin at the same time would all want to make the same toolchain.
             prepare=lambda versions: _unmade(versions, session),
         )
 
@@ -178,6 +181,7 @@ def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _
     from tfaot_pkg.nightly.executors import LocalExecutor, slots_here
 
     def make(builds: int) -> Executor:
+        # No more than there are builds: each slot of a cluster on this machine is a process to start.
         slots = max(1, min(where.workers or slots_here(policy.memory), builds))
         if where.no_dask:
             return LocalExecutor(slots)
