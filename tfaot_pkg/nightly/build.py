@@ -110,8 +110,10 @@ def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:
 
 
 def _require_small(release: Release, limit: int) -> None:
+    # RLIMIT_FSIZE limits each file of a build, but all blobs together are published.
     size = sum(blob.size for blob in release.entry.blobs.values())
     if size > limit:
+        # By the words "larger than this process may write" outcome.py knows that the model is at fault.
         raise StorageError(
             f"the package has {size:,} bytes: larger than this process may write ({limit:,})",
             hint="policy.output in the definition of the registry allows more",

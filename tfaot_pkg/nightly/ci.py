@@ -111,6 +111,7 @@ FILES: dict[System, tuple[str, ...]] = {
 def render(system: System, job: Job) -> dict[str, str]:
     """The files of `system` by name, with `job` in them."""
     names = FILES[system]
+    # Without the dot of .gitlab-ci.yml: among the templates it would be a hidden file.
     return {name: _environment().get_template(f"{system}/{name.lstrip('.')}.j2").render(job=job) for name in names}
 
 
@@ -118,6 +119,7 @@ def render(system: System, job: Job) -> dict[str, str]:
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.templates() / "ci"),
+        # A misspelled name must fail here: a job with an empty word would fail, or do something else, in the night.
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -148,6 +150,7 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
     """
     if not _SCHEDULER.fullmatch(scheduler):
         raise SpecError(f"--scheduler: must be an address such as tcp://HOST:8786, got {scheduler!r}")
+    # dask-jobqueue writes both into a shell script as they are, without quotes.
     for word in (sys.executable, logs):
         if not _SCRIPT_WORD.fullmatch(word):
             raise SpecError(f"cannot be written into a job's script: {word!r}")
@@ -174,6 +177,7 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
         common["disk"] = f"{(4 * policy.output + _GIB) / _GIB:g} GiB"
         common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor replaces the macro: one name per worker
         profile = dask.config.get("jobqueue.htcondor.job-extra-directives", None) or {}
+        # The user's own profile comes last, so that it also may choose another name.
         common["job_extra_directives"] = {"batch_name": _NAME, **profile}
     else:
         make = slurm.SLURMJob

@@ -180,6 +180,7 @@ def _definition(form: DefinitionForm, path: Path) -> NightlyDefinition:
 def _entry(form: ModelEntryForm) -> ModelEntry:
     specs = form.spec
     if isinstance(specs, GitSpecForm):
+        # Lower case, as git writes commits: tasks are compared, and one commit must not make two.
         specs_of: str | GitSpec = GitSpec(url=specs.git, revision=specs.revision.lower(), path=specs.path)
     else:
         specs_of = specs
@@ -201,6 +202,7 @@ def _known_broken(forms: Mapping[str, KnownBrokenForm]) -> dict[str, KnownBroken
 
 
 def _policy(form: PolicyForm) -> Policy:
+    # Only the fields that are given, so that Policy alone has the defaults.
     given: dict[str, Any] = {}
     if form.max_failures is not None:
         given["max_failures"] = float(form.max_failures.rstrip(" %")) / 100

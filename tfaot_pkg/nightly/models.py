@@ -168,6 +168,7 @@ def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[
     try:
         _sorted(models)
     except CycleError as error:
+        # graphlib lists the circle backwards: each model before the one that needs it.
         names: list[str] = error.args[1]
         number = first[names[0]].number
         yield ("models", number, "depends"), f"models depend on each other: {' -> '.join(reversed(names))}"
@@ -176,6 +177,7 @@ def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[
 def _in_order(models: Sequence[Model]) -> tuple[Model, ...]:
     """The models, each after its dependencies, else in the definition's order."""
     by_name = {model.spec.model.name: model for model in models}
+    # The graph also has dependencies whose specs cannot be read.
     return tuple(by_name[name] for name in _sorted(models) if name in by_name)
 
 
@@ -224,6 +226,7 @@ def _files_of(spec: ModelSpec) -> list[Path]:
 
 def _commit(folder: Path, revision: str) -> str:
     try:
+        # A revision may look like an option, and a tag is an object of its own: `^{commit}` gives what it names.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _git(folder, *words).strip()
     except SourceError as error:  # git and the repository were found before: only the revision can be missing

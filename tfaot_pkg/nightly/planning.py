@@ -66,6 +66,7 @@ def plan_night(
     known = PlanCache.read(file)
     models = load_models(definition, known.spec, folders=folders, progress=progress)
     registry = FolderRegistry.find(definition.registry)
+    # None before the first night, whose publisher makes the registry.
     entries = registry.entries if registry is not None else lambda _: ()
     inputs = Inputs(folders=folders, progress=progress, digest=known.digest)
     found = candidates(definition, models, selection, entries)

@@ -102,6 +102,7 @@ class Publisher:
         Unserved (a dependency is not published), TrustError, StorageError, and what `recheck` raises.
         """
         release = results.release(decision.key)
+        # Builders write the results: another one in this place must not be signed under the planned version.
         if release.entry.key != decision.key or release.entry.version != decision.release:
             raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
         dependencies = dependencies_of(decision.task)

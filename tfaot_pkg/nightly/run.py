@@ -293,7 +293,7 @@ class _Night:
 
     def _publish(self, decision: Decision) -> str:
         # Only errors of the disk may pass; all others would come again with the same result.
-        for pause in (self._with.pause * 2**turn for turn in range(self._with.policy.retries)):
+        for pause in (self._with.pause * 2**retry for retry in range(self._with.policy.retries)):
             try:
                 return self._with.publisher.publish(decision, self._with.state.results)
             except StorageError:
@@ -319,6 +319,7 @@ class _Night:
         )
 
     def _record(self, *outcomes: Outcome) -> None:
+        # On disk before anybody is told: what was shown must still be true after a kill.
         if outcomes:
             self._night.add(*outcomes)
         for outcome in outcomes:

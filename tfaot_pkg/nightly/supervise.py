@@ -51,16 +51,19 @@ def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, 
     """The variables that a build gets: few of `given` (`public`), and folders of its own."""
     # The build must import the same code as this process, also in a checkout that is not installed.
     package = str(Path(__file__).resolve().parents[2])
+    # Not the user's folders: they hold registries, pinned roots and the remotes of Conan, and a build runs what a model
+    # and its recipe bring.
     own = {"TFAOT_HOME": scratch / "home", "CONAN_HOME": scratch / "conan", "TMPDIR": scratch / "tmp"}
     return {
         **public(given),
         **{name: str(path) for name, path in own.items()},
         "PYTHONPATH": package,
-        "PYTHONUNBUFFERED": "1",
+        "PYTHONUNBUFFERED": "1",  # the log of a build that was killed has its last words
     }
 
 
 def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
+    # Python and compilers fall back to /tmp if TMPDIR names no folder.
     (scratch / "tmp").mkdir()
     file = scratch / "request.json"
     request.write(file)
@@ -82,6 +85,7 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     stored = Results(root=request.state).get(request.decision.key, request.night)
     if stored is None:
         return _infrastructure(request, start, "the build succeeded, but left no result", "no result")
+    # The build stored its result before it ended: the peak of all of its processes is known only here.
     return replace(stored, memory=ended.memory)
 
 
@@ -94,6 +98,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
             kind=kind, night=request.night, seconds=seconds, memory=ended.memory, error=error, error_class=error_class
         )
 
+    # Limits first: run_within killed the build, so its exit code says nothing more.
     if ended.limit == "time":
         return failed("timed out", f"no end after {policy.timeout:g} s (policy.timeout)", "timed out")
     if ended.limit == "memory":
@@ -134,6 +139,7 @@ def _say(log: Path, text: str) -> None:
         file.write(f"{text}\n")
 
 
+# What finds programs and libraries, what fetching sources needs (certificates, proxies), and the limits of workers.
 KEPT = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT", "TFAOT_WORKER_MEMORY", "TFAOT_WORKER_DISK",

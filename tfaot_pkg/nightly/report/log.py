@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 # Characters that XML 1.0 forbids, and bidirectional controls, which display text in another order than it has.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# `error:` of compilers and of this tool, Python's exceptions, and the `***` of make, glibc and Abseil.
 _ERROR = re.compile(
     r"(?:^|[\s:\]])(?:fatal |internal )?error:|^\w*(?:Error|Exception):|^Traceback \(|\*\*\* ", re.IGNORECASE
 )
@@ -53,6 +54,7 @@ def excerpt(text: str, path: str, error: str = "") -> Excerpt | None:
     ranges = [(max(0, last - _END), last)]
     if first is not None:
         begin, end = max(0, first - _BEFORE), min(last, first + _AFTER)
+        # One range if both meet, because pages show a gap between two.
         ranges = [(begin, last)] if end >= ranges[0][0] else [(begin, end), *ranges]
     parts = tuple(
         tuple(

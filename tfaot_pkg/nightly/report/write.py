@@ -87,6 +87,8 @@ def _trend(trend: Trend) -> dict[str, Any]:
 
 
 FOLDERS = ("all", "tasks", "assets")
+# A night may have thousands of tasks: rows of a table and names in a cell of index.html, models of a page of the grid,
+# characters of a file's name, plots of a task's page. report.json and junit.xml have everything.
 _ROWS, _PAGE, _NAMES, _LONGEST = 100, 250, 20, 100
 _PLOTS = 24
 
@@ -177,6 +179,7 @@ def _case(suite: Element, task: TaskReport) -> None:
         reason = outcome.error if outcome.kind == "withheld" else "; ".join(map(str, task.reasons))
         SubElement(case, "skipped", message=plain(f"{outcome.kind}: {reason}"))
     elif task.failed:
+        # JUnit tells both apart as this tool does: a test that failed, and one that could not be run.
         tag = "failure" if outcome.kind in MODEL_FAULTS else "error"
         first = plain(outcome.error).partition("\n")[0]
         fault = SubElement(case, tag, type=outcome.kind, message=f"{outcome.kind}: {first}")
@@ -202,6 +205,7 @@ def _count(root: Element, suites: list[Element]) -> None:
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~$])")
+# CI services show summary.md whole: rows of a table, characters of a text, names in a cell.
 _TEXT_ROWS, _TEXT, _TEXT_NAMES = 50, 200, 8
 
 
