@@ -59,6 +59,7 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
     given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
+    # Sorted, as everything whose order in the file means nothing: it must not change the package's key.
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     given |= {"counts": dict(sorted((form.counts or {}).items()))}
@@ -89,6 +90,7 @@ def _format(form: ModelForm) -> Format:
 def _names(kind: str, names: Sequence[str | Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """`inputs` and `input_keys` of ModelInfo, or those of outputs."""
     pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
+    # Not sorted: this is the order of the arguments in C++. No keys without a renaming, as if they were never given.
     keys, ours = tuple(key for key, _ in pairs), tuple(name for _, name in pairs)
     return {f"{kind}s": ours, f"{kind}_keys": () if keys == ours else keys}
 
@@ -130,6 +132,7 @@ def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
         return _beside_the_spec(files, folder)
     subdir = posixpath.normpath(source.subdir) if source.subdir else ""
     subdir = "" if subdir == "." else subdir
+    # Ids in lower case, as git and sha256sum write them: another spelling must not change the package's key.
     if source.revision is not None:
         url = str(source.git or source.url)
         return GitSource(url=url, revision=source.revision.lower(), subdir=subdir), files
@@ -144,6 +147,7 @@ def _files(spec: SpecForm) -> dict[str, str]:
     named = {kind: getattr(form, kind) or DEFAULT_SAVED_MODEL, "config": form.config, "checkpoint": form.checkpoint}
     for name, operation in (spec.compilation.operations or {}).items():
         named |= {f"{name}.source": operation.source, f"{name}.reference": operation.reference}
+    # `./model` and `model` are one file, and must give one key.
     return {field: posixpath.normpath(path) for field, path in named.items() if path}
 
 
@@ -178,6 +182,7 @@ def _validation(form: ValidationForm | None, folder: Path) -> Validation:
     given = _given(form) if form else {}
     if form and form.inputs:
         given["inputs"] = absolute(form.inputs, folder)
+    # In the order of INPUT_CLASSES, so that the order in the file does not change the package's key.
     if form and form.classes is not None:
         given["classes"] = tuple(name for name in INPUT_CLASSES if name in form.classes)
     return Validation(**given)

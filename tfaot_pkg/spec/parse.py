@@ -75,7 +75,7 @@ def parse_spec(
     at = Path(os.path.abspath(path))
     card = _take_card(document, at.parent) if reads_card else None
     form = validated(SpecForm, document.data, document, unknown_key=_unknown_key, failed=failed, special=_special)
-    # Also if the form has faults, so that all are reported at once.
+    # On the document, also if the form has faults, so that all are reported at once; symbols need a whole form.
     check_together(document, failed)
     if form is not None:
         check_symbols(document, form)
@@ -160,6 +160,7 @@ def _take_card(document: Document, folder: Path) -> Path | None:
         if not file.is_file():  # reading a pipe would wait for a writer
             raise FileNotFoundError(0, "no such file")
         with file.open("rb") as opened:
+            # The text is a part of the package's key: line ends of another system must not change it.
             text = opened.read(MAX_BYTES).decode("utf-8-sig").replace("\r\n", "\n").strip("\n")
     except UnicodeDecodeError:
         document.report(("model", "card"), f"{shown(card)} is not UTF-8 text")
@@ -220,6 +221,7 @@ def override(
     faults = [f"--name: {fault}"] if name is not None and (fault := name_fault(name)) else []
     if tensorflow is not None and (fault := tensorflow_fault(tensorflow)):
         faults.append(f"--tensorflow: {fault}")
+    # The form requires batch sizes, so the spec's own stand for those that are not given.
     given = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
     try:
         # The form's rules apply to options as well, with the same messages.
@@ -239,5 +241,6 @@ def override(
         model=replace(spec.model, name=name or spec.model.name),
         compilation=compilation,
         package=replace(spec.package, tools=tools or spec.package.tools),
+        # `build --name`: measurements are of the files, so they stay, although the tuning file has the spec's name.
         tuning=replace(spec.tuning, model=name) if spec.tuning is not None and name is not None else spec.tuning,
     )

@@ -34,16 +34,21 @@ class _Content:
 Test = Callable[[_Content], bool]
 
 _KINDS: tuple[tuple[Format, Test], ...] = (
+    # Keras 2 wrote HDF5, whose signature this is; Keras 3 writes a zip archive with these members.
     ("keras", lambda each: each.head.startswith(b"\x89HDF\r\n\x1a\n")),
     ("keras", lambda each: {"config.json", "metadata.json"} <= each.names),
+    # torch.export: old and new releases name the members differently; with the ONNX model, tfaot_pkg.export made it.
     ("torch", lambda each: bool(each.names & {"models/model.json", "archive_format", "tfaot/model.onnx"})),
     ("torch", lambda each: "serialized_exported_program.json" in each.names),
     ("trees", lambda each: each.begins(rb"(?:<\?xml[^>]*>\s*)?<MethodSetup\b")),  # TMVA
+    # XGBoost writes JSON, or Universal Binary JSON: there a length of 8 bytes stands before the first key.
     ("trees", lambda each: each.begins(rb"\{\s*\"learner\"\s*:") or each.head.startswith(b"{L\0\0\0\0\0\0\0\7learner")),
     ("trees", lambda each: re.match(rb"tree\r?\nversion=v", each.head) is not None),  # LightGBM
     ("trees", lambda each: "schema.json" in each.names),  # skops
+    # MLIR's bytecode, then its text: a colon before the first bracket would be that of YAML.
     ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
     ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),
+    # More loosely than above: XGBoost's with the version first, LightGBM's after a byte order mark or blanks.
     (
         "trees",
         lambda each: each.begins(rb"\{\s*\"(?:learner|version)\"|\{L[\0-\xff]{8}(?:learner|version)|tree\r?\nversion="),
@@ -68,6 +73,7 @@ _LOAD = (
 )
 _OLD_XGBOOST = re.compile(rb"[\s\S]{136}[\s\S]\0{7}[a-z]+:[a-z0-9_]+[\s\S]\0{7}(?:gbtree|dart|gblinear)")
 """Parameters of 136 bytes, and two names with their lengths in 8 bytes (LearnerModelParamLegacy of XGBoost)."""
+# In this order: a TorchScript file has the members of a torch.save file too.
 _FOREIGN = (
     _Foreign(
         title="a TorchScript file",
@@ -83,11 +89,13 @@ _FOREIGN = (
     _Foreign(
         title="a TensorFlow Lite model",
         way_out="export the model that it was converted from: a Keras file, a SavedModel or ONNX",
+        # FlatBuffers have the identifier of their schema at byte 4, after the offset of the root; as ORTM below.
         is_it=lambda each: each.head[4:8] == b"TFL3",
     ),
     _Foreign(
         title="a safetensors file, weights without the network",
         way_out=_LOAD,
+        # The length of a JSON header in 8 bytes, lowest first: headers are far below 2**48 bytes.
         is_it=lambda each: re.match(rb"[\s\S]{6}\0\0\{\s*\"", each.head) is not None,
     ),
     _Foreign(
@@ -147,7 +155,8 @@ _FOREIGN = (
         way_out="write the model where it works: PyTorch with `python -m tfaot_pkg.export`, XGBoost with "
         'model.save_model("{stem}.json"), LightGBM with model.booster_.save_model("{stem}.txt"), Keras with '
         'model.save("{stem}.keras"), scikit-learn with skops',
-        # Also compressed by zlib, as joblib does it.
+        # Protocols 2 to 5: with a frame, or with one of the usual first opcodes. Also compressed by zlib, as joblib
+        # does it.
         is_it=lambda each: (
             re.match(
                 rb"\x80[\x02-\x05](?:[\x95}\]()cK\x8a]|\x8c)|x(?:[\x01\x9c\xda]|\x5e[\s\S]{,9}[\x80-\xff])", each.head
@@ -171,6 +180,7 @@ def recognized(path: Path) -> FileFormat | None:
     content = _content(path)
     if content is None:
         return format_of(path)
+    # The content decides before the name: files are renamed, and many formats share .json, .txt and .pt.
     for field, fits in _KINDS:
         if fits(content):
             return FILE_FORMATS[field]
@@ -191,6 +201,7 @@ def _format_in(folder: Path) -> FileFormat | None:
         return None  # the code that reads it next reports why
     if any(name.startswith("saved_model.pb") for name in names):
         return None
+    # ONNX models of more than 2 GB, the limit of Protocol Buffers, keep their weights in files beside them.
     if sum(name.endswith(".onnx") for name in names) == 1:
         return FILE_FORMATS["onnx"]
     if any(name.endswith(".index") for name in names):

@@ -137,6 +137,7 @@ def inner_path_fault(path: str) -> str:
     """Why `path` cannot be a path inside a fetched source."""
     if fault := path_fault(path):
         return fault
+    # `~` too, which paths of a spec expand.
     if path.startswith(("/", "~")) or ".." in path.split("/"):
         return f"must be a relative path inside the source, got {shown(path)}"
     return ""
@@ -153,6 +154,7 @@ def digest_fault(digest: str) -> str:
 
 
 def revision_fault(revision: str) -> str:
+    # The full id only: it names the content, and an abbreviation may become ambiguous as the repository grows.
     if re.fullmatch(r"[0-9a-fA-F]{40}", revision):
         return ""
     return f"must be a full commit id of 40 hexadecimal digits (branches and tags move), got {shown(revision)}"
@@ -175,6 +177,7 @@ def archive_url_fault(url: str) -> str:
 
 def git_url_fault(url: str) -> str:
     """Why `url` cannot be a git repository's. git runs commands for `ext::` and for options in place of URLs."""
+    # git@HOST:PATH, scp's form: no part begins with a dash, which ssh would take for an option.
     if re.fullmatch(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[\w./~][\w./~-]*", url):
         return ""
     parts = _split_url(url)
@@ -357,6 +360,7 @@ def cpp_identifiers(names: Iterable[str], *, taken: Collection[str] = ()) -> dic
 def _identifier_from(name: str) -> str:
     # TensorFlow appends `:0` to the first output of a node.
     stem = re.sub(r":0\Z", "", name)
+    # `_` too separates: C++ reserves names with two of them, and some that begin with one.
     identifier = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:_MAX_IDENTIFIER].rstrip("_")
     if not identifier:
         return "tensor"
@@ -367,6 +371,7 @@ def _identifier_from(name: str) -> str:
 
 def _unused(identifier: str, used: Collection[str]) -> str:
     candidate, number = identifier, 2
+    # Without the underscore at the end: two in succession are reserved.
     while candidate in used:
         candidate, number = f"{identifier.rstrip('_')}_{number}", number + 1
     return candidate

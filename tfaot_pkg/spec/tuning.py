@@ -63,6 +63,7 @@ def parse_tuning(content: bytes, file: str, model: str) -> Tuning:
     return Tuning(
         model=model,
         machine=data.get("machine", {}),
+        # Entries of older files may have layers only: without flags they are as good as none.
         toolchains={
             version: code for version, item in sorted(toolchains.items()) if (code := _code(item)) != TunedCode()
         },

@@ -325,6 +325,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
             "inputs": _names_document(model.inputs, model.input_keys),
             "outputs": _names_document(model.outputs, model.output_keys),
+            # Fields that came later are left out if there are none: keys of models without them stay as they were.
             **({"constants": constants_document(model)} if model.constants else {}),
             **({"feeds": list(model.feeds)} if model.feeds else {}),
             **({"seed": model.seed} if model.seed else {}),
@@ -341,7 +342,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "weights": compilation.weights,
             "kernels": compilation.kernels,
             "engine": compilation.engine,
-            # Left out if there are none, so that keys of other models stay.
+            # Left out as above.
             **({"max_iterations": compilation.max_iterations} if compilation.max_iterations else {}),
             **({"variables": _variables_document(compilation.variables)} if compilation.variables else {}),
             **({"operations": operations_document(model)} if model.operations else {}),
@@ -435,6 +436,7 @@ def _portable_path(path: Path, folder: Path) -> str:
 def _portable_url(url: str) -> str:
     """`url` without folders of this machine and without tokens. The parser rejects passwords."""
     parts = urlsplit(url)
+    # The folders of a file are those of this machine; its digest identifies the archive.
     if parts.scheme == "file":
         return f"file:///{Path(parts.path).name}"
     query = [(name, value) for name, value in parse_qsl(parts.query) if not _SECRET_PARAMETER.search(name)]

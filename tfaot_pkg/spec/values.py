@@ -49,6 +49,7 @@ def list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
 
 def evaluated(value: object) -> object:
     """The number or boolean that the text of an expression means."""
+    # Other texts stay: one in quotes, without an expression, is meant as a text.
     return scalar(str(value)) if isinstance(value, Expanded) else value
 
 
@@ -93,6 +94,7 @@ def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
     return shape
 
 
+# Pydantic's own serializer would warn of values that the annotation does not name, such as a symbol for a size.
 def _as_it_is(value: object) -> Any:
     return value
 
@@ -213,6 +215,7 @@ def _constant(value: object) -> object:
     kinds = {type(each) for each in found}
     if bool in kinds and len(kinds) > 1:
         raise problem("must not mix true and false with numbers")
+    # One float makes all of them floats, as in NumPy.
     if kinds in ({bool}, {int}):
         return Values(shape=shape, values=tuple(found))
     return Values(shape=shape, values=tuple(float(each) for each in found))
@@ -231,6 +234,7 @@ def _flat(value: object) -> tuple[tuple[int, ...], list[Any]]:
         raise problem(f"{_WANTED_CONSTANT}, got {described(value)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise problem("must be a finite number")
+    # What int64 or uint64 can hold; the type of the input decides later which.
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise problem("must be a number of at most 64 bits")
     return (), [value]
