@@ -45,6 +45,7 @@ def card_of(entry: RegistryEntry, info: Mapping[str, Any]) -> Card:
 
     def text(name: str, length: int = _LINE) -> str:
         value = info.get(name)
+        # Cut here too: the rules of a spec hold for this tool only, and other programs can write info.json.
         return value[:length] if isinstance(value, str) else ""
 
     homepage = text("homepage")
@@ -103,6 +104,8 @@ def html_of(markdown: str) -> str:
 
 @functools.cache
 def _renderer() -> MarkdownIt:
+    # A publisher wrote the card: no HTML, no addresses such as javascript: or data:, and no images, which would tell
+    # their server who reads the page.
     made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     made.validateLink = lambda url: url.startswith(("https://", "http://"))  # type: ignore[method-assign]
     made.core.ruler.push("page", _fit_into_page)

@@ -96,6 +96,7 @@ def _latency(before: Document, after: Document) -> list[Change]:
     same = before.get("processor") == after.get("processor")
     note = "" if same else "measured on another CPU"
     found = []
+    # Documents list targets from the lowest level to the highest: the last one is the best.
     for target, size in new:
         if target == targets[-1] and (target, size) in old:
             was, now = old[target, size], new[target, size]
@@ -126,6 +127,7 @@ def _kinds(document: Document) -> Counter[str]:
     found: Counter[str] = Counter()
     for one in map(mapped, listed(document.get("nodes"))):
         if one.get("kind") == "operation":
+            # type() and no isinstance: for Python True is an integer too.
             members = one.get("members", 1)
             found[str(one.get("op"))[:40]] += members if type(members) is int and 0 < members < 10**9 else 1
     return found

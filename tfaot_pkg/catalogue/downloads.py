@@ -16,7 +16,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.storage import storage_errors
 
 DAYS = 30
-_LONGEST = 8192
+_LONGEST = 8192  # bytes: nginx (8 KB) and Apache (8,190 bytes) accept no longer line of a request by default
 _REQUEST = r'"(?P<method>[A-Z]{1,16}) (?P<path>/[!-~]{0,2000}) HTTP/\d(?:\.\d)?" (?P<status>\d{3})'
 # The common and the combined format of nginx and Apache, and that of `tfaot-pkg serve`, whose clients have ports.
 _COMBINED = re.compile(
@@ -71,6 +71,7 @@ def downloads_of(logs: Sequence[Path]) -> Downloads:
 def _lines(log: Path) -> Iterator[str]:
     """The lines of a log without those that are longer than a request may be."""
     with storage_errors(f"read {log}"), log.open("rb") as file:
+        # In pieces: a log without line ends must not fill the memory.
         begins = True
         while line := file.readline(_LONGEST):
             ends = line.endswith(b"\n")
@@ -89,6 +90,7 @@ def _day(text: str) -> date | None:
 def _downloaded(line: re.Match[str]) -> str:
     """The digest of the blob that a request brought, "" for all others."""
     agent = line.groupdict().get("agent") or ""
+    # 206 is one of several ranges, which the caller counts once; 304 brought nothing, because the client had the blob.
     if line["method"] != "GET" or line["status"] not in ("200", "206") or _ROBOT.search(agent):
         return ""
     found = _BLOB.search(line["path"])

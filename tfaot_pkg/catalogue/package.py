@@ -46,6 +46,7 @@ def page_context(
     """
     offered = shown_entry(entries)
     shown = shown or offered
+    # Compared with the version below it, not with the one that was published before: a fix of 1.2 may follow 2.0.
     place = [entry.version for entry in entries].index(shown.version)
     before = entries[place - 1] if place else None
     report, info = read(shown, VALIDATION) or {}, read(shown, INFO) or {}
@@ -82,6 +83,7 @@ def page_context(
         "sbom": _sbom(read(shown, SBOM)),
         "drawing": _drawing(shown, read(shown, GRAPH)),
         "latency": latency,
+        # Lines of two machines in one plot would be read as a difference of the engines.
         "plot": latency_plot(latency.rows, engines.line if engines.processor == latency.processor else ()),
         "engines": engines,
     }

@@ -13,7 +13,9 @@ from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.reader import GRAPH, INFO
 from tfaot_pkg.spec.rules import package_name
 
+# Characters, and numbers of items: with these a leaf of 100 records stays small (tree.LEAF).
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD, _MORE = 160, 40, 8, 40, 24, 200
+# So many descriptions have these words that they would find nothing, and take the place of others.
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
 
 

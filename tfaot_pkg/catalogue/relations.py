@@ -45,6 +45,7 @@ class Relations:
     def take(self, name: str, entry: RegistryEntry | None) -> None:
         """Remember what `entry`, the version of `name` that is offered, depends on."""
         needed = sorted(needed_by(entry)) if entry else []
+        # Also if nothing is needed now: the version that was offered before may have needed something.
         self.needs.pop(name, None)
         if needed:
             self.needs[name] = needed

@@ -45,6 +45,7 @@ NIGHTLY = "nightly"
 HOME = "home.json"
 _FORMAT = 3
 _FACETS = ("license", "target", "toolchain", "framework")
+# Packages and values of a filter on the front page; words of which a browser proposes one (decision 057).
 _NEWEST, _OPTIONS, _VOCABULARY = 30, 40, 4000
 _OURS = frozenset({"packages", "list", "words", "assets"})
 _LOCK, _LOCK_TIMEOUT = ".catalogue.lock", 60
@@ -183,6 +184,7 @@ def update(reader: RegistryReader, output: Path, package: str) -> None:
     """
     package = package_meant_by(package)
     _require_ours(output)
+    # The lock is released before `render` below takes it again.
     try:
         with _writing(output) as site:
             data = site.read(HOME)

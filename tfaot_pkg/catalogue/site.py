@@ -124,6 +124,7 @@ class NodeShelf:
 
     def write(self) -> None:
         """Write what changed, children first. Raises OSError."""
+        # A browser that walks the tree meanwhile finds every child that a node names.
         for prefix in sorted(self.changed, key=len, reverse=True):
             self.site.write(f"{node_file(self.tree, prefix)}.json", self.nodes[prefix].to_bytes())
 
@@ -141,6 +142,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([resources.templates() / name for name in ("catalogue", "nightly")]),
         undefined=jinja2.StrictUndefined,
+        # Publishers wrote most of what the pages show.
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

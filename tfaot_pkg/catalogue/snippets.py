@@ -37,6 +37,7 @@ _LONGEST_NAME = 80  # of a signature
 _LARGEST_FLOAT = 3e38  # what rounds to infinity in 32 bits cannot be packed
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
+# Names that the programs use themselves: an input must not have them.
 _TAKEN = ("main", "model", "results", "std", "tfaot", "i", "inputs", "outputs", "code", "message", "np")
 
 
@@ -158,6 +159,7 @@ def _program(entry: RegistryEntry, first: Called | None, example: Mapping[str, A
     sizes = _sizes(signature, mapped(example.get("sizes")))
     signature = signature.at(sizes)
     rows = example.get("rows", 1)
+    # A publisher wrote it, and arrays of the programs have this size; type(), because True is an int.
     if type(rows) is not int or not 0 < rows < 10_000:
         rows = 1
     given, expected = mapped(example.get("inputs")), mapped(example.get("outputs"))
@@ -246,6 +248,7 @@ def _literal(value: float, dtype: DType) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, int):
+        # C++ has no negative literals: -2**63 would be the negation of a number that no signed type holds.
         return f"{value}u" if value >= 2**63 else str(max(value, 1 - 2**63))
     if dtype is DType.FLOAT32 and abs(value) < _LARGEST_FLOAT:
         # The fewest digits that give the same 32 bits: programs are read by people.
