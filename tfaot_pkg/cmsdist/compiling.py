@@ -256,6 +256,7 @@ def _values(flags: str) -> tuple[dict[str, str], list[str]]:
         if value is None:
             # A flag without a value may be followed by another flag.
             value = words.pop(0) if words and not words[0].startswith("--") else ""
+        # One spelling: the flags of saved_model_cli have `_`, but the options of this program `-`.
         values[found[1].replace("-", "_")] = value
     return values, faults
 

@@ -122,6 +122,7 @@ class DataPackage:
             raise SpecError(
                 f"{shown(self.name)} is not a data package of CMSDIST", hint="write it as data-PhysicsTools-Taggers"
             )
+        # Packages of CMSSW are SUBSYSTEM/PACKAGE, which the first dash divides: data-PhysicsTools-Taggers.
         subsystem = self.name.removeprefix("data-").replace("-", "/", 1)
         path = _plain(self.path or f"{subsystem}/data/{model}", "the folder in the data package")
         return f"${self.name.upper().replace('-', '_')}_ROOT/{path}"

@@ -123,6 +123,7 @@ class _Importer:
         """The source that the file names, whose root is the folder of aot_config.yaml; None if it names none."""
         first: Tagged | None = None
         for tag in self.rpm.tags:
+            # Packages without sources, such as those whose files a data package brings, say `Source: none`.
             if tag.tag in ("source", "source0") and tag.value.lower() not in ("", "none"):
                 first = tag
             elif re.fullmatch(r"source\d+", tag.tag):
@@ -182,6 +183,7 @@ class _Importer:
     def _find(self, place: Tagged, source: Source | None) -> Path | None:
         """The model's aot_config.yaml on this machine."""
         inner, name = _without_variable(place.value), posixpath.basename(place.value)
+        # The folder that the user names counts before all others; the source is fetched last, because it takes long.
         candidates = []
         if self.files.folder is not None:
             candidates += [self.files.folder / inner, self.files.folder / name]

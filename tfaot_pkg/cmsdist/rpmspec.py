@@ -108,6 +108,7 @@ class _Reader:
         # CMSDIST's names for the words of the header.
         of_the_header = {"name": self._name, "n": self._name, "pkgname": self._name}
         of_the_header |= dict.fromkeys(("version", "v", "realversion"), self._version)
+        # `nil` is RPM's own, for definitions without a value.
         of_the_machine = dict.fromkeys(("_arch", "_target_cpu"), self._architecture)
         self._macros = Macros({**of_the_header, **of_the_machine, "nil": ""}, defines, self._unknown)
         self._defined_at: dict[str, int] = {}
@@ -124,6 +125,7 @@ class _Reader:
         while number < len(lines):
             self._line = number + 1
             text = lines[number]
+            # As in RPM, a backslash continues a macro's definition, whose value keeps the line end.
             while text.endswith("\\") and number + 1 < len(lines):
                 number += 1
                 text = f"{text[:-1]}\n{lines[number]}"
@@ -181,6 +183,7 @@ class _Reader:
             self._macros.undefine(found[1])
         elif found := _SECTION.fullmatch(text):
             self._section = f"%{found[1]}"
+        # Sections are what RPM runs and packs: no field of a spec says the same.
         elif self._section:
             self._note(f"a line of {self._section} is not translated: {shown(text)}")
         elif found := _TAG.fullmatch(text):
