@@ -121,6 +121,7 @@ def _files_of(reader: RegistryReader, entry: RegistryEntry) -> Iterator[Fill]:
 def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntry:
     """The registry's entry of a locked version. Raises as `install_locked`."""
     entries = reader.entries(package.name)
+    # As versions: for PEP 440, 1.0 and 1.0.0 are the same.
     entry = next((one for one in entries if one.order == Version(package.version)), None)
     if entry is None:
         there = ", ".join(one.version for one in entries) or "no version of it"
@@ -180,6 +181,7 @@ def _selected(lock: Lock, names: Sequence[str]) -> list[LockedPackage]:
     packages = {package.name: package for package in lock.packages}
     chosen: set[str] = set()
     todo = [package_meant_by(name) for name in names]
+    # The lock file has dependencies too, so no index is read to find what the chosen packages need.
     while todo:
         name = todo.pop()
         if name not in packages:

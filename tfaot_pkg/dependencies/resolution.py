@@ -41,6 +41,7 @@ class Constraints:
 
     def rejection(self, entry: RegistryEntry) -> str:
         """Why `entry` is rejected; empty if it is accepted."""
+        # Code of a lower level would run too, but who names a target wants its speed (decision 015).
         missing = [target for target in self.targets if target not in entry.targets]
         if missing:
             return f"has no code for {', '.join(missing)} (only {', '.join(entry.targets)})"
@@ -66,6 +67,7 @@ def _specifier(text: str) -> SpecifierSet:
 def _accepts(specifier: SpecifierSet, toolchain: str) -> bool:
     """`toolchain` is as entries have it: `tensorflow 2.17.1`."""
     try:
+        # Else `>=2.17` would reject what was compiled by a release candidate, such as 2.22.0rc0.
         return specifier.contains(Version(toolchain.rsplit(maxsplit=1)[-1]), prereleases=True)
     except (InvalidVersion, IndexError):
         return False
@@ -244,6 +246,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     def rejected(self, package: str, asked: Sequence[_Wanted], chosen: RegistryEntry | None) -> Iterator[Rejected]:
         """Every version but `chosen`, newest first; `asked` is all that is asked of any package."""
         wanted = [one for one in asked if one.requirement.package == package]
+        # Readers give the oldest first.
         for entry in reversed(self.entries(package)):
             if chosen is None or entry.order != chosen.order:
                 yield Rejected(package=package, version=entry.version, reason=self._reason(entry, wanted, chosen))
