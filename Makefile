@@ -44,8 +44,9 @@ $(STAMP): requirements/test.txt pyproject.toml
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@echo "$(VENV): packages ..."
-	@# pluginbase, which the tests need through conan-server, exists as source only.
-	@$(PIP) install --require-hashes --only-binary :all: --no-binary pluginbase --requirement requirements/test.txt
+	@# pluginbase, which the tests need through conan-server, exists as source only. What runs is compiled when it is first
+	@# imported: less than half of all modules, and on two cores instead of one.
+	@$(PIP) install --no-compile --require-hashes --only-binary :all: --no-binary pluginbase --requirement requirements/test.txt
 	@echo "$(VENV): this project ..."
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -22,13 +22,48 @@ from tfaot_pkg.package_key import STAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Prints the digest of each stage's code, as a plan has it.
+# Prints the digest of each stage's code, as a plan has it: of the package as it is, then with another line in each file that
+# it is given. Which modules a stage has is found once and inherited by the forks, because a comment imports nothing.
 _DIGESTS = """
-import json
-from tfaot_pkg.code import code_digest
+import json, os, pathlib, sys
+from tfaot_pkg.code import code_digest, modules_of
 from tfaot_pkg.package_key import STAGES
-print(json.dumps({name: code_digest(module) for name, module in STAGES.items()}))
+modules_of(*STAGES.values())
+
+def write(name, content):
+    times = os.stat(name)
+    pathlib.Path(name).write_text(content)
+    os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))  # else it would be code that changed while it ran
+
+for name in [None, *sys.argv[1:]]:
+    text = name and pathlib.Path(name).read_text()
+    if name:
+        write(name, text + "\\n# another line\\n")
+    if os.fork() == 0:
+        print(json.dumps({stage: code_digest(module) for stage, module in STAGES.items()}), flush=True)
+        os._exit(0)
+    os.wait()
+    if name:
+        write(name, text)
 """
+
+# Files of the package, and the stages whose code they belong to.
+_STAGES_OF = {
+    "native/build.py": {"link", "tools", "package"},
+    "native/library.py": {"link", "tools", "validate", "package"},
+    "native/xla_runtime.py": {"runtime parts", "link", "tools", "validate", "package"},
+    "native/tools.py": {"tools", "package"},
+    "compiled/flags.py": {"compile", "link", "tools", "validate", "package"},
+    "compiler/layers.py": {"compile", "link", "tools", "validate", "package"},
+    "batching/costs.py": {"link", "tools", "package"},
+    "verify/runner.py": {"validate", "package"},
+    "package/cmssw.py": {"package"},
+    "provenance/sbom.py": {"package"},
+    "keys.py": {*STAGES},
+    "cli/build.py": set(),
+    "nightly/run.py": set(),
+    "catalogue/render.py": set(),
+}
 
 
 def test_commands_the_nightly_and_the_catalogue_make_no_stage() -> None:
@@ -56,54 +91,23 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def before(copy: Path) -> Mapping[str, str]:
-    """The digests of the copy."""
-    return digests_in(copy)
-
-
-def digests_in(copy: Path) -> Mapping[str, str]:
+def digests(copy: Path) -> list[Mapping[str, str]]:
+    """The digests of the copy, then of the copy with another line in each file of `_STAGES_OF`."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": ""}
-    program = [sys.executable, "-c", _DIGESTS]
+    program = [sys.executable, "-c", _DIGESTS, *(str(copy / "tfaot_pkg" / file) for file in _STAGES_OF)]
     printed = subprocess.run(program, env=environment, cwd=copy, check=True, capture_output=True, text=True).stdout
-    found: dict[str, str] = json.loads(printed)
-    return found
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "changed"),
-    [
-        ("native/build.py", {"link", "tools", "package"}),
-        ("native/library.py", {"link", "tools", "validate", "package"}),
-        ("native/xla_runtime.py", {"runtime parts", "link", "tools", "validate", "package"}),
-        ("native/tools.py", {"tools", "package"}),
-        ("compiled/flags.py", {"compile", "link", "tools", "validate", "package"}),
-        ("compiler/layers.py", {"compile", "link", "tools", "validate", "package"}),
-        ("batching/costs.py", {"link", "tools", "package"}),
-        ("verify/runner.py", {"validate", "package"}),
-        ("package/cmssw.py", {"package"}),
-        ("provenance/sbom.py", {"package"}),
-        ("keys.py", set(STAGES)),
-        ("cli/build.py", set()),
-        ("nightly/run.py", set()),
-        ("catalogue/render.py", set()),
-    ],
-)
-def test_a_changed_line_changes_the_stages_that_use_it_and_no_others(
-    copy: Path, before: Mapping[str, str], file: str, changed: set[str]
-) -> None:
-    path = copy / "tfaot_pkg" / file
-    text = path.read_text()
-    try:
-        path.write_text(text + "\n# another line\n")
-        after = digests_in(copy)
-    finally:
-        path.write_text(text)
-    assert {name for name in STAGES if before[name] != after[name]} == changed
+def test_a_changed_line_changes_the_stages_that_use_it_and_no_others(digests: list[Mapping[str, str]]) -> None:
+    before, *after = digests
+    changed = [{name for name in STAGES if before[name] != found[name]} for found in after]
+    assert dict(zip(_STAGES_OF, changed, strict=True)) == _STAGES_OF
 
 
-def test_where_the_package_lies_does_not_matter(before: Mapping[str, str]) -> None:
-    assert before == {name: code_digest(module) for name, module in STAGES.items()}
+def test_where_the_package_lies_does_not_matter(digests: list[Mapping[str, str]]) -> None:
+    assert digests[0] == {name: code_digest(module) for name, module in STAGES.items()}
 
 
 # --- while the tool runs --------------------------------------------------------------------------------------------

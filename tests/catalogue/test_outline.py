@@ -6,7 +6,7 @@ import importlib.util
 import json
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -387,35 +387,32 @@ def test_calls_share_weights_whose_values_are_equal_but_not_those_that_are_still
 
 
 @pytest.fixture(scope="module")
-def deep_models(shared_home_folder: Path, toolchain_python: Path) -> Path:
-    """The SavedModels of tests/models/deep.py. Read only."""
-    return saved_models(shared_home_folder, MAKER, toolchain_python)
-
-
-@pytest.fixture(scope="module")
-def real_outlines(
-    deep_models: Path, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, list[dict[str, Any]]]:
+def real_outline(
+    shared_home_folder: Path, toolchain_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], list[dict[str, Any]]]:
+    """`real_outline(name)`: the nodes of that model of tests/models/deep.py."""
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     cache = BuildCache(root=tmp_path_factory.mktemp("builds"))
-    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    found = {}
-    with WorkerPool(environment, scratch_root=cache.root, logs=folders.logs) as pool:
-        for name in ("residual", "flat", "recurrent"):
-            spec = ModelSpec(
-                path=deep_models / "spec.yaml",
-                model=ModelInfo(name=name, version="1.0.0", saved_model=name),
-                source=FolderSource(path=deep_models),
-                compilation=Compilation(batch_sizes=(1,), targets=("x86-64-v3",), tensorflow=DEFAULT_VERSION),
-            )
-            source = source_tree(deep_models, Path(name))
-            key = frozen_key(spec, source, environment.identity)
-            frozen = freeze(
-                spec, SavedModel(spec.model, source, pool), key=key, pool=pool, cache=cache, progress=Silent()
-            )
-            assert frozen.outline is not None
-            found[name] = json.loads(json.dumps(frozen.outline))["nodes"]
-    return found
+
+    def find(name: str) -> list[dict[str, Any]]:
+        models = saved_models(shared_home_folder, MAKER, toolchain_python, [name])
+        spec = ModelSpec(
+            path=models / "spec.yaml",
+            model=ModelInfo(name=name, version="1.0.0", saved_model=name),
+            source=FolderSource(path=models),
+            compilation=Compilation(batch_sizes=(1,), targets=("x86-64-v3",), tensorflow=DEFAULT_VERSION),
+        )
+        source = source_tree(models, Path(name))
+        environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+        key = frozen_key(spec, source, environment.identity)
+        with WorkerPool(environment, scratch_root=cache.root, logs=folders.logs) as pool:
+            saved = SavedModel(spec.model, source, pool)
+            frozen = freeze(spec, saved, key=key, pool=pool, cache=cache, progress=Silent())
+        assert frozen.outline is not None
+        nodes: list[dict[str, Any]] = json.loads(json.dumps(frozen.outline))["nodes"]
+        return nodes
+
+    return find
 
 
 @pytest.mark.nightly
@@ -423,9 +420,9 @@ def real_outlines(
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
-    real_outlines: Mapping[str, list[dict[str, Any]]],
+    real_outline: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    nodes = real_outlines["residual"]
+    nodes = real_outline("residual")
     groups = [node for node in nodes if node["kind"] == "operation"]
     blocks = {node["name"]: node["members"] for node in groups if "block_" in node["name"]}
     assert len(blocks) == 40, sorted(blocks)
@@ -443,9 +440,9 @@ def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 def test_layers_of_keras_loops_and_conditions_are_named_as_what_they_are(
-    real_outlines: Mapping[str, list[dict[str, Any]]],
+    real_outline: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    nodes = real_outlines["recurrent"]
+    nodes = real_outline("recurrent")
     assert [node["op"] for node in nodes if node["parts"]] == [
         "GRU", "Bidirectional LSTM", "SimpleRNN", "LSTM", "Loop", "Condition",
     ]  # fmt: skip
@@ -461,9 +458,9 @@ def test_layers_of_keras_loops_and_conditions_are_named_as_what_they_are(
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 def test_hundreds_of_operations_without_scopes_are_drawn_in_their_order(
-    real_outlines: Mapping[str, list[dict[str, Any]]],
+    real_outline: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    nodes = real_outlines["flat"]
+    nodes = real_outline("flat")
     assert sum(node["members"] for node in nodes if node["kind"] == "operation") == 300
     assert all(node["inputs"] for node in nodes if node["kind"] == "operation")
     assert_readable(nodes)

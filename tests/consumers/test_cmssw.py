@@ -25,6 +25,7 @@ def spec_with_objects(folder: Path) -> Path:
     return folder / "spec.yaml"
 
 
+@pytest.mark.nightly
 def test_both_tools_of_a_model_link_programs_as_accurate_as_tensorflow(
     published: Published, samples: dict[str, Sample], tmp_path: Path
 ) -> None:

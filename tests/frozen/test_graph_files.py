@@ -108,7 +108,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-@pytest.mark.sweep("2.17.1-convolutional", "2.17.1-switched", "2.17.1-names", "2.17.1-V1", "2.17.1-module")
+@pytest.mark.sweep("2.17.1-switched", "2.17.1-names", "2.17.1-V1", "2.17.1-module")
 @pytest.mark.parametrize("name", MODELS)
 def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Path) -> None:
     stem, said = MODELS[name]
@@ -187,7 +187,7 @@ def test_a_config_names_feeds_and_fetches_and_fixes_the_batch(config: str, pool:
     ]
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.nightly
 def test_what_training_switches_off_is_not_compiled(pool: WorkerPool, files: Path) -> None:
     for name in ("convolutional", "switched", "tagger", "training"):
         said = MODELS[name][1]
@@ -205,7 +205,7 @@ def test_a_first_spec_shows_placeholders_sinks_and_switches(pool: WorkerPool, fi
     assert proposed(pool, files / "unfrozen.pb").variables == ("new/bias", "new/kernel", "old/bias", "old/kernel")
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.nightly
 def test_init_takes_a_config_and_a_checkpoint(
     pool: WorkerPool, files: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:

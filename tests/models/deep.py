@@ -44,7 +44,7 @@ def recurrent(x):
 
 
 def main():
-    for function in (residual, flat, recurrent):
+    for function in (globals()[name] for name in sys.argv[2:]):
         module = tf.Module()
         module.layers = RECURRENT
         module.serve = tf.function(function, input_signature=[tf.TensorSpec([None, 8], tf.float32, name="x")])

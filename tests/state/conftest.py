@@ -18,6 +18,10 @@ from tfaot_pkg.loader import Model, load
 Array = npt.NDArray[Any]
 HERE = Path(__file__).resolve().parent
 EVERYTHING: Mapping[str, Sequence[str]] = {"update": ["*"]}
+_TRAINING = [f"{kind}_{how}_{mode}" for kind in ("dense", "conv") for how in ("sgd", "momentum", "adam") for mode in ("training", "inference")]
+_NAMES = ("counter", "gru", "lstm", "simple_rnn", *_TRAINING)
+# The models that tests of `make test` read. One process makes them; another one, at night, makes all others.
+_DAILY = frozenset(("counter", "gru", "dense_adam_training", "dense_sgd_inference"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +46,18 @@ Built = Callable[..., Stateful]
 
 
 @pytest.fixture(scope="session")
-def stateful_models(shared_home_folder: Path, toolchain_python: Path) -> Path:
-    """The folder of SavedModels of make_models.py, and of what TensorFlow computes with them. Read only."""
-    return saved_models(shared_home_folder, HERE / "make_models.py", toolchain_python)
+def saved(shared_home_folder: Path, toolchain_python: Path) -> Callable[[str], Path]:
+    """`saved(name)`: that SavedModel of make_models.py. What TensorFlow computes with it is beside it. Read only."""
+
+    def find(name: str) -> Path:
+        names = [each for each in _NAMES if (each in _DAILY) == (name in _DAILY)]
+        return saved_models(shared_home_folder, HERE / "make_models.py", toolchain_python, names) / name
+
+    return find
 
 
 @pytest.fixture(scope="session")
-def built(stateful_models: Path, shared_home_folder: Path) -> Built:
+def built(saved: Callable[[str], Path], shared_home_folder: Path) -> Built:
     """Builds a model of make_models.py with its variables as state, once."""
 
     def make(name: str, variables: Mapping[str, Sequence[str]] = EVERYTHING, **model: str) -> Stateful:
@@ -57,14 +66,16 @@ def built(stateful_models: Path, shared_home_folder: Path) -> Built:
             "compilation": {"batch_sizes": [1], "targets": ["x86-64-v3"], "variables": dict(variables)},
         }
 
+        model_folder = saved(name)
+
         def build(folder: Path) -> None:
             (folder / "scratch").mkdir()
-            spec = write_spec(folder / "spec.yaml", stateful_models / name, **sections)
+            spec = write_spec(folder / "spec.yaml", model_folder, **sections)
             tool = CommandLine(home=shared_home_folder, scratch=folder / "scratch")
             tool.works("build", spec, "-o", folder / "prefix")
 
-        folder = kept(shared_home_folder, "stateful", [digest_of_tool(), str(stateful_models), sections], build)
-        return Stateful(prefix=folder / "prefix", **answers_of(stateful_models / f"{name}.npz"))
+        folder = kept(shared_home_folder, "stateful", [digest_of_tool(), str(model_folder), sections], build)
+        return Stateful(prefix=folder / "prefix", **answers_of(model_folder.with_suffix(".npz")))
 
     return make
 

@@ -162,16 +162,18 @@ def write(path, inputs, outputs, state, more=None):
     )
 
 
-def main(folder):
-    tf.keras.utils.set_random_seed(7)
-    counter(folder)
-    for kind in ("gru", "lstm", "simple_rnn"):
-        recurrent(folder, kind)
-    for kind in ("dense", "conv"):
-        for optimizer in OPTIMIZERS:
-            for mode in ("training", "inference"):
+def main(folder, *names):
+    """Write the models of these names into `folder`: counter, a recurrent layer, or KIND_OPTIMIZER_MODE."""
+    for name in names:
+        tf.keras.utils.set_random_seed(7)
+        match name.split("_"):
+            case ["counter"]:
+                counter(folder)
+            case [kind, optimizer, mode]:
                 training(folder, kind, optimizer, mode)
+            case _:
+                recurrent(folder, name)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,14 +142,14 @@ def test_programs_carry_the_state_over(program: str, counter: Stateful, tmp_path
     ],
 )
 def test_lists_that_do_not_fit_are_told_with_the_variables(
-    variables: dict[str, list[str]], says: list[str], tfaot: CommandLine, stateful_models: Path, tmp_path: Path
+    variables: dict[str, list[str]], says: list[str], tfaot: CommandLine, saved: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    spec = write_spec(tmp_path / "spec.yaml", stateful_models / "counter", compilation={"variables": variables})
+    spec = write_spec(tmp_path / "spec.yaml", saved("counter"), compilation={"variables": variables})
     tfaot.fails("check", spec, code=12, says=says, hints="gain: float32[], read")
 
 
-def test_without_a_list_the_error_names_it(tfaot: CommandLine, stateful_models: Path, tmp_path: Path) -> None:
-    spec = write_spec(tmp_path / "spec.yaml", stateful_models / "counter")
+def test_without_a_list_the_error_names_it(tfaot: CommandLine, saved: Callable[[str], Path], tmp_path: Path) -> None:
+    spec = write_spec(tmp_path / "spec.yaml", saved("counter"))
     tfaot.fails("check", spec, code=12, says=["changes variables"], hints="variables: {update: ['*']}")
 
 

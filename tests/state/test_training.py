@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(600),
-    pytest.mark.sweep("conv-adam-training"),
+    pytest.mark.sweep("dense-adam-training"),
 ]
 _STEPS = 50
 _ENGINES: Mapping[str, Literal["program", "xla"]] = {"dense": "program", "conv": "xla"}

@@ -17,7 +17,7 @@ from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.tuning.choosing import CANDIDATES, choose_flags
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 V3 = "x86-64-v3"
 UNITS: tuple[Unit, ...] = ((1, V3), (8, V3))
@@ -52,7 +52,6 @@ def test_flags_reach_only_the_units_that_they_are_for(shop: Workshop) -> None:
     assert plain[UNITS[0]] == changed[UNITS[0]] and plain[UNITS[1]] != changed[UNITS[1]]
 
 
-@pytest.mark.nightly
 def test_flags_that_are_not_there_change_nothing_or_are_the_specs_are_not_used(shop: Workshop) -> None:
     unknown, idle, given = (
         (f"--{name}",)

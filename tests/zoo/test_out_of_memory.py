@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 INSTANCE = 3  # allocations of any instance: itself, its workspaces, the scratch memory of one
 
 
-@pytest.mark.sweep("dense-2.17.1-0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "tensorflow", "inner"),
     [
