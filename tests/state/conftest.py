@@ -18,7 +18,12 @@ from tfaot_pkg.loader import Model, load
 Array = npt.NDArray[Any]
 HERE = Path(__file__).resolve().parent
 EVERYTHING: Mapping[str, Sequence[str]] = {"update": ["*"]}
-_TRAINING = [f"{kind}_{how}_{mode}" for kind in ("dense", "conv") for how in ("sgd", "momentum", "adam") for mode in ("training", "inference")]
+_TRAINING = [
+    f"{kind}_{how}_{mode}"
+    for kind in ("dense", "conv")
+    for how in ("sgd", "momentum", "adam")
+    for mode in ("training", "inference")
+]
 _NAMES = ("counter", "gru", "lstm", "simple_rnn", *_TRAINING)
 # The models that tests of `make test` read. One process makes them; another one, at night, makes all others.
 _DAILY = frozenset(("counter", "gru", "dense_adam_training", "dense_sgd_inference"))
