@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -53,6 +54,20 @@ def test_each_of_many_towers_has_its_name_and_a_colour_of_its_own() -> None:
     drawing = draw([*inputs, *towers, node(*range(16, 24)), node(24, kind="output")])
     assert [(one.name, one.operations) for one in drawing.towers] == [(f"x{n}", 2) for n in range(8)]
     assert [box.tower for box in drawing.boxes] == [None] * 8 + 2 * list(range(8)) + [None] * 2
+
+
+def test_axes_that_calls_bring_have_their_names_and_only_the_first_one_is_the_batch() -> None:
+    tracks = Tensor(name="tracks", dtype=DType.FLOAT32, shape=(None, 40, 6), axes=("", "n", ""))
+    signature = Signature(inputs=(tracks,), outputs=(replace(tracks, name="y", shape=(None, 6), axes=()),))
+    assert [node.detail for node in nodes_of_signature(signature, "tagger")] == [
+        "float32 [N, n, 6]",
+        "",
+        "float32 [N, 6]",
+    ]
+    nodes = [{"name": "tracks", "op": "Placeholder", "kind": "input", "dtype": "float32", "shape": [None, 40, 6], "inputs": []},
+             {"name": "relu", "op": "Relu", "kind": "operation", "dtype": "float32", "shape": [None, None, 6], "inputs": [0]}]  # fmt: skip
+    details = [node.detail for node in nodes_of_document({"nodes": nodes}, signature)]
+    assert details == ["float32 [N, n, 6]", "float32 [N, ?, 6]"]
 
 
 @pytest.mark.parametrize("nodes", [[], [{}], [{"name": "a", "op": "b", "kind": "operation", "inputs": [5]}],

@@ -29,7 +29,7 @@ from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.server.rules import FOREVER, find_file
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 LARGEST = 200_000
@@ -77,6 +77,8 @@ def test_a_page_says_all_that_the_registry_knows_of_a_package(shown: FolderRegis
     for wanted in (entry.key, entry.tree, "N × 1 × 8 × 8", "x86-64-v3", "1, 2, 4, 8", "MIT", "trained on the wrong data",
                    "1.19e-07", "MatMul", "g++ 12.2.0", "GPL-3.0-or-later WITH GCC-exception-3.1"):  # fmt: skip
         assert wanted in text, wanted
+    worst = re.search(r'aria-label="Largest differences".*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    assert worst and re.sub("<[^>]*>", " ", worst[1]).split() == ["digit", "8", "9.54e-07", "3.4e-07", "0"]
     for blob in entry.blobs.values():
         assert f'href="../../../blobs/sha256/{blob.sha256[:2]}/{blob.sha256[2:]}"' in text
 
@@ -96,6 +98,16 @@ def test_a_page_says_if_any_batch_size_runs(tmp_path: Path, any_size: bool) -> N
     publish(registry, entry_of("tagger", any_batch_size=any_size))
     render(registry, tmp_path / "site")
     assert ('any <span class="note">(validated and measured: ' in page(tmp_path / "site", "tagger")) == any_size
+
+
+def test_a_page_names_the_sizes_that_calls_bring(tmp_path: Path) -> None:
+    tracks = Tensor(name="tracks", dtype=DType.FLOAT32, shape=(None, 40, 6), axes=("", "n", ""))
+    signature = Signature(inputs=(tracks,), outputs=(tracks,), symbols=(Symbol(name="n", minimum=2, maximum=40),))
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, entry_of("tagger", signature=signature))
+    render(registry, tmp_path / "site")
+    text = page(tmp_path / "site", "tagger")
+    assert text.count("N × n × 6</td>") == 2 and "Each call brings n, from 2 to 40." in text
 
 
 def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:

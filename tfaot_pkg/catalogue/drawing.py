@@ -115,14 +115,25 @@ def _tensor_nodes(tensors: Sequence[Tensor], kind: str, sources: tuple[int, ...]
 
 
 def _tensor_node(tensor: Tensor, kind: str, sources: tuple[int, ...]) -> GraphNode:
-    shape = f"{tensor.dtype.value} {_shape(tensor.shape)}"
+    shape = f"{tensor.dtype.value} [{', '.join(sizes_of(tensor))}]"
     return GraphNode(label=tensor.name, detail=shape, kind=kind, title=_short(str(tensor), 80), sources=sources)
 
 
-def nodes_of_document(document: Mapping[str, Any]) -> tuple[GraphNode, ...]:
-    """The nodes in a package's `graph.json`. Raises ValueError for a document of another form."""
+def sizes_of(tensor: Tensor) -> list[str]:
+    """A tensor's shape for people: N is the size of the batch, and symbols have their names."""
+    axes = tensor.axes or ("",) * len(tensor.shape)
+    return [symbol or ("N" if size is None else str(size)) for symbol, size in zip(axes, tensor.shape, strict=True)]
+
+
+def nodes_of_document(document: Mapping[str, Any], signature: Signature | None = None) -> tuple[GraphNode, ...]:
+    """The nodes in a package's `graph.json`; `signature` gives its inputs and outputs the names of symbols.
+
+    Raises ValueError for a document of another form.
+    """
+    borders = {"input": signature.inputs, "output": signature.outputs} if signature else {}
+    known = {kind: {each.name: each for each in tensors if each.axes} for kind, tensors in borders.items()}
     try:
-        nodes = tuple(_node(one, len(document["nodes"])) for one in document["nodes"])
+        nodes = tuple(_node(one, len(document["nodes"]), known) for one in document["nodes"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a graph: {error!r}") from error
     if not nodes or len(nodes) > MOST_NODES:
@@ -130,11 +141,12 @@ def nodes_of_document(document: Mapping[str, Any]) -> tuple[GraphNode, ...]:
     return nodes
 
 
-def _node(value: Mapping[str, Any], count: int) -> GraphNode:
+def _node(value: Mapping[str, Any], count: int, known: Mapping[str, Mapping[str, Tensor]]) -> GraphNode:
     sources = tuple(int(number) for number in value["inputs"])
     if any(not 0 <= number < count for number in sources) or value["kind"] not in ("input", "operation", "output"):
         raise ValueError("not a graph: a node that is not of the form")
-    dims = _dims(value.get("shape"))
+    tensor = known.get(value["kind"], {}).get(str(value["name"]))
+    dims = f"[{', '.join(sizes_of(tensor))}]" if tensor else _dims(value.get("shape"))
     members = int(value.get("members", 1))
     name = _CALL.sub("", str(value["name"]))
     label = _REVISION.sub("", str(value["op"])) if value["kind"] == "operation" else name
@@ -166,7 +178,11 @@ def _dims(shape: object) -> str:
 
 
 def _shape(shape: Sequence[int | None]) -> str:
-    return "[" + ", ".join("N" if size is None else str(size) for size in shape) + "]"
+    """Only the first axis is the batch: another one without a size depends on what a call brings."""
+    unknown = ["N", *"?" * len(shape)]
+    return (
+        "[" + ", ".join(name if size is None else str(size) for name, size in zip(unknown, shape, strict=False)) + "]"
+    )
 
 
 @dataclass(slots=True)

@@ -129,7 +129,7 @@ def _drawing(entry: RegistryEntry, document: Mapping[str, Any] | None) -> Drawin
     nodes: Sequence[GraphNode] = ()
     if document is not None:
         try:
-            nodes = nodes_of_document(document)
+            nodes = nodes_of_document(document, entry.signature)
         except (ValueError, OverflowError):
             nodes = ()
     drawing = draw(nodes) if nodes else None
@@ -158,10 +158,27 @@ def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
             for row in rows[:_ROWS]
         ],
         "count": len(rows),
+        "worst": _worst(rows),
         "targets": [(text_of(name), text_of(how)) for name, how in [*mapped(document.get("targets")).items()][:_NOTES]],
         "not_run": [text_of(item) for item in listed(document.get("not_run"))[:_NOTES]],
         "warnings": [text_of(item, 160) for item in listed(document.get("warnings"))[:_NOTES]],
     }
+
+
+def _worst(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """For each output, over all targets and batch sizes: how many comparisons, and the largest differences."""
+    by_output: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_output.setdefault(text_of(row.get("output")), []).append(row)
+    return [
+        {
+            "output": output,
+            "count": len(of_it),
+            **{name: _number(max(row[name] for row in of_it)) for name in ("max_absolute", "max_relative")},
+            "failures": _number(sum(row["failures"] for row in of_it)),
+        }
+        for output, of_it in [*by_output.items()][:_NOTES]
+    ]
 
 
 def _provenance(document: Mapping[str, Any] | None) -> dict[str, object] | None:

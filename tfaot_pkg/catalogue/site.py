@@ -12,6 +12,7 @@ from pathlib import Path
 import jinja2
 
 from tfaot_pkg import resources
+from tfaot_pkg.catalogue.drawing import sizes_of
 from tfaot_pkg.catalogue.tree import Node
 from tfaot_pkg.wording import counted, duration, size_text
 
@@ -148,7 +149,11 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        bytes=size_text, counted=counted, duration=duration, node_page=lambda prefix: f"{node_file(LIST, prefix)}.html"
+        bytes=size_text,
+        counted=counted,
+        duration=duration,
+        sizes=sizes_of,
+        node_page=lambda prefix: f"{node_file(LIST, prefix)}.html",
     )
     return environment
 

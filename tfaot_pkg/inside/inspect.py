@@ -73,5 +73,9 @@ def _checked_view(spec: ModelSpec, what: What, pipeline: Pipeline) -> View:
     if found.compilable:
         with frozen_stages(pipeline.plan(spec), pipeline) as stages:
             outline = stages.frozen.outline
-        nodes = nodes_of_document(outline) if outline is not None else nodes_of_signature(signature, spec.model.name)
+        nodes = (
+            nodes_of_document(outline, signature)
+            if outline is not None
+            else nodes_of_signature(signature, spec.model.name)
+        )
     return View(text=table(("count", "operation", "compiled"), list(rows)), document=document, nodes=nodes)
