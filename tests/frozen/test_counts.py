@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,22 @@ from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 HERE = Path(__file__).resolve().parent
 _OF_ONNX = ("hits", "kept", "kinds", "number", "first", "selected")
+_TORCH = HERE / "artifacts" / "torch" / "selection.onnx"
+_OF_TORCH = """
+#include <cstdio>
+#include <tfaot-model-selection/model.h>
+#include <tfaot/model.h>
+
+int main() {
+  float x[24];
+  if (std::fread(x, sizeof(float), 24, stdin) != 24) return 1;
+  tfaot::Model<tfaot_model::selection> model;
+  const auto out = model.run(1, {x});
+  for (const float each : out.found_rows()) std::printf("%.9g ", static_cast<double>(each));
+  for (const auto each : out.places_rows()) std::printf("%d ", static_cast<int>(each));
+  for (const float each : out.best_rows()) std::printf("%.9g ", static_cast<double>(each));
+}
+"""
 _PROGRAM = """
 #include <cstdio>
 #include <tfaot-model-counted/model.h>
@@ -69,12 +86,7 @@ def test_the_rows_that_are_meant_are_tensorflows(
     np.testing.assert_array_equal(given["index"], answers["kinds/outputs/index"])
 
     x, expected = answers["masked/inputs/x"], answers["masked/outputs/rows"]
-    (tmp_path / "main.cpp").write_text(_PROGRAM)
-    library, include = tmp_path / "masked/lib/libtfaot-model-counted.a", tmp_path / "masked/include"
-    strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
-    run(["c++", *strict, "-I", include, tmp_path / "main.cpp", library, "-o", tmp_path / "main"])
-    said = run([tmp_path / "main"], stdin=x.tobytes()).stdout
-    np.testing.assert_allclose(np.array(said.split(), np.float32), expected.ravel(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(_said(_PROGRAM, tmp_path / "masked", x), expected.ravel(), rtol=1e-5, atol=1e-6)
 
     tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])
     tfaot.fails("check", spec("kinds", "index"), code=12, says=["'index'"])
@@ -111,3 +123,41 @@ def test_the_rows_of_an_onnx_file_are_onnx_runtimes(shared_home_folder: Path, tm
             np.testing.assert_array_equal(given[name][:count], expected, err_msg=name)
             assert not given[name][count:].any(), name
         np.testing.assert_array_equal(given["inverse"], answers["outputs/inverse"])
+
+
+@pytest.mark.sweep("2.17.1")
+@pytest.mark.coverage
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_rows_of_a_pytorch_file_are_pytorchs(version: str, shared_home_folder: Path, tmp_path: Path) -> None:
+    """Its answers, which are in the file, are as long as values said; one output has another name in the package."""
+    (tmp_path / "scratch").mkdir()
+    tfaot = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
+    outputs = [{"hits": "found"}, "places", "best"]
+    counts = {name: f"{name}_count" for name in ("hits", "places", "best")}
+    model = {"name": "selection", "version": "1.0.0", "torch": str(_TORCH), "outputs": outputs, "counts": counts}
+    compilation = {"batch_sizes": [1], "targets": ["x86-64-v3"], "tensorflow": version}
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump({"model": model, "compilation": compilation}))
+    with verified("counts: rows of PyTorch", version=version, engine="program"):
+        tfaot.works("build", tmp_path / "spec.yaml", "-o", tmp_path / "prefix")
+    report = json.loads((tmp_path / "prefix/share/tfaot-model-selection/validation.json").read_text())
+    of_pytorch = next(each for each in report["classes"] if each["name"] == "PyTorch")
+    assert not of_pytorch["not_run"] and of_pytorch["elements"] == 8 * 2 + 24 * 2 + 8 * 3 + 3, of_pytorch
+    x = np.random.default_rng(2).standard_normal((8, 3), np.float32)
+    given = load(tmp_path / "prefix")(x)
+    kept, best = x[x[:, 0] > 0.25], x[x[:, 1] > 0]
+    assert int(given["hits_count"]) == len(kept) > 0
+    np.testing.assert_array_equal(given["places"][: given["places_count"]], np.argwhere(x > 0))
+    expected = [*given["found"][: len(kept)].ravel(), *np.argwhere(x > 0).ravel(), *best.ravel()]
+    np.testing.assert_allclose(_said(_OF_TORCH, tmp_path / "prefix", x), expected, rtol=1e-6)
+
+
+def _said(program: str, prefix: Path, x: np.ndarray) -> np.ndarray:
+    """The numbers that a C++ program with the package in `prefix` prints for `x`."""
+    source, library = prefix / "main.cpp", next((prefix / "lib").glob("*.a"))
+    source.write_text(program)
+    strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+    run(["c++", *strict, "-I", prefix / "include", source, library, "-o", prefix / "main"])
+    return np.array(run([prefix / "main"], stdin=x.tobytes()).stdout.split(), np.float32)

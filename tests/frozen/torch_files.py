@@ -225,6 +225,21 @@ def reductions():
     return Calls(call)
 
 
+@module(x="8,3")
+def selection():
+    """As many rows as values say, once in an order that other indices decide."""
+
+    def call(parts, x):
+        best = torch.nonzero(x[:, 1] > 0).squeeze(1)
+        return {
+            "hits": parts["a"](torch.relu(x[x[:, 0] > 0.25])),
+            "places": (x > 0).nonzero(),
+            "best": torch.index_select(x, 0, best),
+        }
+
+    return Calls(call, a=nn.Linear(3, 2))
+
+
 def write(export, folder, modules):
     for name, (make, shapes, limits) in modules.items():
         torch.manual_seed(1)

@@ -98,12 +98,16 @@ class Original:
             by_row=self.by_row,
             operations=self.operations,
             constants=self.constants,
-            counted={
-                each.name: _counted(each, self.counts[each.name], signature)
-                for each in signature.outputs
-                if each.name in self.counts
-            },
+            counted=self.counted(signature),
         )
+
+    def counted(self, signature: Signature) -> dict[str, Counted]:
+        """The outputs whose number of rows depends on values, by name; `signature` is that of the package."""
+        return {
+            each.name: _counted(each, self.counts[each.name], signature)
+            for each in signature.outputs
+            if each.name in self.counts
+        }
 
 
 def _counted(output: Tensor, count: str, signature: Signature) -> Counted:

@@ -58,7 +58,7 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     }
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
-    given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
+    given |= _names("input", form.inputs or []) | _names("output", _outputs(form))
     # Sorted, as everything whose order in the file means nothing: it must not change the package's key.
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
@@ -85,6 +85,13 @@ def _signatures(forms: Mapping[str, SignatureForm]) -> tuple[Signature, ...]:
 
 def _format(form: ModelForm) -> Format:
     return next((field for field in FILE_FORMATS if getattr(form, field)), SAVED_MODEL)
+
+
+def _outputs(form: ModelForm) -> list[str | Mapping[str, str]]:
+    """`model.outputs`; the numbers of rows have their names already, and need not be listed."""
+    listed = list(form.outputs or [])
+    keys = {each if isinstance(each, str) else next(iter(each)) for each in listed}
+    return [*listed, *sorted(set((form.counts or {}).values()) - keys)] if listed else []
 
 
 def _names(kind: str, names: Sequence[str | Mapping[str, str]]) -> dict[str, tuple[str, ...]]:

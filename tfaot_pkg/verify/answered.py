@@ -11,7 +11,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.signature import Symbol, Tensor
 from tfaot_pkg.verify.inputs import MOST
-from tfaot_pkg.worker_program.messages.elements import held_type, numbers
+from tfaot_pkg.worker_program.messages.elements import held_type, numbers, padded
 
 _NONE: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
 
@@ -25,11 +25,13 @@ def in_batches(
     are repeated. If rows depend on one another, only a batch of exactly these rows has known answers.
     """
     signature = frozen.signature.without_state()
-    # With counts, outputs have room for more rows than the answers in the file.
-    if original.counts or set(original.feeds) != {each.name for each in signature.inputs}:
+    if set(original.feeds) != {each.name for each in signature.inputs}:
         return _NONE
     inputs = {each.name: arrays[f"in/{original.feeds[each.name]}"] for each in signature.inputs}
-    answers = {each.name: arrays[f"out/{original.fetches[each.name]}"] for each in signature.outputs}
+    answers = {name: arrays[f"out/{key}"] for name, key in original.fetches.items()}
+    for name, counted in original.counted(signature).items():
+        answers[counted.count] = np.array(len(answers[name]), np.int32)
+        answers[name] = padded(answers[name], max(counted.most(inputs), len(answers[name])))
     counts = {len(inputs[each.name]) for each in signature.inputs if each.has_batch_axis and inputs[each.name].ndim}
     fit = all(_fits(each, inputs[each.name], signature.symbols) for each in signature.inputs)
     fit = fit and all(_fits(each, answers[each.name], None) for each in signature.outputs)

@@ -14,9 +14,10 @@ from wiring import ancestors, by_name, node_name
 MARK = "tfaot_bounded"
 SOURCES = ("Unique", "Where")
 _BY_ROW = frozenset(
-    """Abs Add AddV2 BiasAdd Cast Ceil Cos Elu Equal Exp Floor GatherNd GatherV2 Greater GreaterEqual Identity
-    LeakyRelu Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg NotEqual Pow RealDiv
-    Relu Relu6 Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Softplus Sqrt Square Squeeze StridedSlice Sub Tanh""".split()
+    """Abs Add AddV2 BiasAdd Cast Ceil Cos Elu Equal Exp ExpandDims Floor GatherNd GatherV2 Greater GreaterEqual
+    Identity LeakyRelu Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg NotEqual Pow
+    RealDiv Relu Relu6 Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Softplus Sqrt Square Squeeze StridedSlice Sub
+    Tanh""".split()
 )
 
 
@@ -87,9 +88,11 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
     if node.op == "MatMul":
         return first and not any(others) and not node.attr["transpose_a"].b
     if node.op == "GatherV2":
-        axis = nodes[node_name(node.input[2])]
-        is_first = axis.op == "Const" and tensor_util.MakeNdarray(axis.attr["value"].tensor) == 0
+        is_first = _constant(nodes, node.input[2]) == 0
         return not others[0] or (is_first and not first)
+    if node.op == "ExpandDims":
+        axis = _constant(nodes, node.input[1])
+        return first and axis is not None and axis != 0 and axis >= -1
     if node.op == "Squeeze":
         return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
     if node.op == "StridedSlice":
@@ -98,6 +101,12 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
             node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
         )
     return True
+
+
+def _constant(nodes: dict, text: str):
+    """The value of a constant; None of other nodes."""
+    node = nodes[node_name(text)]
+    return tensor_util.MakeNdarray(node.attr["value"].tensor) if node.op == "Const" else None
 
 
 def _padded(graph_def, source, info, prefix: str) -> str:

@@ -27,6 +27,13 @@ the framework raises for inputs it rejects, and the framework's `version`.
 _NO_THREE_FRY = "counter must be a vector with length at least 2"
 """TensorFlow's error for `alg="threefry"` on a CPU, whose operations support Philox only."""
 _THREE_FRY = "TensorFlow draws ThreeFry's numbers on accelerators only: use alg='philox' or 'auto_select'"
+_ADVICE = {
+    _NO_THREE_FRY: _THREE_FRY,
+    "No OpKernel was registered": "TensorFlow has no kernel of this operation for CPUs, so there are no answers to "
+    "compare with: replace it (SegmentSumV2 by tf.math.unsorted_segment_sum; NCHW by a transposed array)",
+}
+"""What to do, by a part of TensorFlow's message."""
+_OTHER_INPUTS = "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}"
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
 
@@ -88,9 +95,7 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
         if not request.tolerant:
             raise ModelFault(
                 f"{_NAMES[request.framework]} cannot run the model on the inputs of the validation: {one_line(error)}",
-                _THREE_FRY
-                if _NO_THREE_FRY in str(error)
-                else "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}",
+                next((advice for part, advice in _ADVICE.items() if part in str(error)), _OTHER_INPUTS),
             ) from error
         refusals.append(one_line(error))
         return None
@@ -115,10 +120,8 @@ def _run(run, feeds: dict, request: Reference) -> dict:
 def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
     """`answers`; outputs whose number of rows depends on values are padded, with that number beside them."""
     for name, each in request.counted.items():
-        values = answers[name]
-        most = feeds[each.like].shape[each.axis] if each.like else each.rows
-        answers[name] = np.concatenate([values, np.zeros((most - len(values), *values.shape[1:]), values.dtype)])
-        answers[each.count] = np.array(len(values), np.int32)
+        answers[each.count] = np.array(len(answers[name]), np.int32)
+        answers[name] = elements.padded(answers[name], each.most(feeds))
     return answers
 
 

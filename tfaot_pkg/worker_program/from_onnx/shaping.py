@@ -6,6 +6,8 @@ from from_onnx.selecting import places_of
 from from_onnx.table import operator
 from from_onnx.tensors import (
     axis_of,
+    has_open_rows,
+    has_sizes,
     ints,
     is_packed,
     rank,
@@ -74,6 +76,8 @@ def _reshape(node, x, shape=None):
     if values is None:
         return _reshaped_at_run_time(node, x, shape)
     values = [int(each) for each in np.ravel(values)]
+    if values == [-1] and x.shape.rank == 1:
+        return x
     given = sizes(x) if 0 in values and not node.get("allowzero", 0) else []
     wanted = [given[place] if each == 0 and not node.get("allowzero", 0) else each for place, each in enumerate(values)]
     if node.by_row and wanted and x.shape.rank and x.shape[0] is None and values[0] == 1 and -1 not in values[:1]:
@@ -133,6 +137,8 @@ def _squeeze(node, x, axes=None):
     axes = {axis_of(node, each, count) for each in axes}
     if (places := places_of(x)) is not None and axes == {0}:
         return places[:, 0]
+    if has_open_rows(x) and all(x.shape[each] == 1 for each in axes):
+        return tf.squeeze(x, sorted(axes))
     return reshaped(x, [size for place, size in enumerate(sizes(x)) if place not in axes])
 
 
@@ -141,6 +147,10 @@ def _unsqueeze(node, x, axes=None):
     axes = node.get("axes") if axes is None else ints(node, axes, "the axes")
     count = rank(node, x) + len(axes)
     places = {axis_of(node, each, count) for each in axes}
+    if has_open_rows(x) and 0 not in places:
+        for place in sorted(places):
+            x = tf.expand_dims(x, place)
+        return x
     given = iter(sizes(x))
     return reshaped(x, [1 if place in places else next(given) for place in range(count)])
 
@@ -219,6 +229,9 @@ def _bound(value, step: int):
 
 @operator("Expand")
 def _expand(node, x, shape):
+    # What PyTorch writes for x[mask]: indices expand to the largest of their own sizes.
+    if has_sizes(x, scalars(shape)):
+        return x
     # Both ways: a size of 1 in `shape` leaves that of x.
     return tf.broadcast_to(x, tf.broadcast_dynamic_shape(vector(sizes(x)), _shape(shape)))
 

@@ -51,6 +51,29 @@ def sizes(tensor) -> list:
     return [found[place] if size is None else size for place, size in enumerate(known)]
 
 
+def has_open_rows(tensor) -> bool:
+    """Whether inputs decide how many rows `tensor` has. For bounded.py tf.reshape may mix them, tf.squeeze may not."""
+    return bool(tensor.shape.rank) and tensor.shape[0] is None
+
+
+def has_sizes(tensor, shape) -> bool:
+    """Whether `shape`, scalars, are just the sizes of `tensor`; False if that is not known, or there is no `shape`."""
+    if shape is None or len(shape) != tensor.shape.rank:
+        return False
+    return all(_is_size(each, tensor, place) for place, each in enumerate(shape))
+
+
+def _is_size(size, tensor, place: int) -> bool:
+    known = static(size)
+    if known is not None:
+        return known == tensor.shape[place]
+    while not tf.executing_eagerly() and size.op.type == "Cast":
+        size = size.op.inputs[0]
+    if size.op.type != "StridedSlice" or size.op.inputs[0].op.type != "Shape":
+        return False
+    return size.op.inputs[0].op.inputs[0] is tensor and static(size.op.inputs[1]) == place
+
+
 def vector(values: list, dtype=tf.int32):
     """A tensor of one axis from integers and scalars."""
     if all(isinstance(each, int | np.integer) for each in values):

@@ -51,6 +51,11 @@ def numbers(held: np.ndarray, dtype: str) -> np.ndarray:
     return _parts(held, dtype)
 
 
+def padded(array: np.ndarray, rows: int) -> np.ndarray:
+    """`array` with zeros after its rows, `rows` in all."""
+    return np.concatenate([array, np.zeros((rows - len(array), *array.shape[1:]), array.dtype)])
+
+
 def held(numbers: np.ndarray, dtype: str) -> np.ndarray:
     """The array that holds `numbers`, rounded to the nearest ones of its type (to even, if two are as near)."""
     if dtype == "bfloat16":

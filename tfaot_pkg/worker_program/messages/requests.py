@@ -192,6 +192,10 @@ class Counted:
     like: str = ""
     axis: int = 0
 
+    def most(self, inputs: Mapping[str, Any]) -> int:
+        """How many rows there may be for these arrays."""
+        return int(inputs[self.like].shape[self.axis]) if self.like else self.rows
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference(OfSignature):
