@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input.conftest import write_spec
 from tests.catalogue.conftest import Browser, start_browser  # noqa: F401 (a fixture)
 from tests.commands import run_command
 from tests.inside.test_inspect import spec_of
+from tests.kept import REPOSITORY, saved_models
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
+OPEN_AXES = REPOSITORY / "tests" / "state" / "open_axes.py"
 # What Chrome's trace event format asks of a document and of its complete events: by the browser's own JSON and numbers.
 FAULTS = """
 const trace = JSON.parse(arguments[0]), faults = [];
@@ -73,6 +76,22 @@ def test_chromium_opens_the_traces_of_all_three(
         event["args"]["step"] for event in json.loads((tmp_path / "traces/package.json").read_text())["traceEvents"]
     }
     assert len(drawn["package"]) == len(steps) and drawn["package"][0].startswith("conv2d_max_pool")
+
+
+@pytest.mark.nightly
+def test_a_model_with_state_runs_in_all_three_ways(shared_home: Path, toolchain_python: Path, tmp_path: Path) -> None:
+    models = saved_models(shared_home, OPEN_AXES, toolchain_python)
+    spec = write_spec(
+        tmp_path / "spec.yaml", models / "gathered",
+        model={"name": "gathered", "version": "1.0.0", "saved_model": "gathered", "shapes": {"x": [5, 3]}},
+        compilation={"batch_sizes": [1], "targets": ["x86-64-v3"], "variables": {"update": ["*"]}},
+    )  # fmt: skip
+    done = run_command(["timeline", spec, "-o", tmp_path / "traces", "--rounds", "1", "--json"])
+    assert done.returncode == 0, done.stderr
+    for way in json.loads(done.stdout)["ways"]:
+        assert way["reason"] == "" and way["medians"]["1"] > 0
+        trace = json.loads((tmp_path / "traces" / way["file"]).read_text())
+        assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == way["events"] > 0, way["name"]
 
 
 def test_names_of_a_hostile_model_stay_text(tmp_path: Path, start_browser: Callable[..., Browser]) -> None:  # noqa: F811

@@ -184,3 +184,55 @@ def test_state_of_every_type_is_tensorflows(
     subprocess.run(command, check=True, timeout=300)
     done = subprocess.run([tmp_path / "run"], input=answers["x"].tobytes(), capture_output=True, timeout=60, check=True)
     assert done.stdout == state.save()
+
+
+@pytest.mark.nightly
+@pytest.mark.coverage
+def test_steps_take_as_many_rows_as_calls_bring(
+    tfaot: CommandLine, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    """By a symbol, with C++ too, and by the batch axis, of which steps take the compiled sizes only."""
+    models = saved_models(shared_home_folder, HERE / "open_axes.py", toolchain_python)
+    answers, shapes = np.load(models / "gathered.npz"), {"x": ["n <= 16", 3]}
+    steps = [answers[f"{number}/x"] for number in range(8)]
+
+    def spec(name: str, sizes: list[int], **more: object) -> Path:
+        model = {"name": "gathered", "version": "1.0.0", "saved_model": "gathered", **more}
+        compilation = {"batch_sizes": sizes, "targets": ["x86-64-v3"], "variables": {"update": ["*"]}}
+        return write_spec(tmp_path / name, models / "gathered", model=model, compilation=compilation)
+
+    with verified("state: steps of any size", version=DEFAULT_VERSION, engine="program"):
+        tfaot.works("build", spec("symbol.yaml", [1], shapes=shapes), "-o", tmp_path / "symbol")
+        state = load(tmp_path / "symbol").state()
+        for number, x in enumerate(steps):
+            found = state.step(x)
+            for name in ("rows", "mean"):
+                np.testing.assert_allclose(found[name], answers[f"{number}/{name}"], rtol=1e-5, atol=1e-6, err_msg=name)
+        for name in ("total", "count"):
+            np.testing.assert_allclose(state.tensors[name], answers[name], rtol=1e-5)
+    with pytest.raises(RunError):
+        state.step(np.zeros((17, 3), np.float32))
+    lines = _run(HERE / "programs" / "gathered.cpp", tmp_path / "symbol", steps)
+    for number, line in enumerate(lines):
+        expected = [*answers[f"{number}/mean"], *answers[f"{number}/rows"].ravel()]
+        np.testing.assert_allclose([float(word) for word in line.split()], expected, rtol=1e-5, atol=1e-6)
+    assert len(lines) == len(steps)
+
+    tfaot.works("build", spec("batch.yaml", [1, 4]), "-o", tmp_path / "batch")
+    state = load(tmp_path / "batch").state()
+    assert len(state.step(steps[0])["rows"]) == 4 and len(state.step(steps[1])["rows"]) == 1
+    total = np.concatenate([[[1.0, 2.0, 3.0]], steps[0], steps[1], steps[3]]).sum(0)
+    np.testing.assert_allclose(state.step(steps[3])["mean"], total / 10, rtol=1e-5)
+    with pytest.raises(RunError, match="16"):
+        state.step(steps[2])
+
+
+def _run(source: Path, prefix: Path, steps: list[np.ndarray]) -> list[str]:
+    """The lines that a program prints, which reads the number of rows of each step and then these."""
+    strict = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"]
+    library = prefix / "lib/libtfaot-model-gathered.a"
+    command: list[str | Path] = ["g++", *strict, "-I", prefix / "include", source, library, "-o", prefix / "run"]
+    subprocess.run(command, check=True, timeout=300)
+    given = b"".join(np.uint64(len(each)).tobytes() + each.tobytes() for each in steps)
+    done = subprocess.run([prefix / "run"], input=given, capture_output=True, timeout=60, check=True)
+    return done.stdout.decode().splitlines()

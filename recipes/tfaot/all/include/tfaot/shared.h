@@ -202,6 +202,32 @@ class Code {
   std::size_t composed_bytes_ = 0;
 };
 
+namespace detail {
+
+template <class W, std::size_t... I, std::size_t... O>
+std::array<TensorInfo, sizeof...(O)> outputs_of(std::size_t batch_size, [[maybe_unused]] const typename W::Inputs& inputs,
+                                                std::index_sequence<I...>, std::index_sequence<O...>) {
+  if constexpr (number_of_symbols<W> != 0) {
+    const tfaot_info& info = *W::table().info;
+    const std::array<std::size_t, sizeof...(I)> lengths{inputs.template get<I>().size()...};
+    const auto sizes = sizes_of<number_of_symbols<W>>(info, batch_size, lengths.data());
+    return {at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data())...};
+  } else {
+    // Before memory for that many rows is allocated.
+    (static_cast<void>(input(W::name, W::inputs[I], batch_size, inputs.template get<I>())), ...);
+    return W::outputs;
+  }
+}
+
+/// The outputs' sizes in a call. Throws Error if an input has a wrong size.
+template <class W>
+auto outputs_of(std::size_t batch_size, const typename W::Inputs& inputs) {
+  return outputs_of<W>(batch_size, inputs, std::make_index_sequence<std::tuple_size<typename W::InputTypes>::value>(),
+                       std::make_index_sequence<std::tuple_size<typename W::OutputTypes>::value>());
+}
+
+}  // namespace detail
+
 /// The model whose generated class is `W`, as one constant object: any number of threads may call `run` at a time.
 ///
 ///     const tfaot::Shared<tfaot_model::digits> model;             // for all threads
@@ -277,29 +303,9 @@ class Shared {
 
  private:
   Results owned(std::size_t batch_size, const Inputs& inputs) const {
-    Results results = reserved(batch_size, outputs_of(batch_size, inputs), std::make_index_sequence<kOutputs>());
+    Results results = reserved(batch_size, detail::outputs_of<W>(batch_size, inputs), std::make_index_sequence<kOutputs>());
     run(batch_size, inputs, results);
     return results;
-  }
-
-  /// The outputs' sizes in a call. Throws Error if an input has a wrong size.
-  static std::array<TensorInfo, kOutputs> outputs_of(std::size_t batch_size, const Inputs& inputs) {
-    return outputs_of(batch_size, inputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
-  }
-
-  template <std::size_t... I, std::size_t... O>
-  static std::array<TensorInfo, kOutputs> outputs_of(std::size_t batch_size, [[maybe_unused]] const Inputs& inputs,
-                                                     std::index_sequence<I...>, std::index_sequence<O...>) {
-    if constexpr (detail::number_of_symbols<W> != 0) {
-      const tfaot_info& info = *W::table().info;
-      const std::array<std::size_t, kInputs> lengths{inputs.template get<I>().size()...};
-      const auto sizes = detail::sizes_of<detail::number_of_symbols<W>>(info, batch_size, lengths.data());
-      return {detail::at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data())...};
-    } else {
-      // Before memory for that many rows is allocated.
-      (static_cast<void>(detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())), ...);
-      return W::outputs;
-    }
   }
 
   template <std::size_t... O>

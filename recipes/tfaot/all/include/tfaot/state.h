@@ -77,7 +77,7 @@ class State {
 
   /// The same into buffers of the state, which are valid until the next step.
   Outputs step(const Inputs& inputs) {
-    const Outputs outputs = own_outputs(std::make_index_sequence<kOutputs>());
+    const Outputs outputs = own_outputs(inputs, std::make_index_sequence<kOutputs>());
     step(1, inputs, outputs);
     return outputs;
   }
@@ -136,13 +136,20 @@ class State {
   template <std::size_t... I, std::size_t... O, std::size_t... S>
   void compute(std::size_t batch_size, [[maybe_unused]] const Inputs& inputs, [[maybe_unused]] const Outputs& outputs,
                std::index_sequence<I...>, std::index_sequence<O...>, std::index_sequence<S...>) {
-    typename W::Inputs in{};
     typename W::Outputs out{};
-    ((in.template get<W::step_inputs[I]>() = inputs.template get<I>()), ...);
     ((out.template get<W::step_outputs[O]>() = outputs.template get<O>()), ...);
-    ((in.template get<W::state[S].input>() = values<S>(at(S))), ...);
     (bind_next<S>(out), ...);
-    model_->run(batch_size, in, out);
+    model_->run(batch_size, with_state(inputs, std::index_sequence<I...>(), std::index_sequence<S...>()), out);
+  }
+
+  /// All inputs of the model.
+  template <std::size_t... I, std::size_t... S>
+  typename W::Inputs with_state([[maybe_unused]] const Inputs& inputs, std::index_sequence<I...>,
+                                std::index_sequence<S...>) noexcept {
+    typename W::Inputs in{};
+    ((in.template get<W::step_inputs[I]>() = inputs.template get<I>()), ...);
+    ((in.template get<W::state[S].input>() = values<S>(at(S))), ...);
+    return in;
   }
 
   template <std::size_t S>
@@ -151,26 +158,19 @@ class State {
   }
 
   template <std::size_t... O>
-  Outputs own_outputs(std::index_sequence<O...>) {
+  Outputs own_outputs(const Inputs& inputs, std::index_sequence<O...>) {
+    const auto in = with_state(inputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kStates>());
+    [[maybe_unused]] const auto tensors = detail::outputs_of<W>(1, in);
+    const std::array<std::size_t, kOutputs + 1> lengths{tensors[W::step_outputs[O]].size_at(1)...};
     std::array<std::size_t, kOutputs + 1> offsets{};
     std::size_t size = 0;
-    ((offsets[O] = size, size += padded(output_bytes<O>())), ...);
+    ((offsets[O] = size, size += padded(lengths[O] * sizeof(OutputType<O>))), ...);
     std::byte* const memory = outputs_.reserve(size + detail::kBufferAlignment, detail::kBufferAlignment);
-    return Outputs{own_output<O>(memory + offsets[O])...};
+    return Outputs{span<OutputType<O>>{reinterpret_cast<OutputType<O>*>(memory + offsets[O]), lengths[O]}...};
   }
 
   template <std::size_t O>
   using OutputType = std::tuple_element_t<W::step_outputs[O], typename W::OutputTypes>;
-
-  template <std::size_t O>
-  static constexpr std::size_t output_bytes() noexcept {
-    return W::outputs[W::step_outputs[O]].row_size * sizeof(OutputType<O>);
-  }
-
-  template <std::size_t O>
-  static span<OutputType<O>> own_output(std::byte* place) noexcept {
-    return {reinterpret_cast<OutputType<O>*>(place), W::outputs[W::step_outputs[O]].row_size};
-  }
 
   const Shared<W>* model_;
   detail::AlignedBytes memory_;   // the state, followed by the next one, which a step writes
