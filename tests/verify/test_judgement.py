@@ -145,6 +145,15 @@ def test_subnormal_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itsel
     assert judged([3e-3], [1e-3], class_name="subnormal", flushed=[3e-3], jit=[1e-3]) == [("real", 1, True)]
 
 
+def test_numbers_that_tensorflow_flushes_have_no_order() -> None:
+    sorts = ("TopKV2",)
+    found = judged([2], [0], class_name="subnormal", jit=[0], dtype="int32", operations=sorts)
+    assert found == [("subnormal numbers", 1, False)]
+    found = judged([2], [0], class_name="scaled", jit=[0], dtype="int32", operations=sorts)
+    assert found == [("ties in sort order", 1, True)]
+    assert judged([2], [0], class_name="subnormal", jit=[0], dtype="int32") == [("real", 1, True)]
+
+
 def test_tensorflows_nan_for_angles_of_subnormal_numbers_is_not_the_answer() -> None:
     assert judged([0.5], [NAN], class_name="subnormal", jit=[NAN], operations=("Atan2",)) == [
         ("subnormal numbers", 1, False)
@@ -179,6 +188,22 @@ def test_maxima_of_nothing_but_nan_may_be_finite_but_finite_ones_are_tensorflows
     assert judged([NAN], [0.5], class_name="nonfinite", jit=[0.5], operations=pools) == [("real", 1, True)]
     assert judged([0.5], [NAN], class_name="nonfinite", jit=[NAN]) == [("real", 1, True)]
     assert judged([0.5], [NAN], class_name="large", jit=[NAN], operations=pools) == [("real", 1, True)]
+
+
+def test_where_nan_is_in_a_window_decides_second_gradients_of_its_maximum() -> None:
+    second = ("MaxPoolGradGrad",)
+    assert judged([0.0], [2.0], class_name="nonfinite", jit=[1.0], operations=second) == [("NaN rule", 1, False)]
+    assert judged([0.0], [2.0], class_name="large", jit=[1.0], operations=second) == [("real", 1, True)]
+    assert judged([0.0], [2.0], class_name="nonfinite", jit=[1.0], operations=("MaxPoolGrad",)) == [("real", 1, True)]
+
+
+def test_tensorflows_black_for_hues_near_a_full_turn_is_not_the_answer() -> None:
+    hues = ("AdjustSaturation",)
+    assert judged([1.0], [0.0], class_name="scaled", jit=[1.0], operations=hues) == [("rounding", 1, False)]
+    assert judged([1.0], [0.0], class_name="scaled", jit=[0.5], operations=hues) == [("real", 1, True)]
+    assert judged([1.0], [0.5], class_name="scaled", jit=[1.0], operations=hues) == [("real", 1, True)]
+    assert judged([1.0], [0.0], class_name="scaled", jit=[1.0]) == [("real", 1, True)]
+    assert judged([NAN], [0.2], class_name="nonfinite", jit=[0.1], operations=hues) == [("NaN rule", 1, False)]
 
 
 def test_roundings_are_told_from_wrong_values_where_the_tolerance_is_nothing() -> None:

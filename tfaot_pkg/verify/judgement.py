@@ -41,6 +41,11 @@ _MAXIMA = frozenset({"ai.onnx.MaxPool"})
 _POOLS = frozenset({"MaxPool"})
 """TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. ReLU of these is 0 if TensorFlow's graph
 optimizer has moved it after the pooling, as the kernel library does (fusion.h)."""
+_BY_PLACE = frozenset({"MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2", "NthElement"})
+"""Where NaN stands in a window or row decides which element TensorFlow takes for the largest or the nth one."""
+_HUES = frozenset({"AdjustHue", "AdjustSaturation", "RGBToHSV"})
+"""TensorFlow's kernels compare three channels: which of them is NaN decides the result. They give black for hues that
+are rounded from just below 0 to a full turn, such as that of (1, 0, 1e-11)."""
 _QUOTIENTS = frozenset({"Atan2"})
 """TensorFlow flushes subnormal numbers in these, and divides 0 by 0: the angle of (1e-40, 2e-40) is NaN."""
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
@@ -196,6 +201,8 @@ def _explanations(
     if class_name == MAIN:
         yield from _roundings(answers, rtol, atol, operations, left)
     if operations & _SORTS and eager is not None and eager.dtype.kind != "f":
+        # TensorFlow's order has ties of numbers that it flushes to zero.
+        yield "subnormal numbers", "", False, every & (class_name == "subnormal")
         yield "ties in sort order", "", True, every
     yield "real", "", True, every
 
@@ -206,7 +213,9 @@ def _without_rule(
     """Differences from answers that follow from TensorFlow's implementation, not from the operation."""
     if class_name == "nonfinite":
         yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
-        if operations & (_BY_PRODUCTS | _MAXIMA):
+        if operations & _BY_PLACE:
+            yield "NaN rule", "", False, np.ones(ours.shape, bool)
+        if operations & (_BY_PRODUCTS | _HUES | _MAXIMA):
             yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
         if operations & _POOLS:
             yield "NaN rule", "", False, ~np.isfinite(eager)
@@ -227,6 +236,8 @@ def _as_compiled(
     # For ordinary numbers eager TensorFlow decides: XLA's own code may be wrong (decision 030 has an example, erf).
     trusted = every if class_name in CORNERS else ~_numbers(answers.ours, answers.eager)
     yield kind, "jit_compile=True", False, near & trusted
+    if operations & _HUES and answers.eager is not None:
+        yield "rounding", "jit_compile=True", False, near & (answers.eager == 0)
     if class_name in ("huge", "subnormal") and answers.eager is not None:
         # If eager and compiled TensorFlow disagree, no answer is right.
         unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
