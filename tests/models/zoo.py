@@ -638,6 +638,12 @@ def linear_algebra(path):
 
 
 @model
+def matrix_exponential(path):
+    """Its loops give arrays of unknown shape, of which shapes are asked."""
+    function(path, lambda x: {"y": tf.linalg.expm(tf.tanh(x))}, x=([None, 3, 3], F))
+
+
+@model
 def determinant(path):
     function(path, lambda x: {"y": tf.linalg.det(x)}, x=([None, 3, 3], F))
 
@@ -728,6 +734,35 @@ def rewritten(path):
 
 
 @model
+def wide_bits(path):
+    """Bits of a type of another width."""
+    function(
+        path, lambda x: {"y": tf.bitcast(x, tf.uint8), "z": tf.bitcast(tf.bitcast(x, tf.uint8), N)}, x=([None, 4], F)
+    )
+
+
+@model
+def second_gradients(path):
+    """Gradients of gradients of maximum pooling, among elements that are the same in bfloat16."""
+
+    def body(x, v):
+        near, pools = 1 + x / 1024, []
+        # Not with stride 1: if windows are as many as elements, TensorFlow overwrites what it still reads.
+        for padding in ("VALID", "SAME"):
+            pooled = tf.nn.max_pool2d(near**3, 3, 2, padding)
+            first = tf.gradients(tf.reduce_sum(pooled**2), x)[0]
+            pools.append(tf.gradients(tf.reduce_sum(first * x), x)[0])
+        largest = tf.nn.max_pool3d(1 + v / 1024, 2, 2, "SAME")
+        of_volumes = tf.raw_ops.MaxPool3DGradGrad(
+            orig_input=1 + v / 1024, orig_output=largest, grad=v, ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1],
+            padding="SAME",
+        )  # fmt: skip
+        return {"valid": pools[0], "same": pools[1], "volumes": of_volumes}
+
+    function(path, body, x=([None, 7, 6, 2], F), v=([None, 4, 5, 4, 2], F))
+
+
+@model
 def stateless_random(path):
     def body(x, seed):
         stateless, old = tf.random.stateless_uniform, tf.raw_ops.StatelessRandomUniform
@@ -747,7 +782,9 @@ def stateful_random(path):
 
     def body(x):
         r = tf.random.uniform(tf.shape(x)) + tf.random.uniform([4])
-        return {"y": tf.floor(r * 0.5) + x, "z": tf.cast(tf.random.normal([4]) > 1e9, F) + x}
+        shuffled = tf.random.shuffle(tf.range(4) ** 2)
+        return {"y": tf.floor(r * 0.5) + x, "z": tf.cast(tf.random.normal([4]) > 1e9, F) + x,
+                "w": tf.cast(tf.sort(shuffled), F) + x}  # fmt: skip
 
     function(path, body, x=([None, 4], F))
 

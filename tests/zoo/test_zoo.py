@@ -28,9 +28,10 @@ _BUILDS = [(case, version) for version in VERSIONS for case in CASES if version 
 
 _NO_PROGRAMS = frozenset(
     "svd "  # steps until all matrices have converged
-    "bessel linear_algebra qr "  # little but operations that the compiler lacks
+    "bessel linear_algebra qr second_gradients "  # little but operations that the compiler lacks
+    "wide_bits "  # arrays of another rank
     "stateless_random "  # numbers for each row, which follow from its place
-    "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
+    "indexing matrix_exponential scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
     "while_loop".split()  # rows that depend on one another
 )
 _PROGRAMS_EVERYWHERE = frozenset(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import cpp
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.program import Literal, Operation, Shape, Size, Unsupported
 
 C_TYPES = {
     "pred": "bool", "s8": "std::int8_t", "s16": "std::int16_t", "s32": "std::int32_t", "s64": "std::int64_t",
@@ -185,8 +185,6 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
     if source == dtype:
         return operands[0]
     if opcode == "bitcast-convert":
-        if NUMPY_TYPES[source].itemsize != NUMPY_TYPES[dtype].itemsize:
-            raise Unsupported("a bitcast to a type of another width")
         to = f"decltype(at.fill({C_TYPES[dtype]}{{}}))" if by_vectors else C_TYPES[dtype]
         return f"bitsAs<{to}>({operands[0]})"
     if by_vectors:

@@ -111,6 +111,8 @@ class _Import:
                     )
                 case "convert" | "bitcast-convert" if _is_short(instruction, dtypes):
                     made = (self._converted(instruction, shapes[0], given[0][0], dtypes[instruction.operands[0]], add),)
+                case "bitcast-convert" if _width(instruction.shape.dtype) != _width(dtypes[instruction.operands[0]]):
+                    raise Unsupported(f"a bitcast to a type of another width (node {instruction.node!r})")
                 case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
                     attributes = {"forest": forest_in(operations, given[1][0], shapes[0])}
                     made = (add(instruction, "trees", shapes[0], given[0], attributes=attributes),)
@@ -393,6 +395,11 @@ def _tile(arrays: Sequence[Array], axis: int, size: Size) -> Array | None:
 def _is_short(instruction: hlo.Instruction, dtypes: Mapping[int, str]) -> bool:
     """Whether the operand or the result of a unary instruction has a short type."""
     return instruction.shape.dtype in _SHORT or dtypes[instruction.operands[0]] in _SHORT
+
+
+def _width(dtype: str) -> int:
+    """Bytes of an element."""
+    return 2 if dtype in _SHORT else NUMPY_TYPES[dtype].itemsize
 
 
 def _dtypes(shape: hlo.Shape) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import os
 import re
 
+import instead
 import limits
 import lowerings
 import specialize
@@ -13,6 +14,9 @@ from tensorflow.python import _pywrap_tfcompile, pywrap_tfe
 from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name
 
+_NO_SHAPES_OF_VALUES = (
+    "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)"
+)
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
 
@@ -134,7 +138,7 @@ class _Job:
 def _refuse(unit: Unit, text: str):
     raise ModelFault(
         f"XLA cannot compile the model for batch size {unit.batch_size}: {text}",
-        "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)",
+        next((advice for part, advice in instead.FAILURES.items() if part in text), _NO_SHAPES_OF_VALUES),
     )
 
 

@@ -11,6 +11,7 @@ import authored
 import bounded
 import carriers
 import hlo
+import instead
 import interface
 import limits
 import operations
@@ -50,10 +51,6 @@ _SILENT = {
         "random numbers differ from TensorFlow's",
     ),
 }  # fmt: skip
-_SELECTING = frozenset(
-    "DynamicPartition ListDiff NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 RaggedRange Range Unique "
-    "UniqueV2 Where".split()
-)
 _SHOWN = 3
 _ASSIGNMENTS = frozenset("Assign AssignAdd AssignSub ScatterUpdate ScatterAdd".split()) | frozenset(assignments.WRITTEN)
 _OUTLINED = 1 << 10
@@ -361,18 +358,29 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: di
         return [None] * len(outputs)
 
 
-def _sized_by_values(graph_def, outputs: list, index: int) -> str:
-    """The operations used by an output whose number of rows depends on values."""
+def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[str, str]:
+    """The operations used by the output `name` whose number of rows depends on values, and what to do."""
     used = ancestors(by_name(graph_def), [outputs[index][0]])
-    found = [f"{node.op} (node {node.name})" for node in graph_def.node if node.name in used and node.op in _SELECTING]
-    return f", because of {', '.join(found[:_SHOWN])}" if found else ""
+    nodes = [node for node in graph_def.node if node.name in used and node.op in instead.SELECTING]
+    found = [f"{node.op} (node {node.name})" for node in nodes]
+    # Of what values select only these can be counted.
+    others = [node.op for node in nodes if node.op not in bounded.SOURCES]
+    advice = instead.SELECTING[others[0]] if others else (
+        f"name the output in model.counts ({name}: {name}_count), to get as many rows as there can be and the number "
+        "of valid ones"
+    )  # fmt: skip
+    hint = (
+        f"compiled code has fixed shapes: {advice}; or return all rows and a mask, or a fixed number of them "
+        "(tf.math.top_k)"
+    )
+    return f", because of {', '.join(found[:_SHOWN])}" if found else "", hint
 
 
 def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
-    """The shapes of the outputs; ModelFault if they depend on input values: `why` gives the reason for an output."""
+    """The shapes of the outputs; ModelFault if they depend on input values, with the reason and hint of `why`."""
     seen, failures = [], []
-    # Zeros and ones, so that a shape that depends on values differs.
-    for fill in (tf.zeros, tf.ones):
+    # So that a shape that depends on values differs, also one that depends on the number of different values.
+    for fill in (tf.zeros, tf.ones, _different):
         shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
         try:
             results = run(*[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)])
@@ -384,16 +392,21 @@ def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict)
             f"the model does not run at batch size {batch_size}, to find the shapes of its outputs: {failures[0]}",
             "set the shapes of outputs in the model (tf.ensure_shape)",
         )
-    for index, (name, zeros, ones) in enumerate(zip(names, seen[0], seen[-1], strict=True)):
-        if zeros != ones:
+    for index, (name, first, *others) in enumerate(zip(names, *seen, strict=True)):
+        if other := next((each for each in others if each != first), None):
+            reason, hint = why(index, name)
             raise ModelFault(
                 f"the shape of output {name!r} depends on the values of the inputs "
-                f"({zeros} or {ones} at batch size {batch_size}){why(index)}",
-                f"compiled code has fixed shapes: name the output in model.counts ({name}: {name}_count), to get "
-                "as many rows as there can be and the number of valid ones; or return all rows and a mask, or a fixed "
-                "number of them (tf.math.top_k)",
+                f"({first} or {other} at batch size {batch_size}){reason}",
+                hint,
             )
     return seen[0]
+
+
+def _different(shape):
+    """0, 1, 2, 0, 1 and so on: indices of small tables, too."""
+    zeros = tf.zeros(shape, tf.int32)
+    return tf.reshape(tf.range(tf.size(zeros)) % 3, tf.shape(zeros))
 
 
 def _operation_counts(graph_def) -> dict:

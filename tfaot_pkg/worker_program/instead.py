@@ -23,24 +23,48 @@ INSTEAD = {
     ),
     **dict.fromkeys(("SparseAdd", "SparseConcat", "SparseReorder", "SparseReshape", "SparseSlice"), _SPARSE),
     **dict.fromkeys(("QuantizeV2", "QuantizedConv2D", "QuantizedMatMul", "QuantizedRelu", "Requantize"), _QUANTIZED),
+    "BandedTriangularSolve": "tf.linalg.triangular_solve of the whole matrix compiles",
     "CropAndResize": "tf.gather and tf.image.resize of fixed sizes, or weights for tf.einsum, give such crops",
     "Dilation2D": "tf.image.extract_patches, an addition and tf.reduce_max compute it",
     "Eig": "tf.linalg.eigh compiles, for symmetric matrices",
+    "ExtractVolumePatches": "slices of the padded volume, joined by tf.concat, are the same patches",
+    "FractionalMaxPool": "tf.nn.max_pool2d compiles, with windows of one size",
+    "FractionalAvgPool": "tf.nn.avg_pool2d compiles, with windows of one size",
     "HistogramFixedWidth": "compute bins by tf.floor and tf.clip_by_value, count by tf.math.unsorted_segment_sum",
+    "ImageProjectiveTransformV3": "tf.gather_nd of the four neighbours of each place, with their weights, compiles",
     "InTopK": "compare with tf.math.top_k",
     "Lu": "tf.linalg.solve, tf.linalg.cholesky and tf.linalg.qr compile",
     "MatrixSolveLs": "tf.linalg.lstsq with fast=True, or tf.linalg.qr and tf.linalg.triangular_solve, compile",
     "MatrixSquareRoot": "of a symmetric matrix, take the roots of the values of tf.linalg.eigh",
     "MaxPoolWithArgmax": "tf.nn.max_pool2d gives the values; tf.argmax of tf.image.extract_patches gives the places",
+    "ResizeNearestNeighborGrad": "the gradient of tf.repeat along both axes compiles",
     "ScaleAndTranslate": "tf.image.resize with the method bilinear, bicubic, area or nearest compiles",
-    **dict.fromkeys(("StatelessRandomGammaV2", "StatelessRandomGammaV3"), "make the numbers an input of the model"),
-    "StatelessRandomPoisson": "make the numbers an input of the model",
+    **dict.fromkeys(
+        (
+            "RandomGamma", "RandomPoisson", "RandomPoissonV2", "StatelessRandomBinomial", "StatelessRandomGammaV2",
+            "StatelessRandomGammaV3", "StatelessRandomPoisson",
+        ),
+        "make the numbers an input of the model",
+    ),
     "StatelessShuffle": "tf.argsort of tf.random.stateless_uniform gives an order, which tf.gather takes",
     "TensorListConcat": "give tf.TensorArray its size, and use stack() and tf.reshape",
     "UniqueWithCounts": "tf.unique compiles with model.counts; count by tf.math.unsorted_segment_sum",
     "UnravelIndex": "compute it with tf.math.floordiv and tf.math.floormod",
 }  # fmt: skip
 """By operation; names that users call in Python."""
+
+
+FAILURES = {"does not yet support pivoting": "tf.linalg.tridiagonal_solve with partial_pivoting=False compiles"}
+"""What to use instead, by a part of XLA's message."""
+
+_ROWS = "tf.boolean_mask of the same values gives such rows, which model.counts pads and counts"
+_PLACES = "make a range of the largest size, and a mask"
+SELECTING = {
+    **dict.fromkeys(("DynamicPartition", "ListDiff", "Unique", "UniqueV2", "Where"), _ROWS),
+    **dict.fromkeys(("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5"), _BOXES),
+    **dict.fromkeys(("RaggedRange", "Range"), _PLACES),
+}
+"""What to use instead of operations whose number of rows depends on values; `bounded` has more for some."""
 
 
 def no_kernel(operation: str, why: str = "XLA has no kernel for it") -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import bodies
 import bounded
 import fourier
+import maxima
 import operations
 import philox
 import tensorflow as tf
@@ -340,6 +341,11 @@ def _nth_element(node, x, n):
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
 
+def _shuffled(node, x):
+    """XLA of 2.17 rejects the sort that its own kernel makes."""
+    return tf.gather(x, tf.argsort(tf.random.uniform(tf.shape(x)[:1])))
+
+
 def _random(make, *, seeded: bool):
     """A rule for one kind of random numbers, from a seed or from a key and counter."""
 
@@ -419,8 +425,10 @@ _RULES = {
     "EuclideanNorm": _euclidean_norm,
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
+    **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), maxima.second_gradient),
     "NthElement": _nth_element,
     "RaggedTensorToTensor": _dense_of_ragged,
+    "RandomShuffle": _shuffled,
     "ResizeArea": _resized,
     "ResizeBicubic": _resized,
     "SparseTensorDenseMatMul": _sparse_product,

@@ -246,7 +246,10 @@ class _Graph:
         for number, (part, reason) in enumerate(zip(parts, reasons, strict=True)):
             name = f"tfaot_segment_{number}"
             read, given = self._read(part), self._given(part)
-            if not given or not any(self._shape(each)[:1] == (None,) for each in read):
+            # What only asks for the shape of a tensor does not join the part that gives it.
+            if not given or not all(map(self._fits, (*read, *given))):
+                raise _Unfit
+            if not any(self._shape(each)[:1] == (None,) for each in read):
                 raise _Unfit
             feeds = tuple(
                 Feed(name=f"in{i}", node=f"{name}_in{i}", dtype=each.dtype.name, shape=self._shape(each))
