@@ -125,7 +125,7 @@ def test_the_rows_of_an_onnx_file_are_onnx_runtimes(shared_home_folder: Path, tm
         np.testing.assert_array_equal(given["inverse"], answers["outputs/inverse"])
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.nightly
 @pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
