@@ -10,6 +10,7 @@ import pytest
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import SHARED_LIBRARY, above_floor, glibc_floor
 from tfaot_pkg.cxx.compiler import find_compiler
+from tfaot_pkg.native.library import rename
 from tfaot_pkg.process import run
 
 LIMIT = "2.28"
@@ -38,6 +39,18 @@ def test_no_function_needs_a_newer_c_library(
     with opened(library) as data:
         assert above_floor(data, LIMIT) == ()
         assert glibc_floor(data)
+
+
+def test_an_object_without_such_functions_is_not_written_again(tmp_path: Path) -> None:
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    for name, body in (("with", "return exp(x);"), ("without", "return x + x;")):
+        source, code = tmp_path / f"{name}.cc", tmp_path / f"{name}.o"
+        source.write_text(f'#include <math.h>\nextern "C" double entry(double x) {{ {body} }}\n')
+        compiler.compile(source, code, flags=[], folder=tmp_path)
+        before = code.read_bytes(), code.stat().st_mtime_ns
+        rename(code, compiler.first_versions, compiler)
+        written = (code.read_bytes(), code.stat().st_mtime_ns) != before
+        assert written == (name == "with")
 
 
 def test_a_function_in_its_first_version_computes_the_same(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 1. Compile the glue of each unit and the common sources; or the program, for each target.
 2. Link each unit of a target into an object with one global symbol, and the runtime parts of a target into one object.
-3. Merge units into one object per batch size, and these with the common objects into one object.
+3. Merge all of these into one object; if the package is to have objects, by way of one per batch size and a common one.
 4. Make the static and the shared library from that object.
 
 A program is linked as a runtime part: it belongs to all batch sizes, whose objects are empty.
@@ -44,6 +44,7 @@ from tfaot_pkg.native.library import (
     link_shared,
     loop_flags,
     object_names,
+    rename,
     require_sound_libraries,
 )
 from tfaot_pkg.native.model_source import ModelSource, state_offset
@@ -62,7 +63,7 @@ from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"
 _KILL_INTERVAL = 0.02  # seconds
-_COMMON_STEPS = 12  # seven sources, the common object, the whole, archive, entry, shared
+_COMMON_STEPS = 11  # seven sources, the whole, archive, entry, shared
 _NOTHING = "nothing"
 _ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # the C library's, and ours (runtime.cc)
 
@@ -126,12 +127,13 @@ def build_native(
 
 
 def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
-    targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
-    total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
+    targets, objects = len(spec.compilation.targets), len(object_names(spec)) if spec.package.objects else 0
+    total = _COMMON_STEPS + targets + objects + 2 * len(compiled.units)
     if compiled.program is None:
         return total
-    # The program's code; for each segment, the code that calls it and the linked object of both; an empty object.
-    return total + targets + 1 + 2 * len(compiled.segments) + targets * len(compiled.program.operations)
+    # The program's code; for each segment, the code that calls it and the linked object of both.
+    total += targets + 2 * len(compiled.segments) + targets * len(compiled.program.operations)
+    return total + bool(objects)  # an empty object
 
 
 def _name(unit: CompiledUnit) -> str:
@@ -222,14 +224,20 @@ class LibraryBuild:
     def make(self) -> None:
         """Fill `folder` with the two libraries, the requested objects and the list of parts; nothing else."""
         self.work.mkdir()
-        common = self._compile_all()
+        *common, weights = self._compile_all()
         runtime = _runtime_names(self.symbol, self.work / "runtime.o")
         for path in common:
-            self.compiler.rename_symbols(path, runtime)
+            rename(path, runtime, self.compiler)
         # Targets are linked before everything is joined: after that, equal names of two targets would be one symbol.
         linked = together([partial(self._link_target, target, runtime) for target in self._targets])
         parts = [each.code for each in linked if each.code is not None]
-        self._link_libraries(self._objects([*common, *parts]))
+        objects = [*common, *parts, weights]
+        if self.spec.package.objects:
+            objects = [path.rename(self.folder / path.name) for path in self._objects(objects)]
+        else:
+            # At once: each object with the weights is another copy of them, which may be hundreds of megabytes.
+            objects = [*map(self._linked, self.compiled.units), *objects]
+        self._link_libraries(objects)
         self._list_parts(linked)
         # The rest of the folder goes into the cache.
         shutil.rmtree(self.work)
@@ -240,7 +248,7 @@ class LibraryBuild:
         return self.folder / "work"
 
     def _compile_all(self) -> list[Path]:
-        """Compile the code of each unit, and the common code, whose objects are returned."""
+        """Compile the code of each unit, and the common code, whose objects are returned, the weights last."""
         sources = [partial(self._common, name) for name in SOURCES]
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
@@ -248,15 +256,13 @@ class LibraryBuild:
             units += [partial(self._program, self.compiled.program, target) for target in self._targets]
             units += [partial(self._segment, segment) for segment in self.compiled.segments]
             units += [partial(self._operation, each, target) for each in self._operations for target in self._targets]
-            units.append(self._nothing)
+            units += [self._nothing] if self.spec.package.objects else []
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
         return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "state", "model", "units", "weights")]
 
     def _link_libraries(self, objects: Sequence[Path]) -> None:
         """The static and the shared library of `objects`, and the list of members of the compiler's own library."""
-        if self.spec.package.objects:
-            objects = [path.rename(self.folder / path.name) for path in objects]
         whole = self.work / f"{self.library.name}.o"
         join(objects, whole, symbol=self.symbol, compiler=self.compiler)
         self.step.advance(note=whole.name)
@@ -330,17 +336,16 @@ class LibraryBuild:
     def _weights(self) -> Path:
         path = self.work / "weights.bin"
         if self.compiled.program is not None:
-            shutil.copyfile(self.compiled.program.constants, path)
+            path.symlink_to(self.compiled.program.constants)
         else:
             with path.open("wb") as blob:
                 for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
                     # Zeros up to the next aligned offset.
                     blob.write(bytes(offset - blob.tell()))
                     blob.write(self.frozen.weight(weight))
-        with path.open("ab") as blob:
-            blob.write(bytes(max(0, state_offset(self._weights_size, self.frozen) - blob.tell())))
-            blob.write(self.frozen.state_values)
-        return self._compile(self._rendered("weights.S.j2", "weights.S", {}), [])
+        (self.work / "state.bin").write_bytes(self.frozen.state_values)
+        context: dict[str, object] = {"has_state": bool(self.frozen.signature.state)}
+        return self._compile(self._rendered("weights.S.j2", "weights.S", context), [])
 
     @property
     def _weights_size(self) -> int:
@@ -441,11 +446,15 @@ class LibraryBuild:
         )
         names = {name: _part_symbol(self.symbol, target, name) for name in sorted(needed & provided)}
         for unit, paths in zip(units, objects, strict=True):
-            linked = self._merge(paths, self.work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(self.symbol, unit)])
+            linked = self._merge(paths, self._linked(unit), keep=[_unit_symbol(self.symbol, unit)])
             self.compiler.rename_symbols(linked, {**names, **runtime})
         listed = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
         code = self._link_parts(target, shared, names, runtime) if shared else None
         return _TargetCode(target=target, parts=tuple(listed), code=code)
+
+    def _linked(self, unit: CompiledUnit) -> Path:
+        """The object of a unit and its glue, with one global symbol."""
+        return self.work / f"{_name(unit)}.linked.o"
 
     def _link_parts(
         self, target: Target, parts: Sequence[Path], names: Mapping[str, str], runtime: Mapping[str, str]
@@ -467,7 +476,7 @@ class LibraryBuild:
         made = [self._merge(common, self.work / first, keep=[self.symbol, *shared])]
         for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):
             units = [unit for unit in self.compiled.units if unit.batch_size == size]
-            paths = [self.work / f"{_name(unit)}.linked.o" for unit in units] or [self.work / f"{_NOTHING}.o"]
+            paths = [*map(self._linked, units)] or [self.work / f"{_NOTHING}.o"]
             symbols = [_unit_symbol(self.symbol, unit) for unit in units]
             made.append(self._merge(paths, self.work / name, keep=symbols))
         return made

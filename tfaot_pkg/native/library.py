@@ -6,12 +6,12 @@ Linking depends on its inputs only, so whoever has a package can build its files
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import opened
+from tfaot_pkg.binary.elf import defined_symbols, opened, undefined_symbols
 from tfaot_pkg.binary.findings import Rules, object_findings, shared_library_findings, static_library_findings
 from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, read_members
 from tfaot_pkg.errors import CompilerError, ModelError
@@ -150,6 +150,14 @@ def program_flags(target: Target, interface: str, compiler: Compiler) -> list[st
     return [*compiler.library_flags, *target.flags, *kernel_flags(target), *loops, *includes(interface)]
 
 
+def rename(code: Path, names: Mapping[str, str], compiler: Compiler) -> None:
+    """Rename those symbols of an object in place that are in `names`. Raises CompilerError."""
+    # Without any, nothing is written: the object may hold all weights.
+    known = defined_symbols(code) | undefined_symbols(code)
+    if found := {old: new for old, new in names.items() if old in known}:
+        compiler.rename_symbols(code, found)
+
+
 def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler) -> None:
     """Link `objects` into one, in which only the entry function is global. Raises CompilerError."""
     compiler.merge(objects, whole, keep=[symbol])
@@ -169,5 +177,5 @@ def link_shared(
     flags = [*compiler.library_flags, *baseline(compiler.architecture), *includes(interface)]
     compiler.compile(entry, work / "entry.o", flags=flags, folder=work)
     # The oldest versions of the C library's functions, so that the shared library loads on older systems.
-    compiler.rename_symbols(whole, compiler.first_versions)
+    rename(whole, compiler.first_versions, compiler)
     return compiler.link_shared([whole, work / "entry.o"], output, soname=soname, exports=exports)
