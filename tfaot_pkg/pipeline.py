@@ -395,11 +395,12 @@ def _documented(
     from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
 
     materials = _materials(plan, _confinement(frozen, report))
+    digests = contents.binary_digests()
     made = Made(
         signature=frozen.signature,
         parts=library.parts,
         report=report,
-        binaries={path: sha256_file(file) for path, file in contents.binaries.items()},
+        binaries=digests,
         archives={
             **{f"lib/{name}": members for name, members in library.archives.items()},
             **{f"bin/{name}": members for name, members in archives.items()},
@@ -407,6 +408,7 @@ def _documented(
     )
     return replace(
         contents,
+        digests=digests,
         answers=answers,
         validation=plain(report),
         sbom=sbom(materials, made),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.keys import files_below
+from tfaot_pkg.keys import Key, files_below, sha256_file
 from tfaot_pkg.package.listing import Tree, headers_version, scan_tree
 from tfaot_pkg.package.tree import (
     MEMBER_NAMES,
@@ -91,6 +92,36 @@ def test_the_same_contents_give_the_same_package(tmp_path: Path) -> None:
     assert tree.static_library.read_bytes() == b"static"
     assert tree.shared_library.read_bytes() == b"shared"
     assert os.access(tree.shared_library, os.X_OK)
+
+
+def test_only_libraries_of_the_cache_are_shared_with_the_package(tmp_path: Path) -> None:
+    cache = BuildCache(root=tmp_path / "cache")
+    outside = cached_contents(tmp_path)
+    made = cache.get_or_make("native", Key("0" * 64), lambda folder: _copied(outside, folder))
+    inside = replace(
+        outside, static_library=made / outside.static_library.name, shared_library=made / outside.shared_library.name
+    )
+    for contents, shares in ((inside, True), (replace(outside, uid="ba9876543210"), False)):
+        tree = make_package(contents, cache)
+        for given, packaged in (
+            (contents.static_library, tree.static_library),
+            (contents.shared_library, tree.shared_library),
+        ):
+            assert given.samefile(packaged) == shares
+            assert given.read_bytes() == packaged.read_bytes()
+        assert os.access(tree.shared_library, os.X_OK)
+
+
+def _copied(contents: PackageContents, folder: Path) -> None:
+    for library in (contents.static_library, contents.shared_library):
+        shutil.copy(library, folder)
+
+
+def test_digests_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
+    contents = cached_contents(tmp_path)
+    known = contents.binary_digests()
+    assert known == {path: sha256_file(file) for path, file in contents.binaries.items()}
+    assert replace(contents, digests=known, static_library=tmp_path / "gone").binary_digests() == known
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -52,7 +54,6 @@ from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, card_document, spec_document
-from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 
 STAGE = "package"
@@ -88,7 +89,7 @@ class PackageContents:
     licence, if the package has a source form (source_form.py).
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
-    files.
+    files. `digests` are the SHA-256 of `binaries`, if they are known.
     """
 
     spec: ModelSpec
@@ -113,6 +114,7 @@ class PackageContents:
     sbom: Mapping[str, object] | None = None
     graph: Mapping[str, object] | None = None
     provenance: Callable[[Tree], Mapping[str, object]] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def package_name(self) -> str:
@@ -131,6 +133,10 @@ class PackageContents:
     def binaries(self) -> dict[str, Path]:
         """Libraries and programs by their place in the package."""
         return {**self.libraries, **{f"bin/{path.name}": path for path in self.programs}}
+
+    def binary_digests(self) -> dict[str, str]:
+        """The SHA-256 of `binaries`, by their place. Raises OSError."""
+        return dict(self.digests) or {path: sha256_file(file) for path, file in self.binaries.items()}
 
     @property
     def links(self) -> dict[str, str]:
@@ -174,7 +180,7 @@ def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
     """The package of `contents` in the build cache. Raises SpecError, StorageError."""
     rendered = render(contents)
     key = _key(contents, rendered)
-    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents, folder))
+    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents, folder, cache))
     return _tree(contents, key, root)
 
 
@@ -214,7 +220,7 @@ def _source_form(
 def _listing(rendered: Mapping[str, bytes], contents: PackageContents) -> Tree:
     """What `package.listing.scan_tree` would find once all is written."""
     digests = {path: sha256_bytes(data) for path, data in rendered.items()}
-    digests |= {path: sha256_file(file) for path, file in contents.binaries.items()}
+    digests |= contents.binary_digests()
     members = [
         Member(path=path, kind="program" if _is_program(path) else "file", content=digest)
         for path, digest in digests.items()
@@ -277,7 +283,7 @@ def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
     # Rendering is pure and takes milliseconds, so its results stand for all of its inputs.
     parts = {
         "rendered": {path: sha256_bytes(data) for path, data in rendered.items()},
-        "binaries": {path: sha256_file(file) for path, file in contents.binaries.items()},
+        "binaries": contents.binary_digests(),
     }
     return key_of(STAGE, code_digest(__name__), parts)
 
@@ -286,11 +292,16 @@ def _tree(contents: PackageContents, key: Key, root: Path) -> PackageTree:
     return PackageTree(root=root, key=key, package_name=contents.package_name, version=contents.spec.model.version)
 
 
-def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Path) -> None:
+def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Path, cache: BuildCache) -> None:
+    for inner in {Path(path).parent for path in (*rendered, *contents.binaries)}:
+        (folder / inner).mkdir(parents=True, exist_ok=True)
     for path, data in rendered.items():
-        write_file(folder / path, data)
+        (folder / path).write_bytes(data)
+        (folder / path).chmod(0o644)
     for path, file in contents.binaries.items():
-        write_file(folder / path, file.read_bytes(), mode=0o755 if _is_program(path) else 0o644)
+        # Files of the cache never change, so that two of its folders may share one, which may be large.
+        (os.link if file.is_relative_to(cache.root) else shutil.copyfile)(file, folder / path)
+        (folder / path).chmod(0o755 if _is_program(path) else 0o644)
     for path, target in contents.links.items():
         (folder / path).symlink_to(target)
 

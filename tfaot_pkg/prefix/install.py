@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,13 +34,14 @@ from tfaot_pkg.prefix.manifest import (
     report_part,
 )
 from tfaot_pkg.prefix.plan import Package, PartPlan, checked, in_order, plan, users_of_headers
-from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
+from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_chunks, write_file
 from tfaot_pkg.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from tfaot_pkg.package.tree import PackageTree
 
 _LOCK_TIMEOUT = 600.0
+_CHUNK = 1 << 20  # bytes
 
 Status = Literal["installed", "replaced", "repaired", "unchanged"]
 Fill = Callable[[Path], Tree]
@@ -178,7 +180,8 @@ def _copy(tree: Tree, root: Path, into: Path) -> Tree:
             os.symlink(member.content, into / member.path)
         else:
             mode = 0o755 if member.kind == "program" else 0o644
-            write_file(into / member.path, (root / member.path).read_bytes(), mode=mode)
+            with (root / member.path).open("rb") as content:
+                write_chunks(into / member.path, iter(partial(content.read, _CHUNK), b""), mode=mode)
     return scan_tree(into)
 
 
