@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
@@ -330,7 +332,7 @@ def _write(emitted: Emitted, folder: Path) -> None:
     with (folder / _CONSTANTS).open("wb") as file:
         for offset, values in emitted.constants:
             file.write(bytes(offset - file.tell()))  # zeros up to the next aligned offset
-            file.write(values.tobytes())
+            file.write(np.ascontiguousarray(values).data)
 
 
 _OF_THE_C_LIBRARY = {

@@ -219,15 +219,17 @@ class Oracle:
         """The class of inputs that was found, and the sides of branches that none of them takes."""
         if self._frozen.own_calls:  # TensorFlow does not run it
             return None, ()
+        # With 0 seconds nothing runs: the sides that exist are read from the graph.
+        _, sides = self._searched(rows, 0)
+        if not sides:
+            return None, ()
         try:
             inputs, not_taken = self._searched(rows, self._seconds)
         except ToolchainError as error:
             if not error.cause:  # a fault of ours
                 raise
-            # With 0 seconds nothing runs: the sides that exist are read from the graph.
-            _, not_taken = self._searched(rows, 0)
             fault = f"while inputs were sought, {self._end(error, self._seconds)}"
-            return replace(self._saved(BRANCHES, {}), fault=fault), not_taken
+            return replace(self._saved(BRANCHES, {}), fault=fault), sides
         return (self.tried(BRANCHES, inputs) if inputs else None), not_taken
 
     def _searched(self, rows: int, seconds: float) -> tuple[dict[str, Array], tuple[Branch, ...]]:
@@ -235,7 +237,8 @@ class Oracle:
         found = self._scratch / "branches.npz"
         request = SearchBranches(
             graph=str(self._pool.give(self._frozen.graph)),
-            blob=str(self._pool.give(self._frozen.weights_file)) if self._frozen.weights_file else "",
+            # A copy of all weights, which only a model that runs reads.
+            blob=str(self._pool.give(self._frozen.weights_file)) if seconds and self._frozen.weights_file else "",
             inputs=self._frozen.inputs,
             outputs=self._frozen.outputs,
             weights=self._frozen.weights,

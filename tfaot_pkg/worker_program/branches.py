@@ -2,7 +2,6 @@
 
 Branches are conditionals, loops and selections of the frozen graph and its functions. A node before each of them
 passes the condition to Python, so branches in functions, loop bodies and other branches are seen when they run.
-seen when they run.
 """
 
 import re
@@ -146,7 +145,7 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
 
 
 def _runner(request: SearchBranches):
-    """(the watched graph, a function of inputs that runs all its branches; None if there are none)."""
+    """(the watched graph, a function of inputs that runs all its branches; None if there are none, or no time)."""
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
@@ -164,7 +163,7 @@ def _runner(request: SearchBranches):
         with tf.control_dependencies(run):
             return tf.constant(0)
 
-    if not made.branches:
+    if not made.branches or not request.seconds:
         return made, None
     specs = [
         tf.TensorSpec([request.rows if size is None else size for size in each.shape], each.dtype)
