@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest, modules_of
+from tfaot_pkg.code import code_digest, imported, modules_of
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.package_key import STAGES
@@ -74,6 +75,52 @@ def test_commands_the_nightly_and_the_catalogue_make_no_stage() -> None:
 
 def test_what_runs_as_a_program_of_its_own_belongs_to_the_stage() -> None:
     assert "tfaot_pkg.verify.runner" in modules_of("tfaot_pkg.verify.validate")
+
+
+def _parsed(statements: Iterable[ast.AST], package: str) -> Iterator[str]:
+    """What `imported` gives, by Python's parser."""
+    for each in statements:
+        if isinstance(each, ast.If) and isinstance(each.test, ast.Name) and each.test.id == "TYPE_CHECKING":
+            yield from _parsed(each.orelse, package)
+        elif isinstance(each, ast.Import):
+            yield from (name.name for name in each.names if name.name.partition(".")[0] == "tfaot_pkg")
+        elif isinstance(each, ast.ImportFrom):
+            module = f"{package}.{each.module}" if each.level else str(each.module)
+            if module.partition(".")[0] == "tfaot_pkg":
+                yield from (module, *(f"{module}.{name.name}" for name in each.names))
+        else:
+            yield from _parsed(ast.iter_child_nodes(each), package)
+
+
+def test_imports_are_those_that_pythons_parser_finds() -> None:
+    files = [path for path in (ROOT / "tfaot_pkg").rglob("*.py") if path.parent.name != "worker_program"]
+    assert len(files) > 300
+    for path in files:
+        source, parts = path.read_text(), path.relative_to(ROOT).with_suffix("").parts
+        package = ".".join(parts[:-1])
+        found, wanted = set(imported(source, package)), set(_parsed(ast.parse(source).body, package))
+        # A docstring may show how its own module is imported.
+        assert wanted <= found <= {*wanted, *(name for name in found if name.startswith(".".join(parts)))}, path
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from tfaot_pkg.a import (  # why\n    b,  # of c, d\n    e as f,\n)\n", {"tfaot_pkg.a", "tfaot_pkg.a.b", "tfaot_pkg.a.e"}),
+        ("def f():\n    import tfaot_pkg.a as b, os\n", {"tfaot_pkg.a"}),
+        ("from .a import b\n", {"tfaot_pkg.x.a", "tfaot_pkg.x.a.b"}),
+        ("if TYPE_CHECKING:\n    from tfaot_pkg.a import b\n\n    from tfaot_pkg.c import d\nelse:\n    import tfaot_pkg.e\n", {"tfaot_pkg.e"}),
+        ("import os\nfrom os import path\n", set()),
+    ],
+)  # fmt: skip
+def test_imports_of_every_form_are_found(source: str, found: set[str]) -> None:
+    assert set(imported(source, "tfaot_pkg.x")) == found
+
+
+@pytest.mark.parametrize("source", ["from . import a\n", "from ..a import b\n"])
+def test_relative_imports_that_are_not_followed_are_faults(source: str) -> None:
+    with pytest.raises(ValueError, match="is followed"):
+        list(imported(source, "tfaot_pkg.x"))
 
 
 def test_an_unknown_module_is_no_code() -> None:

@@ -8,12 +8,11 @@ modules: keys contain their digests separately (resources.py, frozen/model.py).
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,8 +24,15 @@ _FOLDER = Path(__file__).resolve().parent
 _PACKAGE = "tfaot_pkg"
 # Python does not record when it read a module, so a file counts as changed if it is newer than this process.
 _STARTED = time.time_ns()
-_PROGRAM = re.compile(rb'"(tfaot_pkg(?:\.\w+)+)"')
+_PROGRAM = re.compile(r'"(tfaot_pkg(?:\.\w+)+)"')
 """A module that is run as a program: `python -m MODULE`. Imports do not show these."""
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n(]+)"
+    r"|import[ \t]+(?P<alone>[^\n#]+))",
+    re.MULTILINE,
+)
+_FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:\n(?:\1[ \t]+[^\n]*\n|\n)+", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
 
 
 @cache
@@ -71,46 +77,32 @@ def _needs(name: str) -> frozenset[str]:
     # Python runs it before every module; if it counted, each stage would contain the loader.
     if name == _PACKAGE:
         return frozenset()
-    source = file.read_bytes()
+    source = file.read_text(encoding="utf-8")
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    imported = set(_imported(ast.parse(source, filename=str(file)).body, package))
-    programs = {match[1].decode() for match in _PROGRAM.finditer(source)}
-    named = {one for one in imported | programs if _file(one) is not None}
+    named = {one for one in {*imported(source, package), *_PROGRAM.findall(source)} if _file(one) is not None}
     return frozenset(named | {parent for one in {name, *named} for parent in _parents(one)})
 
 
-def _imported(statements: Iterable[ast.stmt], package: str) -> Iterator[str]:
-    """Modules of this tool that `statements` of a module in `package` import, at any depth.
+def imported(source: str, package: str) -> Iterator[str]:
+    """Modules of this tool that `source`, of a module in `package`, imports anywhere, and imported names.
 
-    Also imported names, which may be modules.
+    These may be modules, too. Imports for type checkers only do not run, and do not count.
     """
-    for statement in statements:
-        match statement:
-            case ast.ImportFrom(module=module, names=names, level=0) if module and _is_ours(module):
-                yield module
-                yield from (f"{module}.{each.name}" for each in names)
-            case ast.ImportFrom(module=str(module), names=names, level=1):  # as in worker_program/messages
-                yield f"{package}.{module}"
-                yield from (f"{package}.{module}.{each.name}" for each in names)
-            # An import that is not followed would leave code out of a key without notice.
-            case ast.ImportFrom(level=level) if level > 0:
-                raise ValueError(f"line {statement.lineno}: only `from .module import name` is followed")
-            case ast.Import(names=names):
-                yield from (each.name for each in names if _is_ours(each.name))
-            # Imports for type checkers only do not run.
-            case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=otherwise):
-                yield from _imported(otherwise, package)
-            case _:
-                yield from _imported(_inside(statement), package)
-
-
-def _inside(statement: ast.stmt) -> Iterator[ast.stmt]:
-    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for each in getattr(statement, field, ()):
-            if isinstance(each, ast.stmt):
-                yield each
-            else:  # a handler of exceptions, a case of a match
-                yield from each.body
+    # Python's own parser gives the same (tests/test_code.py), and would take most of the time of a plan.
+    for found in _IMPORT.finditer(_FOR_TYPES.sub("", source)):
+        if found["alone"]:
+            yield from (each.split()[0] for each in found["alone"].split(",") if _is_ours(each.split()[0]))
+            continue
+        module, names = found["module"], _COMMENT.sub("", found["names"]).strip("() \n")
+        # An import that is not followed would leave code out of a key without notice.
+        if module.startswith("..") or module == ".":
+            raise ValueError(f"{found[0].strip()}: only `from .module import name` is followed")
+        if module.startswith("."):  # as in worker_program/messages
+            module = f"{package}{module}"
+        elif not _is_ours(module):
+            continue
+        yield module
+        yield from (f"{module}.{each.split()[0]}" for each in names.split(",") if each.strip())
 
 
 def _is_ours(module: str) -> bool:
