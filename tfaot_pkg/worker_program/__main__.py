@@ -50,6 +50,7 @@ _FUNCTIONS = {
 
 def main() -> int:
     _prepare_import()
+    # Line buffered: the host waits for each answer, and shows progress as it comes.
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
     _say(answers, requests.Ready(ready=True))
     for line in sys.stdin:
@@ -76,10 +77,12 @@ def _reply(call: requests.Call, answers):
         request = wire.decoded(asked, call.args, call.op)
         # Imported on demand: the first module that needs TensorFlow pays for its import, which takes seconds.
         answer = getattr(importlib.import_module(module), function)(request, report)
+        # The host decodes an answer as this type. Another type would fail there, far from its cause.
         assert type(answer) is answered, f"{call.op} answered {type(answer).__name__}"
     except requests.ModelFault as fault:
         return requests.Faulty(fault=requests.FaultText(message=fault.message, hint=fault.hint, newer=fault.newer))
     except MemoryError:
+        # Not a fault of the model: the host names the limit of memory and how to raise it.
         return requests.OutOfMemory(memory=True)
     except Exception as error:  # the parent must hear of whatever TensorFlow raises; the traceback goes to the log
         import traceback

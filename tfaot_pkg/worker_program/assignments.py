@@ -41,7 +41,7 @@ class Nodes:
         return made
 
     def waiting(self, node) -> None:
-        """Replace `node` for the nodes that wait for it, if others compute its result."""
+        """Keep the name of `node`, whose result others compute, as a NoOp: control edges to it stay valid."""
         made = self._node()
         made.name, made.op = node.name, "NoOp"
         made.input.extend(control_inputs(node))
@@ -116,6 +116,7 @@ def _read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
 
 
 def _is_initialized(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    # State always has a value: callers begin with the trained one.
     return nodes.constant(True, types_pb2.DT_BOOL)
 
 
@@ -126,6 +127,7 @@ def _read_shape(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
 def _gather(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
     behind = node.attr["batch_dims"].i
     return nodes.add(
+        # ResourceGather takes slices along the first axis after the batch; GatherV2 has that axis as an input.
         "GatherV2", *inputs[:2], nodes.constant(behind, types_pb2.DT_INT32),
         Tparams=variable.dtype, Tindices=node.attr["Tindices"].type, Taxis=types_pb2.DT_INT32, batch_dims=behind,
     )  # fmt: skip
@@ -156,6 +158,7 @@ def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
 
     `inputs` are tensors, with a variable's value in its place; `variable` is the first variable among them.
     """
+    # Philox has a counter of two words and a key; the state of ThreeFry has two words in all.
     if node.op in GIVES_FORMER and variable.shape != (_COUNTERS + 1,):
         raise ModelFault(
             f"{node.op} (node {node.name}) draws from {variable.name!r}, whose generator is not Philox",
@@ -224,6 +227,7 @@ def _momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 def _keras_momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     variable, kept, rate, gradient, momentum = inputs[:5]
     on = Arithmetic(nodes, dtype)
+    # Unlike in _momentum, the kept sum contains the learning rate.
     slope = on.times(gradient, rate)
     kept = on.minus(on.times(kept, momentum), slope)
     step = on.minus(on.times(kept, momentum), slope) if node.attr["use_nesterov"].b else kept
@@ -249,6 +253,7 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     variable, squares, kept, rate, decay, momentum, epsilon, gradient = inputs[:8]
     on = Arithmetic(nodes, dtype)
     squares = on.plus(squares, on.times(on.minus(on("Square", gradient), squares), on.minus(on.one(), decay)))
+    # epsilon is added before the root is taken, unlike in Adam.
     step = on.times(on.times(gradient, rate), on("Rsqrt", on.plus(squares, epsilon)))
     kept = on.plus(on.times(kept, momentum), step)
     return {0: on.minus(variable, kept), 1: squares, 2: kept}
@@ -257,6 +262,7 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     """The generator's state after the draw: its counter of 128 bits, plus 256 for each number."""
     unsigned, index = types_pb2.DT_UINT64, types_pb2.DT_INT32
+    # Unsigned: the counter wraps around, and `Less` below must compare all 64 bits.
     bits = nodes.add("Bitcast", inputs[0], T=dtype, type=unsigned)
     one = nodes.constant([1], index)
     low, high, key = (
@@ -264,7 +270,9 @@ def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
         for place in range(_COUNTERS + 1)
     )
     on = Arithmetic(nodes, unsigned)
+    # The factor of TensorFlow's kernel (stateful_random_ops_cpu_gpu.h); its documentation leaves it open.
     moved = on.plus(low, on.times(inputs[2], nodes.constant(256, unsigned)))
+    # A sum that is less than one of its terms has wrapped around: carry into the upper word.
     carried = nodes.add("Cast", on("Less", moved, low), SrcT=types_pb2.DT_BOOL, DstT=unsigned)
     joined = nodes.add(
         "ConcatV2", moved, on.plus(high, carried), key, nodes.constant(0, index), T=unsigned, N=3, Tidx=index

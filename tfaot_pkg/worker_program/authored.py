@@ -1,4 +1,4 @@
-"""Operations that the author of a model supplies (decision 053), whose calls the program makes.
+"""Operations that the author of a model supplies (decision 053), and that compiled programs call.
 
 Such an operation is a function of the graph marked as implementing `tfaot.operation:NAME`, with its attributes as JSON
 after a space. TensorFlow runs its body; in HLO, each call of it is a custom call.
@@ -16,7 +16,7 @@ IMPLEMENTS = "_implements"
 
 _PREFIX = "tfaot.operation:"
 _CUSTOM_CALL = "XlaCustomCallV2"
-_MOST_EXACT = 1 << 53  # a double holds every integer up to it
+_MOST_EXACT = 1 << 53  # a double represents every integer up to it
 _ADVICE = "compilation.operations in the spec names the operations that the author supplies"
 
 
@@ -50,6 +50,7 @@ def called(graph_def, inputs, declared):
     for name, _ in marks.values():
         require_declared(name, declared)
     inner = [node.name for each in graph_def.library.function for node in each.node_def if _function(node) in marks]
+    # The shapes of a call are found at two batch sizes (_results): only nodes of the graph itself have these.
     if inner:
         raise ModelFault(
             f"the model calls an operation of its author's within a loop, a branch or another such operation (node "
@@ -129,7 +130,9 @@ def _replaced(graph_def, inputs, marked: dict):
             for size in sizes:
                 shape.dim.add(size=size)
         copy.attr["call_target_name"].s = OPERATION.encode()
+        # Sorted, because the listing of the graph must not depend on the order of attributes in the model.
         copy.attr["backend_config"].s = json.dumps(config(name, attributes), sort_keys=True).encode()
+        # XLA may then remove a call whose results nothing uses, as it removes any other operation.
         copy.attr["has_side_effect"].b = False
     return made
 
@@ -139,6 +142,7 @@ def _results(graph_def, inputs, marked: dict) -> tuple:
     import tensorflow as tf
 
     found: list = []
+    # At two batch sizes: an axis whose size differs is the batch.
     for size in specialize.PROBES:
         graph = tf.Graph()
         with graph.as_default():

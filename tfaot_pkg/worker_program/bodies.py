@@ -1,4 +1,4 @@
-"""What is known of tensors before a model runs, including those in functions of loops and branches.
+"""Shapes and values of tensors that are known before a model runs, also in functions of loops and branches.
 
 A function is called with tensors whose shapes and values may be known. If several nodes call it, only what all of
 the calls agree on is known.
@@ -16,7 +16,10 @@ _CALLS = {
     "StatefulPartitionedCall": (("f",), 0),
     "While": (("cond", "body"), 0),
 }
-"""Operation -> attributes that name functions, number of inputs not theirs; `Stateless` may precede the name."""
+"""Operation -> attributes that name functions, number of inputs before their arguments (a condition or an index).
+
+The name of the operation may begin with `Stateless`.
+"""
 
 
 class Known:
@@ -70,6 +73,7 @@ def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
         attributes, without = _CALLS.get(op.type.removeprefix("Stateless"), ((), 0))
         given = [*op.inputs][without:]
         names = [name for each in attributes for name in _names(op.get_attr(each))]
+        # Built with the shapes of this call: the stored function has those that it was exported with.
         bodies = [
             function_def_to_graph.function_def_to_graph(functions[name], input_shapes=[each.shape for each in given])
             for name in names
@@ -113,6 +117,7 @@ def _clipped(tensor, values: dict):
     """The value of min(number, max(number, x)) if it does not depend on x, as in the sizes of Keras's counts."""
     if tensor.op.type != "Minimum" or tensor.shape.rank != 0:
         return None
+    # Either operand of Minimum may be the number.
     for most, clipped in (tensor.op.inputs, tensor.op.inputs[::-1]):
         upper = _value(most, values)
         if upper is not None and _origin(clipped).op.type == "Maximum":

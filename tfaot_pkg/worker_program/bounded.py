@@ -1,9 +1,9 @@
 """Outputs whose number of rows depends on values (`Where`, `Unique`): padded rows, and how many of them are valid.
 
 In the SavedModel each such output is padded with zeros, and its number of rows is an output of its own: TensorFlow
-computes both for validation. XLA's arrays have fixed sizes, so there `Where` and `Unique` give as many rows as they
-have elements, valid ones first (RULES), and the rows after them become zeros at the output. Only operations that
-compute each row from that row alone may stand between.
+computes both for validation. XLA's arrays have fixed sizes, so for XLA `Where` and `Unique` return a row for each
+element, valid rows first (RULES), and the rows after them become zeros at the output. Only operations that compute
+each row from that row alone may lie between.
 """
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ from wiring import ancestors, by_name, node_name
 
 MARK = "tfaot_bounded"
 SOURCES = ("Unique", "Where")
+# A list of what is allowed: an operation that is missing here is an error, never a wrong answer (decision 056).
 _BY_ROW = frozenset(
     """Abs Add AddV2 BiasAdd Cast Ceil Cos Elu Equal Exp ExpandDims Floor GatherNd GatherV2 Greater GreaterEqual
     Identity LeakyRelu Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg NotEqual Pow
@@ -42,7 +43,7 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
                 else "remove it from the spec",
             )
     for name, info in sorted(fetches.items()):
-        # For XLA, `Where` and `Unique` give further rows to all outputs.
+        # All outputs, because for XLA the further rows of `Where` and `Unique` reach each of them.
         _require_rows_apart(nodes, info.name, name)
     found = {}
     for name, count in counts.items():
@@ -86,6 +87,7 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
     """Whether each row of a node's result is computed from one row of the inputs in `of_values`."""
     first, *others = (node_name(text) in of_values for text in node.input)
     if node.op == "MatMul":
+        # Rows of the left matrix are rows of the product; those of the right one are summed.
         return first and not any(others) and not node.attr["transpose_a"].b
     if node.op == "GatherV2":
         is_first = _constant(nodes, node.input[2]) == 0
@@ -94,8 +96,10 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
         axis = _constant(nodes, node.input[1])
         return first and axis is not None and axis != 0 and axis >= -1
     if node.op == "Squeeze":
+        # Without axes it would also remove the rows if there is only one.
         return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
     if node.op == "StridedSlice":
+        # Bit 0 of each mask is the axis of the rows, which must stay whole.
         first = ("begin_mask", "end_mask")
         return all(node.attr[each].i & 1 for each in first) and not (
             node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
@@ -122,6 +126,8 @@ def _padded(graph_def, source, info, prefix: str) -> str:
         most, count = tf.size(values), tf.shape(rows)[0]
         filled = tf.pad(rows, [[0, most - count]] + [[0, 0]] * (rank - 1))
         meant = tf.reduce_sum(tf.cast(first_of(source.op, tf.reshape(values, [-1])), tf.int32))
+        # The first tensor of each is TensorFlow's result. `chosen` replaces it for XLA, where `rows` always has its
+        # largest size: so the valid rows are counted again, from the values.
         tf.raw_ops.IdentityN(input=[filled, rows, meant], name="output")
         tf.raw_ops.IdentityN(input=[count, meant], name="count")
     texts = {"rows": info.name, "values": source.input[0]}
@@ -154,6 +160,7 @@ def where(node, values):
     places = order(first_of("Where", flat))
     shape = tf.shape(values)
     axes = []
+    # Flat positions become coordinates, the last axis first, because elements are row-major.
     for axis in reversed(range(values.shape.rank)):
         axes.insert(0, places % shape[axis])
         places //= shape[axis]
@@ -165,12 +172,13 @@ def unique(node, values):
     ranks = tf.cumsum(tf.cast(first, tf.int32)) - 1
     same = _same(values) & first[tf.newaxis, :]
     kind = tf.as_dtype(node.attr["out_idx"].type)
+    # Exactly one first element equals each element: the sum is that element's rank.
     number = tf.reduce_sum(tf.where(same, ranks[tf.newaxis, :], 0), axis=1)
     return tf.gather(values, order(first)), tf.cast(number, kind)
 
 
 def chosen(node, *given):
-    """What a marked node gives: zeros after the valid rows, or the number of valid rows."""
+    """The results of a marked node for XLA: rows with zeros after the valid ones, or the number of valid rows."""
     if not node.name.startswith(MARK):
         return None
     if len(given) == 2:

@@ -91,6 +91,7 @@ class _Search:
 
     def _look_between(self) -> None:
         """Try inputs between two that took different sides: the threshold may lie between the scales."""
+        # Of four inputs: 12 pairs with 11 steps each are few enough to run.
         for first, second in [(a, b) for a in self.kept[:4] for b in self.kept[:4] if a is not b]:
             for step in range(1, _PARTS):
                 if self._done:
@@ -208,6 +209,7 @@ class Watched:
             last = len(branch.sides) - 1
             self._seen.add((index, int(value) if 0 <= int(value) <= last else last))
             return
+        # A condition of several elements, such as that of a selection, may take both sides at once.
         chosen = np.asarray(value) != 0
         self._seen.update((index, side) for side, taken in enumerate((not chosen.all(), chosen.any())) if taken)
 
@@ -219,7 +221,7 @@ def watched(graph_def, outputs: list) -> Watched:
     _Body(made, _Place(), graph_def.node, library, in_function=False).watch()
     for name, place in _places(graph_def, library).items():
         _Body(made, place, library[name].node_def, library, in_function=True).watch()
-    if any(node.op == "Switch" for node in graph_def.node):  # nodes of a loop cannot be asked for
+    if any(node.op == "Switch" for node in graph_def.node):  # TensorFlow returns no nodes inside of a loop
         made.runs = list(outputs)
     else:
         watching = _watching(library)
@@ -243,19 +245,20 @@ def _watching(library: dict) -> set:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a function's nodes are: the path to them, and the caller's name, which their names may begin with."""
+    """The path to a function's nodes, and the caller's name, with which their names may begin."""
 
     path: str = ""
     caller: str = ""
 
     def name_of(self, node: str) -> str:
+        # TensorFlow repeats some tail of the caller's path at the beginning of these names.
         parts = self.caller.split("/")
         scopes = ["/".join(parts[start:]) + "/" for start in range(len(parts))]
         scope = next((scope for scope in scopes if node.startswith(scope)), "")
         return self.path + _INLINED.sub("", node.removeprefix(scope))
 
     def within(self, node, label: str):
-        """The place of a function that `node` calls; for a plain call, the place of the call."""
+        """The place of a function that `node` calls; for a call without a `label`, the place of the call itself."""
         return _Place(f"{self.name_of(node.name)}/{label}/", node.name) if label else self
 
 
@@ -295,6 +298,7 @@ class _Body:
         for node in list(self._nodes):
             op = node.op
             if op in LOOPS:
+                # The first condition alone: later ones tell how many iterations there are, not whether there are any.
                 self._before([node], op, ["no step", "a step"], *self._first_condition(node))
             elif op in _CASES:
                 sides = [f"branch {index}" for index in range(len(node.attr["branches"].list.func))]
@@ -324,6 +328,7 @@ class _Body:
         for key, value in copied.attr.items():
             seen.attr[key].CopyFrom(value)
         for node in nodes:
+            # A control edge, because the value itself does not change.
             node.input.append(f"^{name}")
 
     def _first_condition(self, node) -> tuple:

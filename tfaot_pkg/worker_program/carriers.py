@@ -63,6 +63,7 @@ def _fetch(graph_def, fetch, unique):
         made = graph_def.node.add(name=name, op="Pack", input=parts)
         made.attr["T"].type = type_number(carrier)
         made.attr["N"].i = 2
+        # Side by side along a new last axis, as the parts of complex numbers are in memory.
         made.attr["axis"].i = -1
     else:
         made = graph_def.node.add(name=name, op="Bitcast", input=[source])

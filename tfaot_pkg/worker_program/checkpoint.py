@@ -86,7 +86,10 @@ def require_fitting(prefix: str, reader, name: str, key: str) -> None:
 
 
 def part_of(values, text: str):
-    """The part of a partitioned value that `text` names: the full shape, then `start,size` per axis, `-` for all."""
+    """The part of a partitioned value that `text` names, in the form of RestoreV2's `shape_and_slices`.
+
+    That is the full shape, then `start,size` for each axis, or `-` for the whole axis.
+    """
     if not text:
         return values
     specs = text.rpartition(" ")[2].split(":")
@@ -104,6 +107,7 @@ def _kept_by_objects(meta_graph, reader) -> dict:
     same = _same_objects(objects.nodes, saved.nodes)
     found = {}
     for node in meta_graph.graph_def.node:
+        # What a saved function captures are its last arguments.
         captured = objects.concrete_functions[node.attr["f"].func.name].bound_inputs if _is_saved(node, objects) else ()
         for text, number in zip(node.input[-len(captured) :] if captured else (), captured, strict=False):
             for attribute in saved.nodes[same[number]].attributes if number in same else ():
@@ -163,7 +167,7 @@ def _take_assignments(function, call, top: dict, found: dict) -> None:
 
 
 def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
-    """Record what `value`, a tensor among `nodes`, restores `variable` from, if it is restored."""
+    """Record the key of `variable` if `value`, a tensor among `nodes`, is read from a checkpoint."""
     text = _origin(nodes, value)
     node = nodes.get(node_name(text))
     if node is None or node.op != "RestoreV2" or len(node.input) < 3:
@@ -171,6 +175,7 @@ def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
     index = text.rpartition(":")[2]
     keys, parts = (_texts(nodes.get(node_name(node.input[i]))) for i in (1, 2))
     position = int(index) if index.isdecimal() else 0
+    # A damaged file may have fewer keys than results.
     if position < len(keys):
         found[variable] = (keys[position], parts[position] if position < len(parts) else "")
 

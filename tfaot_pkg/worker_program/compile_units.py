@@ -17,6 +17,7 @@ from wiring import ancestors, by_name
 _NO_SHAPES_OF_VALUES = (
     "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)"
 )
+# The words of tf2xla: nothing else in the error tells which input it is.
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
 
@@ -115,6 +116,7 @@ class _Job:
                 out_function_object=prefix + ".o",
                 out_metadata_object=prefix + ".metadata.o",
                 out_header=prefix + ".h",
+                # No tables of names and shapes: packages have their own (tfaot_info).
                 gen_name_to_index=False,
                 gen_program_shape=False,
                 **extra,

@@ -25,6 +25,7 @@ def _model(make):
 def _save(path: str, body, variables, **inputs) -> None:
     """Save `body` as a function of `inputs`, given by name as (shape, dtype)."""
     module = tf.Module()
+    # TensorFlow cannot save a function with variables that no object of the module owns.
     module.kept = list(variables)
     specs = {name: tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()}
     module.body = tf.function(body, autograph=False)
@@ -69,6 +70,7 @@ def recurrent(path: str) -> None:
     of_input, of_state, last = kept = _weights((8, 64), (16, 64), (16, 4))
 
     def body(x):
+        # The steps are written out; `loop` below has a loop of TensorFlow's.
         state = cell = tf.zeros([tf.shape(x)[0], 16])
         for step in range(12):
             gates = tf.matmul(x[:, step], of_input) + tf.matmul(state, of_state)
@@ -85,10 +87,10 @@ def loop(path: str) -> None:
     (step,) = kept = _weights((16, 16))
 
     def body(x):
-        def turn(number, value):
+        def iteration(number, value):
             return number + 1, tf.tanh(tf.matmul(value, step))
 
-        return {"y": tf.while_loop(lambda number, _: number < 10, turn, (0, x))[1]}
+        return {"y": tf.while_loop(lambda number, _: number < 10, iteration, (0, x))[1]}
 
     _save(path, body, kept, x=([None, 16], tf.float32))
 
@@ -147,11 +149,13 @@ def mathematics(path: str) -> None:
 @_model
 def decomposition(path: str) -> None:
     """Partly XLA's code: the project's compiler has no Cholesky decomposition."""
+    # Wide, because XLA compiles whole models with fewer than 30,000 operations a row beside a segment (decision 042).
     first, second = kept = _weights((16, 256), (256, 256))
 
     def body(x):
         wide = tf.tanh(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
         root = tf.reshape(wide[:, :16], [-1, 4, 4])
+        # Symmetric and positive definite for all inputs, as a Cholesky decomposition needs.
         return {"y": tf.linalg.cholesky(tf.matmul(root, root, transpose_b=True) + 2.0 * tf.eye(4))}
 
     _save(path, body, kept, x=([None, 16], tf.float32))

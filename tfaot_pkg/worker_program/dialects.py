@@ -17,6 +17,7 @@ from tensorflow.python.framework import convert_to_constants
 
 _SOURCE = re.compile(r' (source_file="[^"]*"|(source|stack)_(end_)?(line|column|frame_id)=[0-9]+)')
 _PLACE = re.compile(r" loc(?=\()")
+# Names of files are quoted, and may contain parentheses.
 _IN_PLACE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 _TO_STABLEHLO = "tf-lower-to-mlprogram-and-hlo"
 
@@ -26,6 +27,7 @@ def translate(request: Translate, report) -> Nothing:
     graph, feeds = graph_pb2.GraphDef(), [*request.inputs, *request.weights]
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
+    # As hlo.py does before it lowers a graph: what the compiler sees is shown.
     graph = specialize.at_batch_size(graph, feeds, request.batch_size)
     graph = specialize.folded(graph, feeds, request.outputs)
     text = _FORMS[request.form](_function(graph, feeds, request.outputs), feeds, request.batch_size)
@@ -106,6 +108,7 @@ _PIPELINE = "tf-standard-pipeline,inline,symbol-dce"
 def convert(request: Convert, report) -> Nothing:
     """Write the signature in another form, with its names of inputs and outputs; ModelFault if TensorFlow cannot."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
+    # The function's captured variables follow its inputs.
     specs = [
         tf.TensorSpec(tensor.shape, tensor.dtype, name=name)
         for name, tensor in zip(signature.inputs, signature.function.inputs, strict=False)
@@ -117,6 +120,7 @@ def convert(request: Convert, report) -> Nothing:
         return [tf.identity(results[name], name=name) for name in signature.outputs]
 
     try:
+        # If and While stay: lowered, they would be the Switch and Merge of TensorFlow 1.
         frozen = convert_to_constants.convert_variables_to_constants_v2(
             serve.get_concrete_function(), lower_control_flow=False
         )

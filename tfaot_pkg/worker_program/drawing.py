@@ -16,7 +16,7 @@ _STATELESS = {
     "RandomUniformInt": "StatelessRandomUniformIntV2",
 }
 _OTHERS = ("Multinomial", "ParameterizedTruncatedNormal", "RandomShuffle", "TruncatedNormal")
-_PHILOX = 1
+_PHILOX = 1  # tf.random.Algorithm.PHILOX
 _MIXED = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 _ANY = 0x51F0AD
@@ -62,6 +62,7 @@ def _require_known(graph_def) -> None:
     for function in graph_def.library.function:
         for node in function.node_def:
             if node.op in _STATELESS or node.op in _OTHERS:
+                # In each iteration of a loop, a stateless operation would draw the same numbers.
                 raise ModelFault(
                     f"model.seed: {node.op} (node {node.name!r}) is inside of a loop or a branch",
                     "draw the numbers before it, or pass them in as an input of the model",
@@ -86,6 +87,7 @@ def _source(graph_def, name: str) -> str:
 
 def _of_operation(graph_def, node) -> tuple | None:
     """Key and counter from the seeds of an operation; None if it has none."""
+    # Two zeros stand for no seed: TensorFlow then chooses one at random.
     seed, second = node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK
     if not (seed or second):
         return None
@@ -107,6 +109,7 @@ def _of_caller(graph_def, node, source: str, place: int) -> tuple:
 def _replace(graph_def, node, key: str, counter: str) -> None:
     shape, *limits = data_inputs(node)
     waits = control_inputs(node)
+    # RandomUniformInt has the type of its result in Tout, the others have it in dtype.
     kind, of_shape = node.attr["Tout" if limits else "dtype"].type, node.attr["T"].type
     algorithm = _constant(graph_def, node, "algorithm", _PHILOX, dtypes.int32)
     node.op = _STATELESS[node.op]

@@ -28,6 +28,7 @@ def expose(request: Expose, report) -> Nothing:
     meta_graph.graph_def.CopyFrom(frozen.graph.as_graph_def())
     freeze.fill(meta_graph.graph_def, signature)
     made = meta_graph.signature_def[request.signature]
+    # As TensorFlow's exporter writes it (signature_constants.PREDICT_METHOD_NAME).
     made.method_name = "tensorflow/serving/predict"
     for infos, names, tensors in (
         (made.inputs, signature.inputs, freeze.inputs_of(frozen)),
@@ -38,6 +39,7 @@ def expose(request: Expose, report) -> Nothing:
     if request.seed:
         if request.seed in made.inputs:
             raise ModelFault(f"model.seed names {request.seed!r}, which is an input already", "choose another name")
+        # This copy keeps its own generators: each build compares their distributions with ours (verify/draws.py).
         if request.keeps_state:
             drawing.numbered(meta_graph.graph_def)
         elif drawing.seeded(meta_graph.graph_def, request.seed):

@@ -42,6 +42,7 @@ def to_real(re, im, size: int):
     kept = size // 2 + 1
     re, im = fitted(re, kept), fitted(im, kept)
     # The other half holds the complex conjugates in reverse order.
+    # The first result, and the middle one of an even length, have no counterpart in the other half.
     last = (size + 1) // 2
     re = tf.concat([re, tf.reverse(re[..., 1:last], [-1])], -1)
     im = tf.concat([im, -tf.reverse(im[..., 1:last], [-1])], -1)
@@ -75,6 +76,7 @@ def _radix(size: int) -> int:
     """The length of the first transforms; `size` if one product suffices, 0 if there is no small divisor."""
     if size <= _DIRECT:
         return size
+    # A small divisor that is as large as possible gives few steps; else a prime one, up to the length of one product.
     divisors = [each for each in range(2, _DIRECT_PRIME + 1) if size % each == 0]
     small = [each for each in divisors if each <= _RADIX]
     if small:
@@ -92,6 +94,7 @@ def _bluestein(re, im, size: int, sign: int) -> tuple:
     chirp = np.zeros(length, complex)
     chirp[:size] = turns.conj()
     chirp[length - size + 1 :] = chirp[1:size][::-1]
+    # Divided here, because `_along` does not divide the inverse transform by its length.
     kernel = np.fft.fft(chirp) / length
     re, im = _scaled(re, im, turns)
     re, im = _along(fitted(re, length), fitted(im, length), length, -1)
@@ -120,6 +123,7 @@ def _product(re, im, matrix: np.ndarray) -> tuple:
     outer = tf.shape(x)[:-1]
     flat = tf.reshape(x, [-1, len(weights)]) @ tf.constant(weights, x.dtype)
     found = tf.reshape(flat, tf.concat([outer, [2 * columns]], 0))
+    # TensorFlow forgets sizes in a shape that is computed, and later steps need the last one.
     found.set_shape([*x.shape[:-1], 2 * columns])
     return found[..., :columns], found[..., columns:]
 

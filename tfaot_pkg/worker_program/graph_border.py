@@ -1,4 +1,4 @@
-"""Feeds and fetches of a graph: those of a spec or a tf2xla Config, or else its placeholders and sinks."""
+"""Feeds and fetches of a graph: from the spec or a tf2xla Config, or else its placeholders and sinks."""
 
 import difflib
 import re
@@ -63,6 +63,7 @@ def _of_config(graph, config, shapes) -> Border:
                 f"feed {key!r} of the Config has another dtype than the node {feed.id.node_name!r}",
                 "correct the type in the Config, or remove it",
             )
+        # A shape in the spec takes precedence over that of the Config.
         if feed.HasField("shape") and key not in shapes:
             _require_compatible(key, feed.shape, info.tensor_shape)
             info.tensor_shape.CopyFrom(feed.shape)
@@ -218,5 +219,6 @@ def _placeholders(graph: _Graph, outputs) -> list:
 
 def _is_fed(node) -> bool:
     """Whether a node is a placeholder without a default, or one that is fed with batches."""
+    # A default of fixed shape is a setting, such as a rate of dropout; with an open axis it is a sample of a batch.
     open_axes = any(axis.size < 0 for axis in node.attr["shape"].shape.dim) if "shape" in node.attr else False
     return node.op in _FED or (node.op == "PlaceholderWithDefault" and open_axes)

@@ -1,6 +1,6 @@
 """The values of a graph's variables, from a checkpoint of TensorFlow 1 (V1, V2) or TensorFlow 2 (objects).
 
-They are written into the SavedModel, each under the name of its variable, where checkpoint.py reads them.
+They are written into the SavedModel, each under the name of its variable, and checkpoint.py reads them there.
 """
 
 import difflib
@@ -43,7 +43,10 @@ def _without_value(names: list, config) -> ModelFault:
 
 
 def _zeros(name: str, node, config):
-    """A value for a variable that callers will supply."""
+    """A value for a variable that callers will supply.
+
+    It is never read, but the SavedModel must have a value of the right shape for each variable.
+    """
     import numpy as np
 
     shape = tf.TensorShape(node.attr["shape"].shape)
@@ -81,6 +84,7 @@ def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict
     found, missing = {}, []
     for name, node in sorted(variables.items()):
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+        # The most certain first: what the graph itself would restore, then names in graphs, then names of objects.
         candidates = [restored.get(name, ("", "")), (name, ""), (shared, "")]
         candidates += [(objects.get(each, ""), "") for each in (name, shared)]
         chosen = next((each for each in candidates if each[0] in held), None)
@@ -121,6 +125,7 @@ def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
 def _save(values: dict, folder: str) -> None:
     names = sorted(values)
     os.mkdir(os.path.join(folder, "variables"))
+    # Not tf.train.Checkpoint, which chooses keys by objects: here keys are the names of variables.
     tf.raw_ops.SaveV2(
         prefix=os.path.join(folder, "variables", "variables"),
         tensor_names=names,

@@ -23,6 +23,7 @@ from tensorflow.python.framework import dtypes
 from wiring import node_name, tensor_name
 
 _SIGNATURE = "proposed"
+# Usual names of placeholders in graphs of TensorFlow 1, for the share of units that dropout keeps or drops.
 _KEPT = re.compile(r"keep_?prob", re.IGNORECASE)
 _DROPPED = re.compile(r"drop_?out(_?(rate|prob))?$|drop_?(rate|prob)$", re.IGNORECASE)
 _VALID = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
@@ -34,6 +35,7 @@ def convert(request: ConvertGraph, report) -> Nothing:
     """Write the SavedModel; ModelFault for another kind of file, or a border that the graph does not have."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
+    # Before feeds are derived: a placeholder that has become a constant is no feed.
     pinned.replace_nodes(found.graph_def, request.constants)
     border = graph_border.chosen(found.graph_def, config, request)
     border = pinned.without_dead_branches(found.graph_def, border)
@@ -152,6 +154,7 @@ def _inferred(used) -> dict:
                 for info in used.inputs.values()
             }
             given.update({f"{name}:0": _stand_in(node) for name, node in used.variables.items()})
+            # TensorFlow rejects inputs that nothing in the graph uses.
             needed = {tensor_name(text) for node in used.graph_def.node for text in node.input}
             asked = {key: text for key, text in used.fetched.items() if text not in given}
             results = tf.graph_util.import_graph_def(

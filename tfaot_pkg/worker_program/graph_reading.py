@@ -33,6 +33,7 @@ def read_graph(path: str) -> GraphFile:
             raise
     if not graph_def.node:
         raise ModelFault(f"{path} is a graph without nodes", "write it again, with the nodes of the model")
+    # All later steps find nodes by their names.
     names: set = set()
     for node in graph_def.node:
         if not node.name or node.name in names:
@@ -47,7 +48,7 @@ def read_graph(path: str) -> GraphFile:
 
 
 def read_config(path: str):
-    """The tf2xla Config in the file `path`; None without a path. ModelFault if the file holds none."""
+    """The tf2xla Config in the file `path`; None without a path. ModelFault if the file is not valid."""
     if not path:
         return None
     config = _parsed(path, tf2xla_pb2.Config(), "Config of tf2xla (feed, fetch, variable)")

@@ -67,7 +67,8 @@ def _samples(symbols) -> list:
         for steps in itertools.combinations_with_replacement(known, degree)
     ]
     points = [_Point(batch, sizes) for sizes in grid for batch in specialize.PROBES]
-    # Larger than all sizes before, so that polynomials that fit only the small sizes are detected.
+    # Larger than all sizes before, so that polynomials that fit only the small sizes are detected. The batch size is
+    # another one, too, because the other points determine a solution that is linear in the batch.
     last = _Point(specialize.PROBES[1] + 4, tuple((symbol.name, symbol.maximum) for symbol in symbols))
     return [*points[len(specialize.PROBES) :], last]
 
@@ -98,7 +99,7 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
             return listing.HloListing(
                 modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
             )
-        except Exception as error:  # TensorFlow raises many types; the parent explains what it means for the model
+        except Exception as error:  # TensorFlow raises many types; the host explains what it means for the model
             fault = fault or one_line(error)
     return listing.HloListing(modules=(), samples=(), fault=fault)
 
@@ -158,6 +159,7 @@ def _used_opcodes(computation: listing.Computation):
 def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
     """The entry's parameters are `feeds`, in their order; its result is a tuple of the outputs."""
     batch_size, sizes = point.batch, dict(point.sizes)
+    # Shapes are folded first: XLA does not fold all of them itself (specialize.folded).
     graph_def = specialize.folded(specialize.at_batch_size(graph_def, feeds, batch_size, sizes), feeds, outputs)
     snapshot = hlo_pb2.HloSnapshot()
     snapshot.ParseFromString(_lowered(graph_def, specialize.tfcompile_config(feeds, outputs, batch_size, sizes)))
@@ -315,6 +317,7 @@ def _scatter(proto) -> listing.Scatter:
         inserted=tuple(numbers.inserted_window_dims),
         indexed=tuple(numbers.scatter_dims_to_operand_dims),
         vector=numbers.index_vector_dim,
+        # As in _gather.
         operand_batch=tuple(getattr(numbers, "input_batching_dims", ())),
         index_batch=tuple(getattr(numbers, "scatter_indices_batching_dims", ())),
     )
@@ -332,6 +335,7 @@ def _pad(proto) -> listing.Padding:
 
 
 def _custom_call(proto) -> listing.CustomCall:
+    # Only our own configuration is text that is known; others may have any bytes.
     is_ours = proto.custom_call_target.startswith(OWN)
     config = proto.backend_config.decode("utf-8", "replace") if is_ours else ""
     return listing.CustomCall(target=proto.custom_call_target, config=config)
@@ -344,12 +348,14 @@ def _literal(proto) -> listing.Literals:
 
     literal = proto.literal
     name = xla_data_pb2.PrimitiveType.Name(literal.shape.element_type)
+    # Listings at several sizes are compared by digests: large constants need not be listed for that.
     digest = hashlib.sha256(literal.SerializeToString(deterministic=True)).hexdigest()
     if math.prod(literal.shape.dimensions) > _LARGEST_LITERAL or name not in _NUMPY:
         return listing.Literals(digest=digest, values=None)
     if name in _FIELDS:
         values = np.array(getattr(literal, _FIELDS[name]), _NUMPY[name])
     else:
+        # LiteralProto (xla_data.proto) stores types of one or two bytes as bytes, and others as lists of numbers.
         values = np.frombuffer(getattr(literal, f"{name.lower()}s"), _NUMPY[name])
     if name == "BF16":  # NumPy does not know it: it is the upper half of a float32
         values = (values.astype("u4") << 16).view("f4")

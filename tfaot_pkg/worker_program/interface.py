@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model, checked against what a compiled library can have."""
+"""The inputs and outputs of a model: checks that a compiled library can have them."""
 
 import difflib
 
@@ -68,6 +68,7 @@ def output_shape(name: str, batch_sizes, shapes):
 
 def distinct_sizes(symbols) -> dict:
     """A size below its maximum for each symbol, different for all of them."""
+    # output_axes recognizes a symbol by its size: no two symbols may have the same one, nor one the maximum of another.
     taken, found = {symbol.maximum for symbol in symbols}, {}
     for symbol in symbols:
         size = next((size for size in range(symbol.maximum - 1, symbol.minimum, -1) if size not in taken), None)
@@ -119,7 +120,8 @@ def in_order(kind: str, tensors: list, names: tuple) -> list:
 
 
 def nearest(name: str, candidates) -> str:
-    """What to add to a message about the unknown `name`: the most similar of the `candidates`."""
+    """The end of a message about the unknown `name`: the most similar of the `candidates`."""
+    # Without a cutoff: with few names, even a distant one may be what was meant.
     found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
     return f" (did you mean {found[0]!r}?)" if found else ""
 

@@ -38,6 +38,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
 
     module = tf.Module()
     module.variables_of_model = list(model.variables)  # tf.Module does not search Keras's layers for variables
+    # The same holds for the lookup tables of its layers.
     module.tables_of_model = [each.lookup_table for each in _layers(model) if getattr(each, "lookup_table", None)]
     module.serve = serve
     try:
@@ -76,6 +77,7 @@ def _loaded(path: str):
     import keras
 
     try:
+        # Not compiled: losses and optimizers have no part in inference, and may be classes of the author's.
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # a file is a program of layers: any of them may raise anything
         written_by = _version(path, kind)
@@ -92,7 +94,7 @@ def _loaded(path: str):
 
 
 def _hint(error: Exception, written_by: str, *, newer: bool) -> str:
-    """What to do about a file that does not load."""
+    """A hint for a file that does not load."""
     if _NOT_READ in str(error):
         return f"{_SHARED}, or {_EXPORT}"
     return f"Keras {written_by} wrote it: {_NEWER}, or {_EXPORT}" if newer else _EXPORT

@@ -1,9 +1,10 @@
-"""What is known of a graph without running it: numbers computed from its constants."""
+"""Numbers that follow from the constants of a graph, found without running it."""
 
 from tensorflow.python.framework import tensor_util
 from wiring import data_inputs, node_name, tensor_name
 
 SWITCHES = frozenset("Switch RefSwitch".split())
+# Operations that change no number, or only its shape: arrays of one element are all that is followed (_scalar).
 _PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
 _DEEPEST = 100
 """A number computed through more operations than this counts as unknown."""
@@ -36,6 +37,7 @@ class Known:
         if node.op == "Const":
             return _scalar(node)
         given = [self.value(text, depth) for text in data_inputs(node)]
+        # Of a Switch, one output has no value; the other has that of its input.
         if (node.op in _PASSING or node.op in SWITCHES) and given:
             return given[0]
         if node.op not in _COMPUTED or not given or None in given:

@@ -1,8 +1,7 @@
 """Layers of a graph that are shown as one block each, under their common names.
 
-Layers that TensorFlow runs as loops are recognized by what an iteration computes: GRU, LSTM, SimpleRNN, in one
-direction or both.
-Frameworks choose names of operations, and ONNX files have none, so names say little. A layer is its loop and the
+Layers that TensorFlow runs as loops (GRU, LSTM, SimpleRNN, in one direction or both) are recognized by the operations
+of an iteration, because names depend on the framework, and ONNX files may have none. A layer is its loop and the
 operations that only feed it or only read from it: lists of tensors, transpositions, reversals. So no other operation
 lies between those of a layer, and a layer as one node never closes a cycle.
 
@@ -54,7 +53,7 @@ _CALLS = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 @dataclass(frozen=True)
 class Layer:
-    """A loop with the operations around it, or two of them; `label` is its common name."""
+    """A loop with the operations around it, two such loops, or a scope; `label` is the common name of the layer."""
 
     label: str
     members: frozenset
@@ -112,6 +111,7 @@ def _scoped(operations: dict, sources: dict, after: dict, taken: frozenset) -> l
         children.setdefault(scope.rpartition("/")[0], set()).add(scope.rpartition("/")[2])
     shared = _shared_scopes(operations, sources, inside)
     places, found = _places(sources, after), []
+    # Outermost scopes first: what they contain is then taken.
     for scope in sorted(inside, key=lambda one: (one.count("/"), one)):
         label = _label_of_scope(scope, children.get(scope, set()), scope in shared)
         members = frozenset(inside[scope])
@@ -148,6 +148,7 @@ def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
     shared = set()
     for paths in users.values():
         for one, other in itertools.pairwise(paths):
+            # The first part that differs names the two blocks.
             depth = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
             # Of two operations in one scope, only the names of the operations differ.
             if depth < min(len(one), len(other)) - 1:
@@ -206,7 +207,8 @@ def _kind(operation, functions: dict) -> str:
     sigmoids, tangents, products = counts["Sigmoid"], counts["Tanh"], counts["Mul"]
     if not counts["TensorListGetItem"] or not counts["MatMul"] + counts["BatchMatMulV2"]:
         return ""
-    # The gates of a cell are computed together or separately.
+    # The gates of a cell are computed together or separately, so one to three sigmoids. An LSTM has tanh twice, for the
+    # candidate and for the output, a GRU once, and a SimpleRNN has no gates.
     if tangents == 2 and 1 <= sigmoids <= 3 and products >= 3:
         return "LSTM"
     if tangents == 1 and 1 <= sigmoids <= 2 and products >= 2:
@@ -219,7 +221,7 @@ def _kind(operation, functions: dict) -> str:
 
 
 def _around(loop: str, operations: dict, sources: dict, after: dict, taken: frozenset) -> frozenset:
-    """`loop` and what only feeds it or only reads it; with names as of Keras, all such operations of its layer."""
+    """`loop` and operations around it that only feed or only read it; in a scope of Keras, all those of the layer."""
     scope = loop.rpartition("/")[0] + "/"
     members, waiting = {loop}, [loop]
     while waiting:

@@ -117,6 +117,7 @@ def _chosen(request: Lift, variables: dict, changed: list) -> list:
             "\n".join(["the variables of the signature are:", *listing, *more]),
         )
     read = {names[name] for text in request.read for name in _matching(text, names)}
+    # A pattern under `update`, such as "*", may match variables that are never changed: these stay constants.
     return sorted({*(key for key in update if key in changed), *read}, key=lambda key: variables[key].name)
 
 
@@ -197,7 +198,7 @@ def _written(state: list, values: dict, path: str) -> tuple:
         for key, shown, given, taken in state:
             array = values[key]
             interface.require_dtype("variable", shown, array.dtype.name)
-            # Libraries read values in place: AVX-512 loads need 64 bytes.
+            # Libraries read values in place: aligned loads of AVX-512 need 64 bytes.
             file.write(bytes(-file.tell() % _ALIGNMENT))
             made.append(
                 StateTensor(

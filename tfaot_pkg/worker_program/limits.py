@@ -10,7 +10,7 @@ from wiring import LOOPS
 
 _LIST = "EmptyTensorList"
 _PREFIX = "tfaot_limit"
-_NO_SIZE = "requires a fixed tensor list size"
+_NO_SIZE = "requires a fixed tensor list size"  # words of XLA's error
 
 
 def limit(graph_def, most: int) -> None:
@@ -54,6 +54,7 @@ def _end(condition, most: int) -> None:
     made = add(name=_PREFIX, op="Const")
     made.attr["dtype"].type = kind
     made.attr["value"].tensor.CopyFrom(value)
+    # The counter is the number of finished iterations, so `most` of them run.
     less = add(name=f"{_PREFIX}_less", op="Less", input=[arguments[0].name, f"{_PREFIX}:output:0"])
     less.attr["T"].type = kind
     add(name=f"{_PREFIX}_and", op="LogicalAnd", input=[condition.ret[result], f"{_PREFIX}_less:z:0"])
@@ -61,6 +62,7 @@ def _end(condition, most: int) -> None:
 
 
 def _size(nodes, most: int, suffix: str) -> None:
+    # The second input of EmptyTensorList is the number of elements that it may have; a negative one sets no limit.
     unknown = {node.name for node in nodes if node.op == "Const" and _is_negative(node)}
     lists = [node for node in nodes if node.op == _LIST and node.input[1].split(":")[0] in unknown]
     if not lists:

@@ -1,4 +1,4 @@
-"""Operations that a toolchain's XLA computes wrongly for some arguments, replaced by others that are correct.
+"""Operations that a toolchain's XLA computes wrongly for some arguments, replaced by correct ones (decision 030).
 
 Our toolchain table says which of them a toolchain needs (`Toolchain.lowerings`).
 """
@@ -64,6 +64,7 @@ def _saturated(nodes: _Nodes, node, saturated: float) -> str:
     x, dtype, name = node.input[0], node.attr["T"].type, node.name
     size = nodes.add("Abs", f"{name}/size", dtype, x, output="y")
     limit = nodes.number(f"{name}/limit", dtype, saturated)
+    # False for NaN, which the function itself keeps.
     beyond = nodes.add("Greater", f"{name}/beyond", dtype, size, limit, output="z")
     sign = nodes.add("Sign", f"{name}/sign", dtype, x, output="y")
     inside = nodes.add(node.op, f"{name}/inside", dtype, x, output="y")

@@ -30,6 +30,7 @@ KNOWN_CALLS = frozenset(
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _RESULTS = re.compile(r"(?:%[\w$.:-]+(?:, )?)+ = ")
 _NAME = re.compile(r"\"?([a-z_]\w*(?:\.[\w-]+)*)")
+# Lines that continue or end an operation: closing signs, labels of blocks, names of regions, aliases, empty lines.
 _WITHOUT_OPERATION = re.compile(r"[})^]|(?:cond|do|reducer|module_attr)\b|#|$")
 _PRETTY_TARGET = re.compile(r'stablehlo\.custom_call @(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))')
 # Inside a quoted attribute a quote is printed as \22, so this pattern matches only the attribute itself.

@@ -82,9 +82,11 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
     for node, function in placed:
         # An operation of a newer TensorFlow has no line: it is rejected until a maintainer has classified it.
         kind, family = classes().get(node.op, ("refused", "unclassified"))
+        # A call in the form of TensorFlow 1; the nodes of the function are in the list themselves.
         if node.op in functions:
             continue
         if kind not in ALLOWED:
+            # Classes without a family, such as `restoring`, have one of the same name (OUTSIDE, _UNCOMPILED).
             family = family or kind
             why = instead.no_kernel(node.op) if family == "kernel" else OUTSIDE.get(family) or _UNCOMPILED[family]
             fault = (node.op, _shown(node, family), why)
@@ -100,7 +102,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
 
 
 def _misplaced(node, function: str) -> str:
-    """Why an operation that is allowed elsewhere is not allowed at this place; "" if it is."""
+    """Why an operation that is allowed elsewhere is rejected here; "" if it is allowed here too."""
     if node.op in _PLACEHOLDERS:
         return "no input feeds it: name it in model.inputs, or give it a value in model.constants"
     if function and node.op in TABLES:

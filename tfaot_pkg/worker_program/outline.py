@@ -50,8 +50,10 @@ def outline(graph, inputs, outputs, functions=()):
         nodes.append(_border(tensor, "input", []))
     for group, members in groups:
         places.update(dict.fromkeys(members, len(nodes)))
+        # A layer that was grouped with other operations is not labelled as that layer.
         label = wholes[group].label if group in wholes and len(members) == len(wholes[group].members) else ""
         nodes.append(_operation(group, label, members, operations))
+    # Few groups may show all of their parts; many share the limit of the whole page.
     limit = min(_MOST_PARTS, _ALL_PARTS // max(1, sum(_has_parts(members, operations) for _, members in groups)))
     for number, (_, members) in enumerate(groups, len(inputs)):
         found = {places[source] for name in members for source in sources[name] if source in places}
@@ -253,6 +255,7 @@ class _Ready:
 
 
 def _descending(name: str) -> list:
+    # Sorted in reverse, these lists give ascending names, except that a name comes before its own prefix.
     return [-ord(char) for char in name]
 
 
@@ -296,7 +299,7 @@ def _label(operation) -> str:
 
 
 def _own_call(operation) -> str:
-    """What a call of ours (own_calls.py) computes; in files from elsewhere these attributes mean nothing."""
+    """The name of the operation of our own call (own_calls.py); in other files the attributes mean nothing."""
     try:
         target, config = (operation.get_attr(name).decode() for name in ("_tfaot_target", "_tfaot_config"))
         return str(json.loads(config).get("name") or target.rpartition(".")[2].capitalize())

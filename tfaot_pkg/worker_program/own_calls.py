@@ -1,8 +1,8 @@
 """Operations that TensorFlow does not have, in SavedModels that this program builds: custom calls with our targets.
 
-Each becomes an opcode of programs (compiler/). TensorFlow wants all sizes of a custom call at once, so the SavedModel
-holds an empty module in its place, and two attributes of it say what it stands for. These attributes mean nothing in
-files from elsewhere (messages.graph.Chosen.is_built). TensorFlow itself cannot run such calls.
+Each becomes an opcode of programs (compiler/). TensorFlow requires all sizes of a custom call when it is created, so
+the SavedModel contains an empty module instead, and two attributes of it hold target and configuration of the call.
+These attributes mean nothing in other files (messages.graph.Chosen.is_built). TensorFlow itself cannot run such calls.
 """
 
 import json
@@ -37,6 +37,7 @@ def own_call(target: str, operands: list, config: dict, results: list) -> list:
         Tout=[tf.as_dtype(dtype) for dtype, _ in results],
         platforms=["CPU"],
     )
+    # After the operation was made: its Python wrapper takes no other attributes than its own.
     for name, text in ((_TARGET, target), (_CONFIG, json.dumps(config, sort_keys=True))):
         made[0].op._set_attr(name, attr_value_pb2.AttrValue(s=text.encode()))  # noqa: SLF001
     return made
@@ -48,6 +49,7 @@ def place(graph_def) -> tuple:
     for node in operations.nodes_of(graph_def):
         if node.op == _HOLDER and _TARGET in node.attr:
             found.add(node.attr[_TARGET].s.decode())
+            # Copies: clearing the attributes of the node would clear these messages too.
             attributes = {name: type(value).FromString(value.SerializeToString()) for name, value in node.attr.items()}
             node.attr.clear()
             node.op = _CALL

@@ -1,7 +1,7 @@
 """Complex arithmetic as arithmetic of real and imaginary parts, which programs and all types of XLA support.
 
 An operation on complex tensors gets two real ones beside it if all tensors that it reads have parts; operations that
-turn complex numbers into real ones then read these. Complex operations that nothing reads any more are removed.
+turn complex numbers into real ones then read these. Complex operations without readers are removed.
 """
 
 from carriers import type_number
@@ -51,6 +51,7 @@ class _Split:
             name = waiting[-1]
             if name not in self._parts:
                 missing = [each for each in self._complex_inputs(name) if each not in self._parts]
+                # Longer than the graph: a cycle of TensorFlow 1, whose tensors then have no parts.
                 if missing and len(waiting) < len(self._nodes):
                     waiting += missing
                     continue
@@ -95,6 +96,7 @@ class _Split:
         if node.op == "Conj":
             return data[0][0], self.add(node, "Neg", real, data[0][1]), real
         if node.op == "Exp":
+            # exp(a + bi) = exp(a) (cos b + i sin b)
             size, angle = self.add(node, "Exp", real, data[0][0]), data[0][1]
             turned = [self.add(node, op, real, angle) for op in ("Cos", "Sin")]
             return *(self.add(node, "Mul", real, size, each) for each in turned), real

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 _ALGORITHMS = (1, 3)
 """Philox, and the device's default, which is Philox on CPUs."""
+# The constants of the paper for Philox 4x32.
 _MULTIPLIERS, _WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
 _ROUNDS = 10
@@ -91,5 +92,6 @@ def _single(words):
 
 
 def _double(low, high):
+    # 20 bits of the first word above all 32 of the second, as Uint64ToDouble (random_distributions_utils.h).
     bits = tf.bitwise.left_shift(low & _u64(0xFFFFF), _u64(32)) | high | _u64(1023 << 52)
     return tf.bitcast(bits, tf.float64) - 1.0

@@ -102,6 +102,7 @@ def without_dead_branches(graph_def, border: Border) -> Border:
     Raises ModelFault if an output is in such a branch.
     """
     fed = {info.name for info in border.feeds.values()}
+    # Defaults first: conditions may depend on them.
     for node in graph_def.node:
         if node.op == "PlaceholderWithDefault" and f"{node.name}:0" not in fed:
             node.op = "Identity"
@@ -175,6 +176,7 @@ class _Flow:
 
     def remove_dead(self) -> dict:
         """Remove known Switches and the Merges of their outputs; return new names of tensors by old ones."""
+        # A Switch becomes an Identity, which has one output.
         renamed = {f"{name}:1": f"{name}:0" for name, index in self.taken.items() if index == 1}
         for node in list(self._graph_def.node):
             if node.name in self.taken:
@@ -193,6 +195,7 @@ class _Flow:
         live = [place for place, text in enumerate(data) if self.is_live(text)]
         if len(live) != 1:
             return {}
+        # The second output of a Merge is the number of the input that it passed on.
         index = self._graph_def.node.add(name=f"{node.name}/pinned_index", op="Const")
         _become_index(index, live[0])
         _become_identity(node, data[live[0]], control_inputs(node))

@@ -20,11 +20,13 @@ from wiring import CALLS, ancestors, by_name, called, node_name, tensor_name
 _MOST_NODES = 2_000_000
 _MOST_NESTED = 200
 _MOST_CONSTANT_BYTES = 4 << 30
+# Others name alternative implementations and gradients, or settings of the process that exported the model.
 _KEPT_ATTRIBUTES_OF_FUNCTIONS = frozenset("_XlaMustCompile _noinline".split())
 _EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
 """Attributes of calls: settings of the session, for which we have our own."""
 _DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
 """References to nodes and functions that are left out (colocation, gradients, alternatives), and saved shapes."""
+# With one of these, a call stays a call: the body must be compiled, or kept, as one function.
 _KEPT_APART = frozenset("_noinline _XlaMustCompile".split())
 _NUMBERS = itertools.count()
 """Numbers of graphs, for names of functions, which TensorFlow registers per process."""
@@ -45,13 +47,13 @@ class Reached:
     variables: dict
     fetched: dict
     faults: list
-    """[(operation, node, why)] for what cannot be compiled; if there is any, the graph must not be imported."""
+    """[(operation, node, why)] for operations that cannot be compiled; if there are any, nothing is imported."""
     tables: dict = field(default_factory=dict)
     """The contents of lookup tables (tables.Table) by their nodes, which are fed like variables."""
 
 
 def reached_by(meta_graph, name: str, signature) -> Reached:
-    """What the signature `name` runs; ModelFault if that reaches outside of the model, or the graph is damaged."""
+    """The graph that the signature `name` runs; ModelFault if it reaches outside of the model, or is damaged."""
     graph = _Walk(meta_graph.graph_def, name)
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
@@ -334,7 +336,7 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
 
     A signature of TensorFlow 2 is one call of a function. Its body replaces the call, so that nodes keep their names
     within the function: people read these names, and tuning files store them.
-    `outputs` are tensors by name; `fed` are nodes that `graph_def` reads but does not hold.
+    `outputs` are tensors by name; `fed` are nodes that `graph_def` reads but does not contain.
     """
     call = _only_call(graph_def, outputs)
     if call is None:

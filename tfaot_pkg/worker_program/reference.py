@@ -40,9 +40,9 @@ _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "tre
 def reference(request: Reference, report) -> Referenced:
     """Run the model on the inputs (.npz: name -> samples) cut into batches; write the answers to `request.out`.
 
-    Inputs are held, answers are numbers (elements.py). For each batch size B and output O the .npz holds "B/O": answers
-    of all whole batches, or of the first `most`, batch axis first. Answers without a batch axis are those of the
-    first batch.
+    Inputs are held arrays, answers are numbers (elements.py). For each batch size B and output O the .npz contains
+    "B/O": answers of all whole batches, or of the first `most`, batch axis first. Answers without a batch axis are
+    those of the first batch.
 
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
     answers change if the inputs change by some roundings (the largest change of all tries), or how much each try is off
@@ -112,6 +112,7 @@ def _run(run, feeds: dict, request: Reference) -> dict:
         for i in range(rows)
     ]
     return {
+        # Outputs without a batch axis are those of the first row.
         name: np.concatenate([part[name] for part in parts]) if name in request.stacked else first
         for name, first in parts[0].items()
     }
@@ -149,6 +150,7 @@ def nudged(generator, held, dtype: str):
     values = elements.numbers(held, dtype)
     if values.dtype.kind != "f":
         return held
+    # Relative to each number, so that zeros stay zeros.
     off = generator.uniform(-_SHIFT, _SHIFT, values.shape) * elements.epsilon(dtype)
     with np.errstate(all="ignore"):
         return elements.held((values + values * off.astype(values.dtype)).astype(values.dtype), dtype)

@@ -65,6 +65,7 @@ def _run(function, feeds: dict, dtypes: dict) -> dict:
 
 
 def tensor_of(held, dtype: str):
+    # bfloat16 is held as uint16, which has its bits (messages/elements.py).
     made = tf.constant(held)
     return made if made.dtype == dtype else tf.bitcast(made, dtype)
 

@@ -21,7 +21,7 @@ from wiring import control_inputs, data_inputs
 # Each pivot takes a dozen operations of the graph: larger matrices would compile slowly.
 _MOST_PIVOTS = 64
 _DENSE, _DENSE_LEAST = 4, 4096
-"""A table with at most 4 places for each key, or 4096 in all, is cheaper than a search."""
+"""A table of at most 4 elements for each key, or of 4096 in all, is used instead of a search."""
 
 
 # Not frozen: context managers that the exception passes set its traceback.
@@ -200,6 +200,7 @@ def _fitted(x, axis: int, length: int):
 def _fft(count: int, inverse: bool):
     def rule(node, x):
         re, im = _parts(x)
+        # A transform along several axes is one along each, in any order.
         for axis in range(-1, -count - 1, -1):
             _axis_length(x, axis)
             re, im = _transformed(re, im, axis, inverse)
@@ -214,6 +215,7 @@ def _rfft(count: int):
         for axis, length in zip(range(-count, 0), lengths, strict=True):
             _axis_length(x, axis)
             x = _fitted(x, axis, length)
+        # The last axis first: its input is real, and the other axes then transform half as many columns.
         re, im = fourier.of_real(x, lengths[-1])
         for axis in range(-2, -count - 1, -1):
             re, im = _transformed(re, im, axis, False)
@@ -224,6 +226,7 @@ def _rfft(count: int):
 
 def _irfft(count: int):
     def rule(node, x, fft_length):
+        # The inverse of _rfft, so the last axis comes last.
         re, im = _parts(x)
         lengths = _lengths(fft_length, count)
         for axis, length in zip(range(-count, -1), lengths, strict=False):
@@ -375,18 +378,21 @@ def _integers(shape, key, counter, dtype, *limits):
     if not limits:
         return tf.bitcast(found, dtype)
     low, high = limits
+    # Unsigned, because the span of signed limits may be larger than their type. The remainder favours small numbers a
+    # little, as TensorFlow's own integers do.
     span = tf.bitcast(high, unsigned) - tf.bitcast(low, unsigned)
     return tf.bitcast(tf.bitcast(low, unsigned) + found % span, dtype)
 
 
 def _looked_up(table, keys, default):
-    """By a table of all keys between the smallest and the largest, or else by binary search."""
+    """Look up `keys` in a table of all keys from the smallest to the largest, or else by binary search."""
     known = table.keys
     # As Python integers: a span of int64 keys may not fit into int64.
     span = int(known[-1]) - int(known[0]) + 1
     if span <= max(_DENSE * len(known), _DENSE_LEAST):
         return _dense(table, keys, default, span)
     place = tf.zeros_like(keys, tf.int32)
+    # The largest power of two that is at most the last position.
     step = 1 << (len(known) - 1).bit_length() >> 1
     last = len(known) - 1
     while step:  # the last known key that is not larger

@@ -1,6 +1,6 @@
 """Functions without a signature in a SavedModel, such as those of a `tf.Module`, in the form of signatures.
 
-The file's object graph says what a function takes, returns and captures; it is only read.
+The file's object graph has the arguments, results and captures of each function; it is only read.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _FUNCTIONS = ("function", "bare_concrete_function")
 
 @dataclass(frozen=True)
 class _Callable:
-    """A function of the library, the numbers of the objects that it captures, and its trees of tensors."""
+    """A function of the library, the numbers of the objects that it captures, and the structures of its tensors."""
 
     name: str
     captures: tuple
@@ -97,6 +97,7 @@ def _leaves(function: str, value, path: str) -> list:
         # The outermost list is that of arguments or results: positions in it are no names.
         parts = parts if path else [("", each) for _, each in parts]
     elif kind == "dict_value":
+        # TensorFlow flattens dictionaries in the order of their keys.
         parts = sorted(value.dict_value.fields.items())
     elif kind == "named_tuple_value":
         parts = [(pair.key, pair.value) for pair in value.named_tuple_value.values]

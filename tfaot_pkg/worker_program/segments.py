@@ -1,9 +1,9 @@
 """Parts of a frozen graph that our compiler has no operations for: each becomes a graph of its own, for XLA.
 
 A part begins as the operations that compute with other types (complex numbers), decompose matrices,
-or loop until all rows have converged. It grows until every tensor that crosses its border has a type that programs know
-and the batch as its first axis, and no path leaves it and comes back. Values computed from shapes and constants alone
-are copied into it. In the remaining graph, a custom call stands for it; the program runs the part row by row.
+or loop until all rows have converged. It grows until every tensor that crosses its border has a type that programs
+support and the batch as its first axis, and no path leaves it and comes back. Values computed from shapes and constants
+alone are copied into it. In the remaining graph, a custom call replaces it; the program runs the part row by row.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,14 @@ from wiring import called, data_inputs, prune, tensor_name
 _CALL = "XlaCustomCallV2"
 _KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
 _FOREIGN = frozenset("complex64 complex128".split())
+# Decompositions of matrices, and functions that loop until all rows have converged (decision 042).
 _LACKING = frozenset(
     "Cholesky LogMatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr "
     "BatchCholesky BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve "
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd".split()
 )
 _ITERATIVE = frozenset({"SelfAdjointEig", "SelfAdjointEigV2", "Svd"})
+"""For huge numbers, these give a row alone other answers than in a batch (decision 042)."""
 _PRODUCTS = frozenset(
     "BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv2DBackpropInput Conv3D DepthwiseConv2dNative Einsum "
     "MatMul".split()
@@ -100,7 +102,7 @@ class _Graph:
         if not found:
             return None
         parts = self._parts(set(found))
-        # Users are told the reason of a part's first operation in the order of the graph.
+        # Reports show the reason of the first operation of a part, in the order of the graph.
         reasons = [next(why for name, why in found.items() if name in part) for part in parts]
         return self._made(parts, reasons)
 
@@ -108,7 +110,7 @@ class _Graph:
         """Operations whose results depend only on shapes and constants."""
         fixed: set = set()
         for name, op in self._ops.items():  # in topological order
-            # Drawing random numbers twice would give others.
+            # A copy of an operation that draws random numbers would draw others.
             constant = op.type not in _SOURCES and not op.op_def.is_stateful
             if op.type in _OF_SHAPES or (constant and all(each.op.name in fixed for each in op.inputs)):
                 fixed.add(name)
@@ -128,6 +130,7 @@ class _Graph:
 
     def _is_foreign(self, name: str) -> bool:
         if name not in self._foreign:
+            # Set before its callees are visited, which ends a recursion of functions.
             self._foreign[name] = False
             self._foreign[name] = any(
                 _is_lacking(node)
@@ -183,7 +186,7 @@ class _Graph:
         more = set()
         for tensor in self._read(part):
             if not self._fits(tensor):
-                # An input is computed by nothing: the border cannot move beyond it.
+                # No operation computes an input, so the border cannot move beyond it.
                 if tensor.op.type in _SOURCES:
                     raise _Unfit
                 more.add(tensor.op.name)
@@ -246,9 +249,10 @@ class _Graph:
         for number, (part, reason) in enumerate(zip(parts, reasons, strict=True)):
             name = f"tfaot_segment_{number}"
             read, given = self._read(part), self._given(part)
-            # What only asks for the shape of a tensor does not join the part that gives it.
+            # Operations that read only the shape of a tensor do not join the part that computes it.
             if not given or not all(map(self._fits, (*read, *given))):
                 raise _Unfit
+            # The program runs a part once for each row, so the part must read rows.
             if not any(self._shape(each)[:1] == (None,) for each in read):
                 raise _Unfit
             feeds = tuple(

@@ -20,7 +20,7 @@ class LoadedSignature:
     """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` returns its outputs by name.
 
     `inputs` and `outputs` are names, sorted; `function` maps inputs to outputs in these orders.
-    `tables` are handles of lookup tables, by the names of the nodes that stand for them.
+    `tables` are handles of lookup tables, by the names of the nodes that represent them.
     """
 
     def __init__(self, function, inputs: list, outputs: list, variables: dict, tables: dict) -> None:
@@ -88,6 +88,7 @@ def _specs(found) -> list:
     specs = []
     for name in sorted(found.inputs):
         info = found.inputs[name]
+        # TensorFlow names a placeholder after its input, and accepts these characters only.
         unique = free(re.sub(r"^(?![A-Za-z0-9])", "input", re.sub(r"[^A-Za-z0-9_.]", "_", name)), taken)
         specs.append(tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), name=unique))
     return specs

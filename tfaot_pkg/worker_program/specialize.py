@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 PROBES = (5, 7)
 """Two batch sizes, which distinguish axes that grow with the batch from those that do not."""
-_MAXIMA: dict = {}
+_MAXIMA: dict = {}  # no sizes: each symbol has its maximum
 WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
@@ -107,6 +107,7 @@ def folded(graph_def, feeds, outputs):
     meta_graph.collection_def["train_op"].CopyFrom(kept)
     config = config_pb2.ConfigProto()
     options = config.graph_options.rewrite_options
+    # No other optimizer: they rename, merge and replace operations that are to be listed as they are.
     options.optimizers.append("constfold")
     # By default it skips small graphs.
     options.min_graph_nodes = -1
@@ -155,6 +156,7 @@ def tfcompile_config(feeds: list, outputs: list, batch_size: int, sizes=_MAXIMA)
 
     made = tf2xla_pb2.Config()
     for index, tensor in enumerate(feeds):
+        # Names of a model may be no identifiers of C++, which tfcompile would make methods of.
         feed = made.feed.add(name=f"in{index}", type=dtypes.as_dtype(tensor.dtype).as_datatype_enum)
         feed.id.node_name = tensor.node
         shape = sized(tensor, batch_size, sizes)

@@ -1,7 +1,7 @@
 """A graph whose variables become inputs, and updated variables outputs: the same computation without state.
 
-Each use of a lifted variable is replaced by its value at that place: operations are visited in an order that their
-data and control edges allow, and each assignment gives a new value. Functions take the values of variables instead of
+Each use of a lifted variable is replaced by its value at that point: operations are visited in an order that their
+data and control edges allow, and each assignment sets a new value. Functions take the values of variables instead of
 the variables, and return the new values as further results; loops carry them.
 """
 
@@ -109,6 +109,7 @@ class _Functions:
         for index, (argument, variable) in enumerate(zip(made.signature.input_arg, bound, strict=True)):
             if variable is not None and variable.is_lifted:
                 argument.type = variable.dtype
+                # It describes the variable of a handle, and would contradict the type of a value.
                 argument.ClearField("handle_data")
                 made.arg_attr.pop(index, None)
                 made.resource_arg_unique_id.pop(index, None)
@@ -246,6 +247,7 @@ class _Body:
         keys = _BRANCHES.get(node.op, ())
         made = self._copy(node)
         called = [made.attr[key].func for key in keys] or list(made.attr["branches"].list.func)
+        # All branches return the same results: one that does not change a variable returns the value that it was given.
         given = tuple(dict.fromkeys(key for each in called for key in self._functions.updated(each.name, bound)))
         for each in called:
             each.name = self._functions.made(each.name, bound, given)
@@ -276,6 +278,7 @@ class _Body:
             )
         updated = self._functions.updated(body, bound)
         made = self._copy(node)
+        # A body returns as many values as it takes, so a new value has the place of the old one.
         made.attr["body"].func.name = self._functions.made(body, bound, (), carries=True)
         made.attr["cond"].func.name = self._functions.made(condition, bound, ())
         self._with_values(made, variables, made.attr["T"], 0)

@@ -51,6 +51,7 @@ class _Steps:
         self._kept = {name: self._signature.variables[keys[name]] for name in request.variables}
 
     def run(self, inputs: dict) -> dict:
+        # Each run begins with the trained values, because runs are compared with one another.
         for key, variable in self._signature.variables.items():
             variable.assign(self._begin[key])
         found: dict = {}

@@ -51,6 +51,7 @@ def _filling(node, table: str, functions: dict):
     inputs = data_inputs(node)
     if node.op in _FILLING and node_name(inputs[0]) == table:
         yield inputs[1], inputs[2]
+    # TensorFlow 1 writes a call as an operation with the name of the function.
     function = functions.get(node.attr["f"].func.name if "f" in node.attr else node.op)
     if function is None or len(inputs) != len(function.signature.input_arg):
         return

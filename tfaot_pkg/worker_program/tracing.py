@@ -1,4 +1,4 @@
-"""Where a model spends its time in TensorFlow: spans of its profiler, in Chrome's trace event format."""
+"""Trace the time that a model takes in TensorFlow: spans of its profiler, in Chrome's trace event format."""
 
 import glob
 import json
@@ -29,6 +29,7 @@ def trace(request: Trace, report) -> Nothing:
     except tf.errors.OpError as error:
         how = " with XLA" if request.jit else ""
         raise ModelFault(f"TensorFlow cannot run the model{how}: {one_line(error)}") from error
+    # TensorFlow's own operations are level 2; calls of Python would hide them.
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
     tf.profiler.experimental.start(request.scratch, options=options)
     for call in range(request.calls):
@@ -62,5 +63,6 @@ def _events(space):
             title = plane.event_metadata[event.metadata_id].name
             if title.startswith(_NOISE):
                 continue
+            # Microseconds, as the trace event format has them.
             begin = (line.timestamp_ns - first) / 1e3 + event.offset_ps / 1e6
             yield {"ph": "X", "name": title, "ts": begin, "dur": event.duration_ps / 1e6, "pid": 0, "tid": number}

@@ -63,14 +63,14 @@ def _source(nodes: dict, text: str) -> str:
 
 
 _HIGHEST = 1 - 2**-23
-"""RandomUniform gives multiples of 2**-23 in [0, 1) (random_distributions.h), or finer ones below this."""
+"""RandomUniform draws multiples of 2**-23 in [0, 1) (random_distributions.h), or finer ones below this limit."""
 _OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
 
 
 def without_decided(graph_def, known) -> None:
     """Replace RandomUniform by zeros if everything computed from it is the same for all of its values.
 
-    `known` gives the numbers that follow from the graph's constants (known.Known).
+    `known` has the numbers that follow from the graph's constants (known.Known).
     """
     users: dict = {}
     for node in graph_def.node:
@@ -105,6 +105,7 @@ def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
         return lowest >= other
     if user.op in ("Add", "AddV2"):
         return _is_decided(user, (lowest + other, highest + other), users, known)
+    # A negative factor would swap the ends of the interval.
     if user.op == "Mul" and other >= 0:
         return _is_decided(user, (lowest * other, highest * other), users, known)
     return False

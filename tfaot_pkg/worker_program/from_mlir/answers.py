@@ -6,7 +6,7 @@ from messages import elements
 from messages.requests import Reference
 
 _loaded: dict = {}
-"""The file that was asked for last: one validation asks many times."""
+"""The last model that was requested: one validation asks for it many times."""
 
 
 class JaxModel:
@@ -16,7 +16,7 @@ class JaxModel:
         import jax
 
         self.version = jax.__version__
-        # Without it JAX would make float32 of float64 inputs. What was exported already has its types.
+        # Without it JAX would convert float64 inputs to float32. Exported functions keep the types that they have.
         jax.config.update("jax_enable_x64", True)
         self.rejections = (ValueError, TypeError, jax.errors.JaxRuntimeError)
         if _loaded.get("file") != request.folder:
@@ -37,6 +37,7 @@ class JaxModel:
 
     def run(self, feeds: dict) -> dict:
         held = self._constants | {key: feeds[name] for key, name in self._feeds.items() if name in feeds}
+        # bfloat16 is held as uint16, which has its bits.
         given = [held[tensor.key].view(loading.numpy_type(tensor.dtype)) for tensor in self._model.inputs]
         found = [np.asarray(each) for each in self._call(given)]
         return {
@@ -76,6 +77,7 @@ def _compiled(model, given: list):
 
     hlo.register_stablehlo_passes()
     with model.context, ir.Location.unknown():
+        # A copy, because the passes change it, and the next sizes need it as it was.
         module = ir.Module.parse(model.module.operation.get_asm(enable_debug_info=False))
         main = loading.main_of(module)
         main.attributes["sym_name"] = ir.StringAttr.get("main")
@@ -83,9 +85,11 @@ def _compiled(model, given: list):
             ir.RankedTensorType.get(values.shape, ir.RankedTensorType(argument.type).element_type)
             for values, argument in zip(given, main.regions[0].blocks[0].arguments, strict=True)
         ]
+        # The sizes of this batch become types of arguments here; the call below infers all other types from them.
         passes = f"builtin.module(stablehlo-refine-arguments{{types={','.join(map(str, kinds))}}})"
         passmanager.PassManager.parse(passes).run(module.operation)
         code = mlir.module_to_bytecode(mlir.refine_polymorphic_shapes(module))
+    # JAX has no public function that compiles a module, so its internal ones do: its version is pinned (decision 049).
     client = jax.devices("cpu")[0].client
     options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
@@ -93,6 +97,7 @@ def _compiled(model, given: list):
 
     def run(arrays: list) -> list:
         found = executable.execute_sharded([jax.device_put(each, client.local_devices()[0]) for each in arrays])
+        # One array for each device, of which there is one.
         return [each[0] for each in found.disassemble_into_single_device_arrays()]
 
     return run

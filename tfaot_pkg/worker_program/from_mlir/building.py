@@ -44,6 +44,7 @@ def _call_of(folder: str, described: modules.Description, constants: dict):
         input_signature=[tf.TensorSpec(each.shape, each.dtype, name=each.name) for each in inputs], autograph=False
     )
     def serve(*values):
+        # By name: `unused` inputs belong to the signature, but the module does not take them.
         given = constants | dict(zip([each.name for each in inputs], values, strict=True))
         results = gen_xla_ops.xla_call_module(
             args=[given[each.name] for each in described.arguments],

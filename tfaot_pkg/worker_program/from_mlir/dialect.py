@@ -1,6 +1,6 @@
-"""Read functions of the TensorFlow dialect (`"tf.AddV2"(%a, %b)`), text in its functional form.
+"""Read functions of the TensorFlow dialect (`"tf.AddV2"(%a, %b)`), as text in its functional form.
 
-MLIR without TensorFlow knows none of these operations, but reads the form that it has for all.
+MLIR without TensorFlow knows none of these operations, but it reads the generic form of any operation.
 """
 
 import os
@@ -19,16 +19,17 @@ _TYPES = {"!tf_type.string": "string", "!tf_type.resource": "resource", "!tf_typ
 
 
 def is_dialect(text: str) -> bool:
-    """Whether the text has operations of TensorFlow's dialect."""
+    """Whether the text contains operations of TensorFlow's dialect."""
     return _OPERATION.search(text) is not None
 
 
 def read(path: str, text: str, out: str) -> SourceModel:
-    """Write the functions to the folder `out`; ModelFault for text that is no functions of this dialect."""
+    """Write the functions to the folder `out`; ModelFault if the text contains anything else."""
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
 
     context = mlir.make_ir_context()
+    # Otherwise MLIR rejects every operation of `tf`.
     context.allow_unregistered_dialects = True
     with context:
         try:
@@ -50,7 +51,7 @@ def read(path: str, text: str, out: str) -> SourceModel:
 
 
 def _with_attributes(text: str) -> str:
-    """Properties (`<{...}>`) as attributes: of operations that MLIR does not know it would hide them."""
+    """`text` with properties (`<{...}>`) as attributes: MLIR hides those of operations that it does not know."""
     parts, end = [], 0
     for quoted in _STRING.finditer(text):
         parts += [_merged(text[end : quoted.start()]), quoted[0]]
@@ -59,7 +60,7 @@ def _with_attributes(text: str) -> str:
 
 
 def _merged(text: str) -> str:
-    # Outside of strings: a string may hold anything.
+    # Outside of strings, which may contain anything. `<{a}> {b}` becomes `{a, b}`.
     return text.replace("<{", "{").replace("}> {}", "}").replace("}> {", ", ").replace("}>", "}")
 
 
@@ -106,7 +107,7 @@ class _Reader:
         )
 
     def _attribute(self, value):
-        """None for what no attribute of TensorFlow's operations is."""
+        """`value` as plain data; None for kinds of attributes that TensorFlow's operations do not have."""
         from jax._src.lib.mlir import ir
 
         if isinstance(value, ir.ArrayAttr):
@@ -133,6 +134,7 @@ class _Reader:
 
         kind = ir.RankedTensorType(value.type)
         is_splat = value.is_splat
+        # A splat, one number for all elements, stays one number: it may have millions of elements.
         array = np.asarray(value.get_splat_value().value) if is_splat else np.array(value)
         dtype = loading.dtype_of(kind.element_type)
         name = f"values_{self._count}.bin"
@@ -150,7 +152,7 @@ def _text(value: bytes):
 
 
 def _pairs(attributes) -> list:
-    """Names and values of attributes, whichever of the two forms this MLIR gives."""
+    """Names and values of attributes: some versions of MLIR iterate over names, others over named attributes."""
     return [(each, attributes[each]) if isinstance(each, str) else (each.name, each.attr) for each in attributes]
 
 
@@ -176,7 +178,7 @@ def _sizes(text: str):
 
 
 def _names(main, text: str) -> tuple:
-    """Names for the arguments and results of `main`: of tf.entry_function, else as they were written, or made up."""
+    """Names of the arguments and results of `main`: from tf.entry_function, else from the text, else numbered."""
     kind = main.attributes["function_type"].value
     inputs, outputs = [""] * len(kind.inputs), [""] * len(kind.results)
     if "tf.entry_function" in main.attributes:

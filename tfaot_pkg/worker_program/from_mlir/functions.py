@@ -1,4 +1,4 @@
-"""Functions of the TensorFlow dialect, as they are passed from the environment that reads them to TensorFlow's."""
+"""Functions of the TensorFlow dialect as data, which JAX's environment writes and TensorFlow's reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE = "functions.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
-    """A tensor's type: no `shape` if its rank is not known, None for an unknown size."""
+    """A tensor's type. `shape` is None if the rank is not known; an unknown size is None."""
 
     dtype: str
     shape: tuple[int | None, ...] | None
@@ -22,7 +22,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """A constant: `file` has its values, row-major; only one, of all elements, if `is_splat`."""
+    """A constant: `file` contains its values, row-major, or only the one value of all elements if `is_splat`."""
 
     file: str
     dtype: str
@@ -32,7 +32,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """A string that is no text, as hexadecimal digits."""
+    """A string of bytes that are not UTF-8, as hexadecimal digits."""
 
     digits: str
 
@@ -64,7 +64,7 @@ Attribute = bool | int | float | str | Raw | Values | Reference | DType | Shape 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """`operands` and `results` are numbers of values; those of a function's arguments come first."""
+    """`operands` and `results` are numbers of values. A function's arguments have the first numbers."""
 
     name: str
     operands: tuple[int, ...]

@@ -34,7 +34,7 @@ class _Builder:
         self._concrete: dict = {}
 
     def results(self, function: functions.Function, arguments, callers: tuple) -> list:
-        """The results of `function` for `arguments`, in the default graph; `callers` are functions that it is in."""
+        """The results of `function` for `arguments`, in the default graph; `callers` are the functions around it."""
         values = list(arguments)
         for operation in function.operations:
             values += self._outputs(operation, [values[number] for number in operation.operands], callers)
@@ -64,12 +64,13 @@ class _Builder:
         return made.outputs
 
     def _attribute(self, kind: str, value, callers: tuple):
-        """As the protobuf of a node's attribute, of the `kind` that the operation's definition says."""
+        """`value` as the protobuf of a node's attribute; `kind` is its type in the operation's definition."""
         made = attr_value_pb2.AttrValue()
         if kind.startswith("list("):
             items = value if isinstance(value, tuple) else (value,)
             for item in items:
                 self._set(made.list, kind[5:-1], item, callers, is_list=True)
+            # An empty list must be set as well: without it the attribute would have no value.
             made.list.SetInParent()
             return made
         self._set(made, kind, value, callers, is_list=False)
@@ -100,7 +101,7 @@ class _Builder:
             getattr(holder, field).CopyFrom(content)
 
     def _called(self, name: str, callers: tuple):
-        """The name of the function in TensorFlow's form, which is added to the default graph."""
+        """The function as TensorFlow refers to it; it is added to the default graph."""
         if name not in self._found.functions or name in callers:
             raise ModelFault(f"the function @{name} is not in the module, or calls itself")
         if name not in self._concrete:
@@ -117,14 +118,14 @@ class _Builder:
 
 
 def _graph_name(operation: functions.Operation) -> str:
-    """MLIR has one operation for two of graphs, with and without state."""
+    """The operation's name in graphs, where If, While and Case have forms of their own without state."""
     if operation.name in ("If", "While", "Case") and operation.attributes.get("is_stateless"):
         return f"Stateless{operation.name}"
     return operation.name
 
 
 def _require_number(arguments, given, what: str) -> None:
-    """ModelFault unless there are as many values as an operation has arguments; a list of them takes any number."""
+    """Raise ModelFault unless an operation can have as many values as `given`; a list argument takes any number."""
     lists = sum(bool(each.number_attr or each.type_list_attr) for each in arguments)
     least = len(arguments) - lists
     if len(given) < least or (not lists and len(given) > least):

@@ -1,4 +1,4 @@
-"""Load an artifact of jax.export, or a StableHLO module as text or bytecode: its module, and names for its border."""
+"""Load an artifact of jax.export, or a StableHLO module as text or bytecode: its module, and its names."""
 
 import re
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ _BYTECODE = b"ML\xefR"
 _PLATFORM_INDEX = '"_platform_index"'
 _GIVEN_NAME = re.compile(r'^loc\("([^"]+)"')
 _MADE_UP = re.compile(r"arg\d*|\d+")
-"""Names of arguments that MLIR gives."""
+"""Names of arguments that MLIR generates."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """`module` of MLIR in `context`; `kept` are the places among `inputs` of what its main function takes.
+    """`module` of MLIR in `context`; `kept` are the positions among `inputs` of those that its main function takes.
 
-    `exported` is JAX's own form of the model, None for a StableHLO module of other origin.
+    `exported` is JAX's own form of the model; None if the file is a StableHLO module.
     """
 
     context: object
@@ -35,7 +35,7 @@ class Loaded:
 
 
 def loaded(path: str) -> Loaded:
-    """ModelFault if the file is neither, cannot be read, or is for more than one device or other ones."""
+    """The model in the file; ModelFault if it cannot be read, or is for several devices or for others than CPUs."""
     with open(path, "rb") as file:
         content = file.read()
     text = text_of(path)
@@ -72,7 +72,7 @@ def main_of(module):
 
 
 def text_of(path: str):
-    """The text of a module; None for other files."""
+    """The text of a module; None if the file is binary or contains no function."""
     with open(path, "rb") as file:
         try:
             text = file.read().decode()
@@ -82,7 +82,7 @@ def text_of(path: str):
 
 
 def write_values(path: str, array, dtype: str) -> None:
-    """Write a constant, row-major. MLIR's arrays of bfloat16 have numbers of another type."""
+    """Write a constant, row-major. MLIR gives bfloat16 as numbers of another type, which are converted."""
     with open(path, "wb") as file:
         file.write(np.ascontiguousarray(array).astype(numpy_type(dtype)).tobytes())
 
@@ -104,12 +104,12 @@ def _artifact(path: str, content: bytes) -> Loaded:
 
     try:
         exported = export.deserialize(bytearray(content))
-    except Exception as error:  # whatever flatbuffers or JAX make of it
+    except Exception as error:  # flatbuffers and JAX raise many types for damaged files
         raise ModelFault(
             f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {one_line(error)}",
             "write it with jax.export.export(...)(...).serialize(), with this or an older JAX",
         ) from error
-    # What JAX lowers differs between platforms.
+    # JAX lowers some functions differently for each platform.
     if "cpu" not in exported.platforms:
         raise ModelFault(
             f"{path} was exported for {', '.join(exported.platforms)}, not for CPUs",
@@ -151,9 +151,9 @@ def _input_names(exported, module) -> list:
 def _parameters(module) -> list:
     """The names of the exported function's parameters, "" for unknown ones."""
     main = main_of(module)
-    # Names are kept of what the exported function took, not of what calling conventions add before it.
+    # The parameters of the exported function have names; arguments that calling conventions add before them have none.
     count = sum(not _is_platform(main, each) for each in _arguments(main))
-    # With symbols of sizes, main computes them and calls what was exported, with the parameters behind them.
+    # With symbols for sizes, main computes these and calls the exported function: its parameters follow the symbols.
     wrapped = [each for each in module.body.operations if _is_wrapped(each)]
     arguments = _arguments(wrapped[0] if wrapped else main)
     return [_given_name(each) for each in arguments[len(arguments) - count :]]
@@ -200,6 +200,7 @@ def _module(path: str, content: bytes, text) -> Loaded:
         exported=None,
         origin="StableHLO",
         platforms=("cpu",),
+        # That of XlaCallModule: reading.py says why not a newer one.
         calling_convention=9,
         inputs=tuple(map(_typed, inputs, kinds.inputs, range(len(inputs)))),
         outputs=tuple(map(_typed, unique(results), kinds.results, range(len(results)))),
@@ -246,20 +247,20 @@ def platform_argument(main):
 
 
 def _given_name(argument) -> str:
-    """The name of a parameter in its location; "" if that is one of a file, or made up."""
+    """The name of a parameter in its location; "" if MLIR generated it, or if the location is a place in a file."""
     found = _GIVEN_NAME.match(str(argument.location))
     return "" if found is None or ":" in found[1] or _MADE_UP.fullmatch(found[1]) else found[1]
 
 
 def written_names(text: str) -> list:
-    """The names of main's arguments in the text, which MLIR forgets; "" for those that were made up."""
+    """The names of main's arguments in the text, which MLIR does not keep; "" for generated ones."""
     head = re.search(r"func\.func\s+(?:public\s+)?@\"?[\w$.-]+\"?\s*\(([^)]*)\)", text)
     names = re.findall(r"%([\w$.-]+)\s*:", head[1]) if head else []
     return ["" if _MADE_UP.fullmatch(name) else name for name in names]
 
 
 def _result_name(main, place: int) -> str:
-    """What JAX says of a result: `a` of "result['a']" and "['a']"; "" if that is no name."""
+    """The name of a result in JAX's attributes: `a` of "result['a']" and "['a']"; "" if they have none."""
     if "res_attrs" not in main.attributes:
         return ""
     attributes = main.attributes["res_attrs"][place]
@@ -270,7 +271,7 @@ def _result_name(main, place: int) -> str:
 
 
 def unique(names: list) -> list:
-    """As names of TensorFlow's tensors; a number behind those that occur again."""
+    """The names as TensorFlow accepts them, with a number appended to repeated ones."""
     found: list = []
     for name in names:
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "tensor"
@@ -280,6 +281,7 @@ def unique(names: list) -> list:
 
 def _tensor(name: str, aval, place: int) -> SourceTensor:
     sizes = [size if isinstance(size, int) else str(size) for size in aval.shape]
+    # A first axis without a fixed size is the batch.
     if sizes and isinstance(sizes[0], str):
         sizes[0] = None
     return SourceTensor(name=name, key=str(place), dtype=str(aval.dtype), shape=tuple(sizes))

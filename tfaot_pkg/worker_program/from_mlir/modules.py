@@ -1,4 +1,4 @@
-"""What is passed from the environment of JAX to TensorFlow's: a file beside the module and its constants."""
+"""The description of a module, which JAX's environment writes beside it and its constants, and TensorFlow's reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULE, _DESCRIPTION = "module.mlirbc", "module.json"
 class Argument:
     """An argument of the module: the input `name`, or the constant in the file `name`, row-major.
 
-    Sizes are None where each call brings them.
+    A size that each call determines is None.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Read artifacts of jax.export and StableHLO modules of any origin, as text or bytecode, and write them for TensorFlow.
 
 JAX's MLIR reads all versions of StableHLO and writes older ones. Calls are inlined, and large constants become
-arguments: so they are weights of the model, and not a part of its code.
+arguments, so that they are weights of the model instead of a part of its code.
 """
 
 import math
@@ -15,13 +15,13 @@ from messages.sources import ReadMlir, SourceModel
 from modules import KNOWN_CALLS
 
 _WEIGHTS_FROM = 256
-"""As specialize.py: constants of at least this many elements count as weights."""
+"""Constants of at least this many elements count as weights, as in specialize.py."""
 _NEWEST_CONVENTION = 9
-"""Of jax.export: the next one differs in what it says about several devices, and a module here is for one."""
+"""The newest calling convention of jax.export that is written: version 10 differs only for several devices."""
 _OLDEST_MINOR = 1
-"""StableHLO 1.1 is that of TensorFlow 2.17.1, the oldest toolchain."""
+"""StableHLO 1.1, which TensorFlow 2.17.1 reads, the oldest toolchain."""
 _MOST_INLINED = 20_000
-"""Calls: a function that calls another one twice, which calls a third one twice and so on, never ends otherwise."""
+"""Calls at most: functions that call one another twice each describe an exponential number of calls."""
 _CONSTRAINT = re.compile(r"symbolic shape constraint (\w+) ([<>]=) (\d{1,9})\.")
 
 
@@ -90,12 +90,13 @@ def _argument(tensor) -> modules.Argument:
 
 
 def _inline(module, main) -> None:
-    """Put what functions compute in the place of their calls, in all regions of `main`; drop the functions."""
+    """Inline all calls in `main`, in any region and at any depth, and remove the functions."""
     from jax._src.lib.mlir import ir
 
     functions = {each.attributes["sym_name"].value: each for each in module.body.operations if each != main}
     waiting, count = [main.operation], 0
     while waiting:
+        # A list, because inlining changes what is walked.
         for operation in list(loading.operations_in(waiting.pop())):
             if operation.name != "func.call":
                 continue
@@ -137,7 +138,7 @@ def _inlined(call, callee) -> list:
 
 
 def _choose_platform(model) -> None:
-    """A module for several platforms takes the number of one as its first argument: it becomes a constant."""
+    """Replace the argument that chooses one of several platforms by the constant for CPUs."""
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
 
@@ -161,7 +162,7 @@ def _attributes(main) -> list:
 
 
 def _set_arguments(main, attributes: list) -> None:
-    """Let the type of `main` be that of its block's arguments, which have `attributes`."""
+    """Set the type of `main` to that of its block's arguments, which have `attributes`."""
     from jax._src.lib.mlir import ir
 
     arguments = main.regions[0].blocks[0].arguments
@@ -174,7 +175,7 @@ def _set_arguments(main, attributes: list) -> None:
 
 
 def _lifted(main, folder: str) -> list:
-    """Arguments in the place of large constants of `main`, whose values are written to files; equal ones are one."""
+    """Replace large constants of `main` by arguments, one for equal constants, and write their values to files."""
     from jax._src.lib.mlir import ir
 
     block = main.regions[0].blocks[0]
@@ -183,6 +184,7 @@ def _lifted(main, folder: str) -> list:
         if operation.name != "stablehlo.constant" or not _is_large(operation):
             continue
         result, value = operation.results[0], operation.attributes["value"]
+        # MLIR stores equal attributes once, so these are compared without reading their numbers.
         if value not in known:
             known[value] = block.add_argument(result.type, ir.Location.unknown())
             found.append(_written(value, f"constant_{len(found)}.bin", folder))
@@ -207,7 +209,7 @@ def _is_large(operation) -> bool:
 
 
 def _write(module, path: str) -> None:
-    """As portable bytecode of the oldest version that has all operations, so that most toolchains read it.
+    """Write portable bytecode of the oldest version that has all operations, so that most toolchains read it.
 
     Without locations: older readers do not know all of them.
     """
@@ -216,7 +218,7 @@ def _write(module, path: str) -> None:
 
     plain = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
     with plain.context:
-        # Without this mark TensorFlow does not put the sizes of a call in the place of unknown ones.
+        # Without this mark TensorFlow does not replace unknown sizes by those of a call.
         plain.operation.attributes["jax.uses_shape_polymorphism"] = ir.BoolAttr.get(True)
     newest = hlo.get_current_version()
     fault = ""

@@ -8,7 +8,7 @@ from messages import elements
 from messages.requests import Reference
 
 _loaded: dict = {}
-"""The file that was asked for last, and its session: one validation asks many times."""
+"""The last file that was requested, and its session: one validation asks for it many times."""
 
 
 _NAMES = {"tensor(float)": "float32", "tensor(double)": "float64"}
@@ -22,8 +22,7 @@ class OnnxModel:
 
         self.version = onnxruntime.__version__
         self.rejections = (
-            # What it raises for inputs that a model cannot take; its other exceptions are faults of the model or of
-            # ours.
+            # It raises these for inputs that a model rejects; its other exceptions are faults of the model or ours.
             state.Fail, state.InvalidArgument, state.RuntimeException, ValueError,
         )  # fmt: skip
         if _loaded.get("file") != request.folder:
@@ -52,6 +51,7 @@ class OnnxModel:
 
 
 def _types(session) -> dict:
+    # The name of a type is in parentheses: `tensor(int64)`.
     return {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in session.get_inputs()}
 
 
@@ -64,14 +64,14 @@ def _cut(request: Reference) -> CutSession:
 
 
 def _as_numbers(file: str):
-    """The file; or its content with numbers in the place of texts and maps, which answers here cannot be."""
+    """The file, or its content with numbers instead of strings and maps, which answers of a library cannot be."""
     import onnx
 
     model = onnx.load(file, load_external_data=False)
     before = model.SerializeToString()
     as_numbers(model)
     after = model.SerializeToString()
-    # Unchanged files are given by their path: weights in files beside them are only found so.
+    # An unchanged file is named by its path: only then are weights in files beside it found.
     return file if before == after else after
 
 

@@ -1,6 +1,6 @@
 """Nodes of ONNX files that the author of the model supplies (docs/decisions/053), computed by their references.
 
-ONNX Runtime has no code for them, so it runs what is between them: a model is cut at these nodes.
+ONNX Runtime has no code for them, so a model is cut at these nodes, and it runs the parts between them.
 """
 
 import authored
@@ -19,12 +19,12 @@ def is_authored(domain: str, operator: str, operations) -> bool:
 
 
 def tensors(node, inputs: list, file: str) -> tuple:
-    """What represents the node in the graph (table.Node), of the shapes that its reference in `file` gives."""
+    """The results of the node (table.Node) as tensors, of the shapes that its reference in `file` returns."""
     if any(each is None for each in inputs):
         raise node.fault("an operation of the author's has no inputs that are left out")
     attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
     reference = Reference(file, node.op, attributes)
-    # By trying: a Python function has no shapes to ask for.
+    # Found by calls at two batch sizes: a Python function does not declare the shapes of its results.
     small, large = (reference(*_ones(node, inputs, size)) for size in specialize.PROBES)
     if len(small) != len(node.outputs) or len(large) != len(small):
         raise node.fault(f"its reference gives {len(small)} arrays, and the node has {len(node.outputs)} outputs")
@@ -97,7 +97,7 @@ class CutSession:
         """The values of `names`, of which ONNX Runtime computes those that are not in `values` or in the file."""
         missing = [name for name in dict.fromkeys(names) if name not in values and name not in self._initialized]
         if missing and key not in self._sessions:
-            # One session for each cut: what is missing there is the same in every call, and sessions take long to make.
+            # One session for each cut: the missing values there are always the same, and a session is slow to create.
             self._sessions[key] = self._session_of(self._part(missing, values).SerializeToString())
         if missing:
             session = self._sessions[key]
@@ -109,7 +109,7 @@ class CutSession:
         return [known[name] for name in names]
 
     def _part(self, names: list, values: dict):
-        """The model that computes `names` from `values`."""
+        """The part of the model that computes `names` from `values`."""
         import onnx
 
         # By identity below: names of nodes may be missing, or the same.
@@ -132,6 +132,7 @@ class CutSession:
         graph.node.extend(kept)
         for name in sorted(read):
             kind = onnx.helper.np_dtype_to_tensor_dtype(values[name].dtype)
+            # A session is used again for batches of other sizes.
             shape = [None] * values[name].ndim
             graph.input.append(onnx.helper.make_tensor_value_info(name, kind, shape))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
@@ -139,13 +140,13 @@ class CutSession:
 
 
 def _captured(node) -> list:
-    """Names that inner graphs of a node may read from around it."""
+    """Names that inner graphs of a node may read from the graphs around them."""
     inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
     return [name for graph in inner for each in graph.node for name in (*each.input, *_captured(each))]
 
 
 def has_foreign(model) -> bool:
-    """Whether nodes of the graph are not ONNX's: if nobody supplies them, building them says so."""
+    """Whether the graph has nodes of other domains. If the author does not supply them, the builder reports it."""
     own = {*OWN_DOMAINS, *(function.domain for function in model.functions)}
     return any(node.domain not in own for node in model.graph.node)
 

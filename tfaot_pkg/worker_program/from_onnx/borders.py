@@ -1,4 +1,4 @@
-"""Classifiers of ONNX files give maps, texts and lists; libraries give tensors of numbers: scores, places of labels."""
+"""Classifiers of ONNX files return maps, strings and lists; libraries return numbers: scores, positions of labels."""
 
 import numpy as np
 from from_onnx.graphs import OLDEST
@@ -8,10 +8,10 @@ from from_onnx.table import ML
 def as_numbers(model) -> list:
     """Change `model` so that its outputs are tensors of numbers.
 
-    ZipMap gives the tensor that it maps, a list of tensors becomes an output for each (NAME_0, NAME_1 ...), and labels
-    that are texts are places from 0 on.
+    A ZipMap passes its tensor on, a list of tensors becomes an output for each (NAME_0, NAME_1 ...), and labels that
+    are strings become numbers from 0 on.
 
-    Returns the lists of such labels by place, each once; [] if all labels are numbers.
+    Returns the lists of such labels in this order, each once; [] if all labels are numbers.
     """
     sequences = {value.name: value for value in model.graph.output if value.type.WhichOneof("value") == "sequence_type"}
     labels: list = []
@@ -61,7 +61,7 @@ def _unmap(node, value) -> None:
 
 
 def _know_identity(model) -> None:
-    """Let the file import an opset of ONNX's own domain: those of CatBoost have `ai.onnx.ml` alone."""
+    """Import an opset of ONNX's own domain if the file has none: CatBoost's files import `ai.onnx.ml` alone."""
     import onnx
 
     if not any(each.domain in ("", "ai.onnx") for each in model.opset_import):
@@ -69,7 +69,7 @@ def _know_identity(model) -> None:
 
 
 def _texts(node) -> list:
-    """The labels of a classifier that has texts, which become numbers."""
+    """The labels of a classifier that are strings, which become numbers."""
     for attribute in node.attribute:
         if attribute.name == "classlabels_strings" and attribute.strings:
             labels = [each.decode("utf-8", "replace") for each in attribute.strings]
@@ -83,7 +83,7 @@ def _texts(node) -> list:
 
 
 def _constants(model) -> list:
-    """The lists of labels that a graph picks out of constants of texts, which become constants of numbers."""
+    """The lists of labels that a graph takes out of constants of strings, which become constants of numbers."""
     from onnx import TensorProto, numpy_helper
 
     texts = {each.name: each for each in model.graph.initializer if each.data_type == TensorProto.STRING}
@@ -98,7 +98,7 @@ def _constants(model) -> list:
 
 
 def _give_types(model) -> None:
-    """Labels are int64 wherever they were texts."""
+    """Change the type of labels from string to int64, in casts and outputs."""
     from onnx import TensorProto
 
     for node in model.graph.node:

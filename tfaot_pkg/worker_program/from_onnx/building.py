@@ -39,7 +39,7 @@ from messages.sources import BuildOnnx
 
 _LONGEST_SCOPE = 400
 _MOST_FOLDED = 1 << 24
-"""Elements up to which a result is computed at once: a constant that is expanded may be large."""
+"""Larger results are not computed at once: a constant that is expanded may have any number of elements."""
 
 
 def build(request: BuildOnnx, report) -> Nothing:
@@ -61,7 +61,7 @@ _SIMPLIFY = "simplify the file (python -m onnxsim IN.onnx OUT.onnx), or export i
 
 
 def function_of(document: dict, arrays: dict, operations=None):
-    """The graph as a function of its inputs, in their order, which gives outputs by name.
+    """The graph as a function of its inputs, in their order, which returns outputs by name.
 
     `operations` are files of references of those operators that the author supplies, by name.
     """
@@ -91,7 +91,7 @@ class Builder:
         for document in graph["nodes"]:
             node = self._node(document, values)
             inputs = [values[name] if name else None for name in node.inputs]
-            # The scopes are what the graph of the package's page is drawn by (layers.py).
+            # Scopes become the blocks of the drawing on the package's page (layers.py).
             with tf.name_scope(_scope_of(document["scope"], node.op)):
                 results = self._computed(node, inputs)
             # A node may name fewer outputs than its operator has.
@@ -167,7 +167,7 @@ def _is_small(made) -> bool:
 
 def _scope_of(name: str, op: str) -> str:
     """The name of a node as a scope, whose last part names the operator: `/encoder/in` becomes `encoder/in/Conv`."""
-    # What TensorFlow allows in scopes: few signs, and a letter, a digit or a dot first.
+    # TensorFlow allows few characters in scopes, and only a letter, a digit or a dot at the beginning.
     parts = [re.sub(r"[^A-Za-z0-9_.]", "_", part) for part in name.split("/") if part]
     parts = [part if part[0].isalnum() or part[0] == "." else f"n{part}" for part in parts]
     if not parts or re.sub(r"_\d+$", "", parts[-1]) != op:
@@ -188,10 +188,10 @@ def _tuple(made) -> tuple:
 
 
 def _shaped(tensor, shape, by_row: bool):
-    """`tensor` with what ONNX's inference knows of its shape, and TensorFlow does not."""
+    """`tensor` with the sizes that ONNX's inference found and TensorFlow did not."""
     if shape is None or tensor.shape.is_fully_defined():
         return tensor
-    # Where the batch takes the place of a size of 1, inference may still follow constants of the file.
+    # If the batch replaces an axis of size 1, ONNX's inference may still have sizes that follow from the 1.
     known = [None if by_row else size for size in shape]
     if tensor.shape.rank is None or tensor.shape.rank == len(known):
         tensor.set_shape([b if b is not None else a for a, b in zip(known, _list(tensor, len(known)), strict=True)])

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft: what ONNX Runtime's tools make of layers."""
+"""Operators of com.microsoft, into which ONNX Runtime's tools fuse or quantize layers."""
 
 import math
 
@@ -39,7 +39,7 @@ def _fused_matmul(node, a, b):
 
 
 def _batches_last(node, x, name: str):
-    """The first axis moved behind the other ones of the batch, if the attribute `name` says so."""
+    """`x` with its first axis moved after the other axes of the batch, if the attribute `name` is set."""
     if not node.get(name, 0):
         return x
     count = rank(node, x)
@@ -86,6 +86,7 @@ def _skip_layer_normalization(node, x, skip, scale, offset=None, bias=None):
 def _normalized(node, x, scale, offset) -> tuple:
     mean = tf.reduce_mean(x, -1, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(x, mean), -1, keepdims=True)
+    # The default epsilon of com.microsoft; ONNX's own LayerNormalization has 1e-5.
     inverse = tf.math.rsqrt(variance + tf.constant(node.get("epsilon", 1e-12), x.dtype))
     made = (x - mean) * inverse * scale
     return made if offset is None else made + offset, mean, inverse
@@ -100,7 +101,7 @@ def _by_mean_square(node, x, scale, epsilon: float) -> tuple:
 
 @operator("SimplifiedLayerNormalization")
 def _simplified_layer_normalization(node, x, scale):
-    """What ONNX Runtime calls RMSNormalization, in ONNX's own domain."""
+    """ONNX Runtime's name for RMSNormalization; it puts the operator into ONNX's own domain."""
     return _by_mean_square(node, x, scale, 1e-5)
 
 
@@ -150,6 +151,7 @@ def _multi_head_attention(node, query, key=None, value=None, bias=None, mask=Non
 def _heads(node, query, key, value, *, mask, added, causal: bool):
     count = node.get("num_heads")
     query, key, value = (_cut(each, count) for each in (query, key, value))
+    # 0 stands for the default.
     scale = node.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
     scores = tf.matmul(query, key, transpose_b=True) * tf.constant(scale, query.dtype)
     far = tf.constant(node.get("mask_filter_value", -10000.0), scores.dtype)
@@ -157,6 +159,7 @@ def _heads(node, query, key, value, *, mask, added, causal: bool):
         scores = scores + tf.where(_seen(node, mask, sizes(scores)[-1]), tf.zeros((), scores.dtype), far)
     if causal:
         rows, columns = sizes(scores)[-2:]
+        # Queries are the last of the keys: with more keys than queries, the first query sees all earlier keys.
         seen = tf.range(columns)[None, :] <= tf.range(rows)[:, None] + (columns - rows)
         scores = tf.where(seen, scores, scores.dtype.min)
     scores = scores if added is None else scores + added
@@ -191,6 +194,7 @@ def _matmul_of_few_bits(node, a, packed, scales, zeros=None, groups=None, bias=N
     bits, count = bits or 4, -(-rows // block)
     values = _unpacked(required(node, packed, "its weights").reshape(columns, -1), bits).reshape(columns, count, -1)
     factors = required(node, scales, "the scales of its weights").reshape(columns, count, 1).astype(np.float32)
+    # Without zero points, the middle of the range stands for 0.
     middle = np.float32(1 << (bits - 1))
     if zeros is not None:
         known = required(node, zeros, "the zero points of its weights").reshape(columns, -1)

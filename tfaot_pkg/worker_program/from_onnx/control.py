@@ -1,4 +1,4 @@
-"""Conditionals and loops: with known conditions and trip counts, or as loops that TensorFlow compiles."""
+"""Conditionals and loops: unrolled if conditions and trip counts are known, else as those of TensorFlow."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,8 +7,8 @@ from from_onnx.table import operator
 from from_onnx.tensors import rank, sizes, static
 
 _MOST_UNROLLED, _MOST_OF_SEQUENCES = 32, 1024
-"""Steps of loops that are written out, also of those that carry sequences, which nothing else can do."""
-_FAR = 2**31 - 1
+"""Iterations of loops that are unrolled, and of loops that carry sequences, which can only be unrolled (decision 055)."""
+_FAR = 2**31 - 1  # TensorFlow's maximum is an int32; exporters write the largest int64 if there is no limit
 
 
 @operator("If")
@@ -33,11 +33,11 @@ def _tensors(node, values: tuple) -> tuple:
 
 @operator("Loop")
 def _loop(node, most, condition, *states):
-    """Written out if it is short; else a loop, whose steps give arrays if it is known how many there are."""
+    """Unrolled if it is short; else a loop, which may return an array of all iterations if their number is known."""
     graph, trips, known = node.get("body"), static(most), static(condition)
     trips = None if trips is None else int(np.ravel(trips)[0])
     trips = 0 if known is not None and not np.any(known) else trips
-    # The body once, outside of any loop: it tells types and shapes of what a step gives; nothing uses it else.
+    # The body is built once outside of the loop, only to find the types and shapes of its results.
     first = node.results(graph, (tf.constant(0, tf.int64), tf.constant(True), *states))
     goes_on, has_sequences = static(first[0]), any(isinstance(each, Sequence) for each in (*states, *first))
     is_counted = trips is not None and (condition is None or known is not None) and goes_on is not None
@@ -93,7 +93,7 @@ def _looped(node, graph: dict, most, condition, states: tuple, first: tuple) -> 
 
 
 def _common(before, after):
-    """The sizes of a state that all steps share."""
+    """The sizes of a state that no iteration changes."""
     if before.rank != after.rank or before.rank is None:
         return tf.TensorShape(None)
     return tf.TensorShape([a if a == b else None for a, b in zip(before, after, strict=True)])
@@ -105,6 +105,7 @@ def _scan(node, *inputs):
         raise node.fault("Scan of opset 8 is not read", "export the model with opset 9 or later")
     graph, number = node.get("body"), node.get("num_scan_inputs")
     states, scanned = list(inputs[: len(inputs) - number]), list(inputs[len(inputs) - number :])
+    # The outputs of the body are the states, then those that are stacked.
     outputs = len(graph["outputs"]) - len(states)
     axes, directions = (node.get(f"scan_input_{name}") or [0] * number for name in ("axes", "directions"))
     scanned = [_moved(each, 0, axis % rank(node, each)) for each, axis in zip(scanned, axes, strict=True)]
@@ -117,7 +118,7 @@ def _scan(node, *inputs):
 
 
 def _moved(tensor, to: int, axis: int):
-    """`tensor` with `axis` at the place `to`."""
+    """`tensor` with `axis` moved to the position `to`."""
     if axis == to:
         return tensor
     order = [each for each in range(tensor.shape.rank) if each != axis]
@@ -133,7 +134,7 @@ def _steps(node, graph: dict, states: list, scanned: list) -> tuple:
         made = node.results(graph, (*kept, *(each.read(step) for each in arrays)))
         return list(made[: len(states)]), list(made[len(states) :])
 
-    # The types and shapes of what a step gives, which the loop has to know before it runs.
+    # TensorFlow must know the types and shapes of the body's results before the loop is built.
     first = _signature_of(lambda: results(tf.constant(0), states)[1])
     outputs = [tf.TensorArray(each.dtype, size=steps, element_shape=each.shape) for each in first]
 
@@ -148,5 +149,5 @@ def _steps(node, graph: dict, states: list, scanned: list) -> tuple:
 
 
 def _signature_of(function) -> list:
-    """Types and shapes of what `function` gives; its operations are used by nothing."""
+    """Types and shapes of the results of `function`; nothing uses its operations."""
     return [tf.TensorSpec(each.shape, each.dtype) for each in function()]

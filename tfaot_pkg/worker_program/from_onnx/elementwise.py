@@ -81,7 +81,7 @@ def _celu(node, x):
 def _selu(node, x):
     alpha, gamma = node.get("alpha", 1.67326319217681884765625), node.get("gamma", 1.05070102214813232421875)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.050701) < 1e-6:
-        # The constants of the standard, rounded as exporters round them: one operation, which compilers know.
+        # The constants of the standard, as exporters round them: TensorFlow has one operation for them.
         return tf.nn.selu(x)
     return _number(gamma, x) * tf.where(x > 0, x, _number(alpha, x) * tf.math.expm1(tf.minimum(x, 0)))
 
@@ -182,7 +182,7 @@ def _div(node, x, y):
 def _pow(node, x, y):
     if x.dtype == y.dtype and x.dtype.is_floating:
         power = static(y)
-        # Two operations that compute exactly what TensorFlow's own power does, and that compilers know.
+        # These two compute exactly TensorFlow's own power, and compilers have faster code for them.
         if power is not None and power.size == 1 and power.ndim <= x.shape.rank and power.item() in (2.0, 0.5):
             return tf.square(x) if power.item() == 2 else tf.sqrt(x)
         return tf.pow(x, y)
@@ -196,6 +196,7 @@ def _pow(node, x, y):
 def _mod(node, x, y):
     # fmod takes the sign of the dividend, as in C, else that of the divisor, as in Python.
     function = tf.truncatemod if node.get("fmod", 0) else tf.math.floormod
+    # TensorFlow has no such kernels for short floats.
     if x.dtype.size < 4 and x.dtype.is_floating:
         return tf.cast(function(tf.cast(x, tf.float32), tf.cast(y, tf.float32)), x.dtype)
     return function(x, y)
@@ -264,7 +265,7 @@ def cast(node, x, dtype):
     if dtype == tf.bool:
         return x != tf.zeros((), x.dtype)
     if x.dtype.is_floating and dtype.is_integer and dtype.size < 4:
-        # Directly, what is out of range differs between machines; ONNX lets it wrap around.
+        # A direct cast of numbers out of range differs between machines; in ONNX they wrap around.
         return tf.cast(tf.cast(x, tf.int32), dtype)
     return tf.cast(x, dtype)
 

@@ -1,4 +1,4 @@
-"""What PyTorch's exporter and `tfaot_pkg.export` note in files: framework, sizes of axes, answers, scopes of nodes.
+"""Metadata that PyTorch's exporter and `tfaot_pkg.export` write: framework, sizes of axes, answers, scopes of nodes.
 
 A scope names the modules that made a node. A module that is called again gets a scope for each call (`encoder`,
 `encoder_1`): by these, the graph of a package's page shows that both share their weights (layers.py).
@@ -17,14 +17,14 @@ from messages.elements import write_arrays
 from messages.requests import ModelFault
 
 MODEL, ANSWERS = "model.onnx", "answers.npz"
-"""What reading leaves in its folder: the model of a .pt2 file; answers, as "in/KEY" and "out/KEY"."""
+"""Files that reading writes: the model of a .pt2 file; arrays of answers, named "in/KEY" and "out/KEY"."""
 
 _MEMBER = "/tfaot/model.onnx"
 _ABOUT, _ANSWERS = "tfaot.about", "tfaot.answers"
 
 
 def model_in(file: str) -> bytes | None:
-    """The ONNX model in a .pt2 file; None for any file that is no archive."""
+    """The ONNX model in a .pt2 file; None if the file is no archive."""
     try:
         with zipfile.ZipFile(file) as archive:
             found = [name for name in archive.namelist() if name.endswith(_MEMBER)]
@@ -36,7 +36,7 @@ def model_in(file: str) -> bytes | None:
                 return None
         raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
     except OSError:
-        return None  # what reads it next says why
+        return None  # the next reader of the file reports why
     except (EOFError, NotImplementedError, RuntimeError, zipfile.zlib.error) as error:
         raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
     name = os.path.basename(file)
@@ -90,7 +90,7 @@ _MOST_TEXT, _MOST_DEPTH = 4000, 40
 
 
 def scopes(graph) -> list:
-    """For each node of an ONNX graph its scope with its name ("encoder_1/fc/linear_3"), "" if nothing is noted."""
+    """The scope and name of each node of an ONNX graph ("encoder_1/fc/linear_3"); "" if the file has none."""
     weights = {tensor.name for tensor in graph.initializer}
     return scopes_of(
         [(_noted(node), next((name for name in node.input if name in weights), "")) for node in graph.node]
@@ -101,6 +101,7 @@ def _noted(node) -> list:
     """The modules around a node, outermost first, and its own name; [] if the note is missing or of another form."""
     text = next((each.value for each in node.metadata_props if each.key == _NOTE), "")
     try:
+        # The file is untrusted: parsing a long or deeply nested literal may exhaust memory or the stack.
         found = ast.literal_eval(text) if len(text) < _MOST_TEXT else []
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
@@ -111,7 +112,7 @@ def _noted(node) -> list:
 def scopes_of(nodes: list) -> list:
     """The scopes of nodes in their order, each given as ([modules, ..., own name], its weight or "").
 
-    What a call begins with, a module or a weight, tells where the next call of the same module begins.
+    A module or weight that occurs first in a call marks the beginning of the next call when it occurs again.
     """
     calls: dict = {}
     begins: dict = {}

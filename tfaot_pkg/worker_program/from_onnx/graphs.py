@@ -1,4 +1,4 @@
-"""The form in which graphs of ONNX files go from the front-end's environment to the toolchain's: JSON and arrays.
+"""The format of graphs of ONNX files between the front-end's environment and the toolchain's: JSON and arrays.
 
 GRAPH is a document with the fields
 
@@ -38,4 +38,4 @@ Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose
 Where Xor
 """.split()
 )
-"""The operators of ONNX's own domain that table.py has; others become what ONNX defines them by, if it does."""
+"""The operators of ONNX's own domain in table.py. Others are replaced by their definitions, if ONNX has them."""

@@ -29,7 +29,7 @@ def _resize(node, x, *more):
 
 
 def _arguments(node, more: tuple) -> tuple:
-    """Region, scales and sizes, None for those that are not given."""
+    """Region, scales and sizes; None for each that is not given."""
     if node.version < 11:
         return None, [float(each) for each in required(node, more[0], "the scales")], None
     roi, scales, wanted = (*more, None, None, None)[:3]
@@ -42,7 +42,7 @@ def _arguments(node, more: tuple) -> tuple:
 
 
 def _wanted(node, tensor) -> list:
-    """The sizes in `tensor`; None for one that depends on the inputs, as that of the batch."""
+    """The sizes in `tensor`; None for a size that depends on the inputs, such as that of the batch."""
     partial = tf.get_static_value(tensor, partial=True)
     if partial is None:
         return ints(node, tensor, "the sizes")
@@ -52,7 +52,7 @@ def _wanted(node, tensor) -> list:
 def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest: str, roi=None):
     given = sizes(x)
     if wanted is not None:
-        # Exporters give the batch its own size.
+        # Exporters write the size of the batch itself for the first axis, which then does not change.
         sized = zip(axes, wanted, strict=True)
         kept = [axis for axis, size in sized if size is None and not isinstance(given[axis], int)]
         wanted = [size for axis, size in zip(axes, wanted, strict=True) if axis not in kept]
@@ -92,7 +92,7 @@ def _scales_of(node, given: list, wanted: list) -> tuple:
 
 
 def _points(node, mode: str, size: int, length: int, scale: float, region: tuple):
-    """The place in the input of each element of the output."""
+    """The position in the input of each element of the output: the formulas of ONNX's page on Resize."""
     x = np.arange(length, dtype=np.float64)
     if mode == "half_pixel":
         return (x + 0.5) / scale - 0.5
@@ -117,6 +117,7 @@ def _points(node, mode: str, size: int, length: int, scale: float, region: tuple
 
 
 _ROUNDINGS = {
+    # Only ties differ from rounding to the nearest: they go down or up.
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -147,9 +148,9 @@ def _matrix(node, size: int, points, scale: float, mode: str):
     if mode not in kernels:
         raise node.fault(f"the mode {mode!r} is not read")
     kernel, reach = kernels[mode]
-    # Smoothing, where the result is smaller: the kernel is as wide as the elements that one becomes.
+    # Antialiasing, if the result is smaller: the kernel is as wide as the elements that become one.
     width = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0
-    # One place more on each side: the rounding of floats must not cut a kernel.
+    # One position more on each side, so that rounding of floats cannot cut a kernel off.
     low = int(np.floor((points - reach * width).min())) - 1
     high = int(np.ceil((points + reach * width).max())) + 1
     places = np.arange(low, high + 1)
@@ -158,7 +159,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
         weights = weights * ((places >= 0) & (places < size)) if node.get("exclude_outside", 0) else weights
         weights = weights / weights.sum(1, keepdims=True)
     matrix = np.zeros((len(points), size))
-    # What is outside counts as the element at the edge.
+    # Positions outside of the image count as the element at the edge.
     for column, place in enumerate(places):
         matrix[:, min(max(place, 0), size - 1)] += weights[:, column]
     return matrix
@@ -169,6 +170,8 @@ def _linear(x):
 
 
 def _cubic(a: float):
+    """The kernel of cubic convolution (Keys, IEEE Trans. ASSP 29, 1981)."""
+
     def kernel(x):
         x = np.abs(x)
         near = (a + 2) * x**3 - (a + 3) * x**2 + 1

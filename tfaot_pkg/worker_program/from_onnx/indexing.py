@@ -1,4 +1,4 @@
-"""Operators that take and put elements by their indices, and that sort."""
+"""Operators that read and write elements by their indices, and that sort."""
 
 import math
 
@@ -28,7 +28,7 @@ def _gather(node, x, indices):
     if parts and place is not None and place.ndim == 0 and -len(parts) <= place < len(parts):
         return parts[int(place)]  # one size of a shape: known, even if others are not
     if place is not None and place.ndim == 0:
-        # A slice: what it is made of may be computed for it alone.
+        # A slice, so that the compiler may compute the elements of the slice alone.
         return x[(slice(None),) * axis + (int(place),)]
     return tf.gather(x, wrapped(indices, sizes(x)[axis]), axis=axis)
 
@@ -67,6 +67,7 @@ def _scattered(node, x, indices, updates):
         return _multiplied(node, x, indices, updates)
     if reduction not in _SCATTERS:
         raise node.fault(f"its reduction {reduction!r} is not read")
+    # As numbers, because TensorFlow's scatters add and compare no booleans.
     if x.dtype == tf.bool:
         numbers = (tf.cast(each, tf.int32) for each in (x, updates))
         data, values = numbers
@@ -74,12 +75,12 @@ def _scattered(node, x, indices, updates):
     return _SCATTERS[reduction](x, indices, updates)
 
 
-# Each index is compared with each place: more would be slower than any model that needs it.
+# Each index is compared with each position: more comparisons would be slower than any model that needs them.
 _MOST_COMPARED = 1 << 20
 
 
 def _multiplied(node, x, indices, updates):
-    """Each element, times all updates for it: every index is compared with every place, as XLA scatters no products."""
+    """Each element times all updates for it. XLA scatters no products: each index is compared with each position."""
     depth, given = indices.shape[-1], x.shape.as_list()
     count = indices.shape[:-1].num_elements()
     if None in given or count is None or count * math.prod(given[:depth]) > _MOST_COMPARED:
@@ -88,7 +89,7 @@ def _multiplied(node, x, indices, updates):
     flat = tf.reduce_sum(tf.reshape(indices, [count, depth]) * tf.constant(strides, indices.dtype), -1)
     rest = math.prod(given[depth:])
     values = tf.reshape(updates, [count, 1, rest])
-    # A one where an index is another place: the product leaves out these updates.
+    # Updates for other positions become ones, which leave the product unchanged.
     hits = flat[:, None] == tf.range(math.prod(given[:depth]), dtype=flat.dtype)[None, :]
     factors = tf.reduce_prod(tf.where(hits[..., None], values, tf.ones((), x.dtype)), 0)
     return x * tf.reshape(factors, given)
@@ -96,7 +97,7 @@ def _multiplied(node, x, indices, updates):
 
 @operator("TensorScatter")
 def _tensor_scatter(node, past, update, starts=None):
-    """Each row's update at its own place of the axis: every place takes its element of either."""
+    """Each row's update at the row's own position of the axis: each position selects one of both arrays."""
     axis = axis_of(node, node.get("axis", -2), rank(node, past))
     room, count = sizes(past)[axis], sizes(update)[axis]
     places = tf.range(room, dtype=tf.int64)[None, :]
@@ -125,15 +126,15 @@ def _scatter_elements(node, x, indices, updates):
     axis, count = axis_of(node, node.get("axis", 0), rank(node, x)), rank(node, x)
     indices = wrapped(indices, sizes(x)[axis])
     given = sizes(indices)
-    # The place of each element of `indices` itself, except along the axis. It is added to zeros: as a broadcast, it
-    # would become one constant of all sizes, which is no program if two of them vary.
+    # The position of each element of `indices` itself, except along the axis. It is added to zeros: a broadcast would
+    # become a constant that grows with all sizes, and if two of them vary, the model would not become a program.
     zeros = indices * 0
     places = [indices if place == axis else _along(place, given, indices.dtype) + zeros for place in range(count)]
     return _scattered(node, x, tf.stack(places, -1), updates)
 
 
 def _along(place: int, given: list, dtype):
-    """0, 1, 2, ... along the axis `place`."""
+    """0, 1, 2 and so on along the axis `place`."""
     shape = [1] * len(given)
     shape[place] = -1
     return tf.reshape(tf.cast(tf.range(given[place]), dtype), shape)

@@ -29,7 +29,7 @@ def paddings(node, given: list, kernel: list, strides: list, dilations: list) ->
                 raise node.fault(f"auto_pad {mode} with strides needs the sizes of its input", "export explicit pads")
             size = 0  # noqa: PLW2901 (without strides the padding does not depend on it)
         total = max((-(-size // stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
-        # An odd element goes behind the data (UPPER), or before it (LOWER).
+        # An odd element is added after the data (UPPER), or before it (LOWER).
         low = total // 2 if mode == "SAME_UPPER" else total - total // 2
         found.append((low, total - low))
     return found
@@ -61,6 +61,7 @@ def convolution(node, x, w):
 def _convolved(x, weights, strides: list, dilations: list, pads: list, groups: int):
     count = len(strides)
     x = tf.pad(x, [(0, 0), *pads, (0, 0)]) if any(map(any, pads)) else x
+    # One group for each channel. TensorFlow's kernel takes images with one stride for both axes.
     if count > 1 and groups > 1 and groups == x.shape[-1] and count == 2 and len(set(strides)) == 1:
         return _depthwise(x, weights, strides, dilations)
     if groups > 1:
@@ -88,7 +89,7 @@ def _depthwise(x, weights, strides: list, dilations: list):
     height, width, _, outputs = weights.shape
     # Output c * m + i is computed from channel c.
     filters = constant_or(lambda each: tf.reshape(each, [height, width, channels, outputs // channels]), weights)
-    # TensorFlow's kernel has no strides beside holes: all places are computed, and some taken.
+    # TensorFlow's kernel cannot combine strides with dilations: all positions are computed, and some selected.
     if max(dilations) > 1 and max(strides) > 1:
         made = tf.nn.depthwise_conv2d(x, filters, [1, 1, 1, 1], "VALID", dilations=dilations)
         return made[:, :: strides[0], :: strides[1]]
@@ -128,7 +129,7 @@ def with_holes(w, dilations: list):
 
 
 def _transposed_convolution(x, weights, strides: list):
-    """The full result: every place that an input reaches."""
+    """The full result: all elements that an input contributes to."""
     given = sizes(x)
     kernel, outputs = weights.shape.as_list()[: len(strides)], weights.shape.as_list()[-2]
     shape = [(size - 1) * stride + width for size, stride, width in zip(given[1:-1], strides, kernel, strict=True)]
@@ -157,7 +158,7 @@ def _transpose_paddings(node, given: list, strides: list, spread: list, extra: l
 
 
 def _cut(x, pads: list, extra: list):
-    """Without what padding removes; with rows of zeros that the padding of the output adds."""
+    """`x` without the elements that padding removes, and with zeros that `output_padding` adds."""
     more = [max(added - high, 0) for (_, high), added in zip(pads, extra, strict=True)]
     less = [max(high - added, 0) for (_, high), added in zip(pads, extra, strict=True)]
     x = x[(slice(None), *(slice(max(low, 0), -cut or None) for (low, _), cut in zip(pads, less, strict=True)))]

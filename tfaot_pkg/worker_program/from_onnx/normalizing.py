@@ -46,6 +46,7 @@ def _layer_normalization(node, x, scale, offset=None):
     count = rank(node, x)
     axis = axis_of(node, node.get("axis", -1), count)
     axes, epsilon = list(range(axis, count)), node.get("epsilon", 1e-5)
+    # The standard computes the statistics in float32 (stash_type).
     values = tf.cast(x, tf.float32) if x.dtype.size < 4 else x
     mean = tf.reduce_mean(values, axes, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(values, mean), axes, keepdims=True)
@@ -68,7 +69,7 @@ def _instance_normalization(node, x, scale, offset):
 def _mean_variance_normalization(node, x):
     axes = node.get("axes") or [0, 2, 3]
     mean = tf.reduce_mean(x, axes, keepdims=True)
-    # As ONNX defines it, to the order of its operations.
+    # As ONNX defines it, down to the order of operations and the constant below.
     deviation = tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
     return (x - mean) / (deviation + tf.constant(1e-9, x.dtype))
 
@@ -77,6 +78,7 @@ def _mean_variance_normalization(node, x):
 def _lp_normalization(node, x):
     axis, order = node.get("axis", -1), node.get("p", 2)
     norm = tf.reduce_sum(tf.abs(x), axis, True) if order == 1 else tf.sqrt(tf.reduce_sum(tf.square(x), axis, True))
+    # ONNX Runtime gives zeros if the norm is 0.
     return tf.math.divide_no_nan(x, norm)
 
 

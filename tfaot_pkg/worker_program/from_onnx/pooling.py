@@ -1,4 +1,4 @@
-"""Pooling, and what undoes it."""
+"""Pooling, and its inverses: MaxUnpool and Col2Im."""
 
 import functools
 import math
@@ -11,7 +11,7 @@ from from_onnx.tensors import ints, rank, reshaped, sizes, vector
 
 
 def _pool_paddings(node, x, kernel: list, strides: list, dilations: list) -> tuple:
-    """What ONNX pads, and how much more is needed so that a last window that is not full counts (ceil_mode)."""
+    """ONNX's padding, and the further padding that completes the last window of each axis (ceil_mode)."""
     given = sizes(x)[2:]
     pads = paddings(node, given, kernel, strides, dilations)
     more = [0] * len(kernel)
@@ -23,14 +23,14 @@ def _pool_paddings(node, x, kernel: list, strides: list, dilations: list) -> tup
                 raise node.fault("ceil_mode needs the sizes of its input")
             spread = (width - 1) * dilation + 1
             count = math.ceil((size + low + high - spread) / stride) + 1
-            # A window that would begin behind the data does not count.
+            # A window that would begin after the data does not count.
             count -= (count - 1) * stride >= size + low
             more[place] = max((count - 1) * stride + spread - size - low - high, 0)
     return pads, more
 
 
 def _windows(x, kernel: list, strides: list, dilations: list) -> list:
-    """For each place of a window, the elements at it in all windows of `x`, which has channels last."""
+    """For each position in a window, its elements in all windows of `x`, which has channels last."""
     given = sizes(x)[1:-1]
     counts = [(s - (k - 1) * d - 1) // t + 1 for s, k, t, d in zip(given, kernel, strides, dilations, strict=True)]
     parts = []
@@ -65,13 +65,13 @@ def _max_pool(node, x):
 
 
 def _largest_places(node, x, padded, pads: list, more: list) -> tuple:
-    """The largest elements, and the places of the first of each in the flattened `x`."""
+    """The largest elements, and the index of the first of each in the flattened `x`."""
     kernel, given = node.get("kernel_shape"), x.shape.as_list()[1:]
     strides, dilations = attributes(node, len(kernel))
     if None in given:
         raise node.fault("the sizes of its input are not known")
     order = "F" if node.get("storage_order", 0) else "C"
-    # Each image has places of its own, so that rows of a batch stay independent until the last step.
+    # Positions within one image, so that rows of a batch stay independent until the last step.
     places = np.arange(math.prod(given[1:])).reshape(given[1:], order=order)
     places = tf.constant(np.pad(places, [(low, high + add) for (low, high), add in zip(pads, more, strict=True)]))
     pairs = _windows(padded, kernel, strides, dilations), _windows(places[None, ..., None], kernel, strides, dilations)
@@ -151,7 +151,8 @@ def _average_pool(node, x):
     # Without padding all windows are full: one division by a constant.
     if not any(map(any, pads)) and not any(more):
         return channels_first(total / tf.constant(math.prod(kernel), x.dtype))
-    # The elements of each window that count: padding that ONNX names, if it is included, and never more than that.
+    # The number of elements that count in each window: with count_include_pad also ONNX's padding, but never the
+    # further padding of ceil_mode.
     ones = tf.ones(vector([1, *sizes(last)[1:-1], 1]), x.dtype)
     ones = _padded(ones, pads, [0] * len(kernel), 1 if node.get("count_include_pad", 0) else 0)
     counts = _sums(_padded(ones, [(0, 0)] * len(kernel), more, 0), kernel, strides, dilations)
@@ -160,6 +161,7 @@ def _average_pool(node, x):
 
 def _sums(x, kernel: list, strides: list, dilations: list):
     if _is_plain(x, kernel, strides, dilations):
+        # TensorFlow has no sums of windows; all windows are full here, so that averages have one divisor.
         return tf.nn.pool(x, kernel, "AVG", strides, "VALID") * tf.constant(math.prod(kernel), x.dtype)
     return functools.reduce(tf.add, _windows(x, kernel, strides, dilations))
 

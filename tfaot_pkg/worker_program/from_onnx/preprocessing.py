@@ -1,4 +1,4 @@
-"""What ai.onnx.ml has before and behind classifiers."""
+"""Operators of ai.onnx.ml that prepare inputs, and linear models and support vector machines."""
 
 from itertools import combinations
 
@@ -21,7 +21,7 @@ def _scaler(node, x):
 def _normalizer(node, x):
     x = tf.cast(x, tf.float32)
     norms = {
-        # The largest number, not that of the largest size, and NaN is none, in ONNX Runtime.
+        # As in ONNX Runtime: the largest number, not the largest absolute value, and NaN does not count.
         "MAX": lambda: tf.reduce_max(tf.where(tf.math.is_nan(x), -np.inf, x), -1, True),
         "L1": lambda: tf.reduce_sum(tf.abs(x), -1, True),
         "L2": lambda: tf.sqrt(tf.reduce_sum(tf.square(x), -1, True)),
@@ -55,7 +55,7 @@ def _feature_vectorizer(node, *inputs):
 
 @operator("ArrayFeatureExtractor", domain=ML)
 def _array_feature_extractor(node, x, places):
-    """Of a vector one row, as ONNX Runtime has it."""
+    """A vector counts as one row, as in ONNX Runtime."""
     return tf.gather(x if x.shape.rank != 1 else x[tf.newaxis], tf.reshape(places, [-1]), axis=-1)
 
 
@@ -67,6 +67,7 @@ def _label_encoder(node, x):
         raise node.fault("its keys or values are texts", "encode texts as numbers before the model")
     rest = node.get("default_tensor")
     if rest is None:
+        # The defaults of the standard, -0.0 included.
         rest = node.get("default_float", -0.0) if values.dtype.kind == "f" else node.get("default_int64", -1)
     # A select for each key: labels are few, and a table would need keys that are small integers.
     made = tf.fill(tf.shape(x), tf.constant(np.reshape(rest, ()), values.dtype))
@@ -161,7 +162,9 @@ def _probabilities(node, scores, pairs, classes: int):
     with the limits of libsvm and ONNX Runtime, which stop before the numbers are exact.
     """
     inner = scores * np.array(node.get("prob_a"), np.float32) + np.array(node.get("prob_b"), np.float32)
+    # libsvm's min_prob.
     each = tf.clip_by_value(tf.sigmoid(-inner), 1e-7, 1 - 1e-7)
+    # Columns of `known`, by pairs of classes: r[i, j], then r[j, i] = 1 - r[i, j], last a zero for the diagonal.
     places = np.full((classes, classes), 2 * len(pairs))
     for place, (i, j) in enumerate(pairs):
         places[i, j], places[j, i] = place, len(pairs) + place
@@ -185,6 +188,7 @@ def _probabilities(node, scores, pairs, classes: int):
         return (step + 1, *(tf.where(going, new, old) for new, old in zip(changed, (p, qp), strict=True)), going)
 
     # Rows that have settled stay as they are, so other rows decide only how long a call takes.
+    # The limit of libsvm: as many passes over all classes.
     steps = max(100, classes) * classes
     qp = tf.reduce_sum(q, -1) / classes
     start = (tf.constant(0), tf.zeros_like(qp) + 1 / classes, qp, tf.ones_like(qp[:, :1], tf.bool))
@@ -247,7 +251,7 @@ def _linear(node, x, rows: int):
 
 
 def transformed(node, scores, kind: str):
-    """What `post_transform` makes of scores; ModelFault for kinds that are not read."""
+    """`scores` after the transformation `kind` (`post_transform`); ModelFault if it is not supported."""
     functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _softmax_zero}
     if kind not in functions:
         raise node.fault(f"the transformation {kind!r} is not read")
@@ -259,7 +263,7 @@ def _finished(node, scores):
 
 
 def _softmax_zero(scores):
-    """Softmax over what is not zero; zeros stay nearly so (ComputeSoftmaxZero of ONNX Runtime, with its limit)."""
+    """Softmax over scores that are not zero; zeros stay near zero (ONNX Runtime's ComputeSoftmaxZero and its limit)."""
     most = tf.reduce_max(scores, -1, keepdims=True)
     near = tf.abs(scores) <= tf.constant(1e-7, scores.dtype)
     parts = tf.exp(scores - most)

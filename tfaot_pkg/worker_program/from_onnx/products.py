@@ -10,7 +10,7 @@ from from_onnx.tensors import axis_of, constant_or, ints, rank, required, static
 
 @operator("Gemm")
 def gemm(node, a, b, c=None):
-    """Give alpha * a @ b + beta * c, of which a and b may be transposed."""
+    """Return alpha * a @ b + beta * c, with a and b transposed if the attributes say so."""
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     a = tf.transpose(a) if node.get("transA", 0) else a
     b = transposed(b, [1, 0]) if node.get("transB", 0) else b
@@ -19,7 +19,7 @@ def gemm(node, a, b, c=None):
     if c is None or beta == 0:
         return made
     if c.shape.rank == 2 and c.shape[0] == 1:
-        c = tf.reshape(c, [-1])  # TensorFlow's optimizer takes what is added to a product for a bias of one axis
+        c = tf.reshape(c, [-1])  # TensorFlow's optimizer expects a bias, a term added to a product, to have one axis
     return made + (c if beta == 1 else constant_or(lambda each: each * tf.constant(beta, each.dtype), c))
 
 
@@ -60,10 +60,11 @@ EXACT = 1 << 24
 
 
 def integer_product(node, a, b):
-    """The product of integers of up to 9 bits: products of floats, of as many terms at once as are exact."""
+    """The product of integers of up to 9 bits, as a sum of products of floats, each short enough to be exact."""
     depth, values = a.shape[-1], static(b)
     if depth is None or rank(node, a) < 2 or rank(node, b) < 2:
         return matmul(node, a, b)
+    # Bytes less their zero point are at most 255 in size, and so are those of b if they are not known.
     most = EXACT // (255 * max(1, 255 if values is None else int(np.abs(values).max(initial=0))))
     parts = []
     for start in range(0, depth, most):
@@ -74,7 +75,7 @@ def integer_product(node, a, b):
 
 
 def _centered(x, zero, axis: int):
-    """`x` without its zero point, which is one for all, or one for each row (axis -2) or column."""
+    """`x` minus its zero point: one for all elements, or one for each row (axis -2) or column (axis -1)."""
     x = tf.cast(x, tf.int32)
     if zero is None:
         return x
@@ -106,7 +107,7 @@ def _reduce(node, x, axes=None):
         if node.get("noop_with_empty_axes", 0):
             axes = []
             return _REDUCTIONS[node.op](x, axes, keep) if node.op != "ReduceMean" else x
-        # No axes stand for all of them.
+        # An empty list means all axes.
         axes = list(range(count))
     axes = [axis_of(node, each, count) for each in axes]
     if x.dtype == tf.bool:  # the largest and smallest of truth values

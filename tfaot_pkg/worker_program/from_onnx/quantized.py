@@ -25,7 +25,7 @@ def _along(node, values, x, axis: int, block: int = 0):
 
 
 def _axis_of_scales(node, axis: int, x, scale) -> int:
-    """The axis that has a scale for each element; with one scale for all, files name any."""
+    """The axis along which scales differ; if there is one scale for all, files may name any axis."""
     is_one = scale.shape.rank == 0 or (scale.shape.rank == 1 and scale.shape[0] == 1)
     return 0 if is_one else axis_of(node, axis, rank(node, x))
 
@@ -62,7 +62,7 @@ def quantized(node, values, zero, dtype):
     # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers.
     values = tf.round(values)
     values = values if zero is None else values + tf.cast(zero, values.dtype)
-    # What is no number becomes the lowest one, as in ONNX Runtime.
+    # NaN becomes the lowest number, as in ONNX Runtime.
     values = tf.where(tf.math.is_nan(values), tf.constant(low, values.dtype), values)
     return tf.cast(tf.cast(tf.clip_by_value(values, low, high), tf.int32), dtype)
 
@@ -120,6 +120,7 @@ def _exact_parts(node, x, w) -> list:
     if channels <= most:
         return [(x, w)]
     if node.get("group", 1) > 1 or not most:
+        # Channels of a group cannot be split here; sums of float64 are exact as well.
         return [(tf.cast(x, tf.float64), tf.cast(w, tf.float64))]
     starts = range(0, channels, most)
     return [(x[:, start : start + most], w[:, start : start + most]) for start in starts]

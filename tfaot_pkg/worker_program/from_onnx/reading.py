@@ -23,9 +23,9 @@ _DTYPES = frozenset("float16 bool int8 int16 int32 int64 uint8 uint16 uint32 uin
 
 
 def read(request: ReadOnnx, report) -> SourceModel:
-    """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`.
+    """Describe inputs and outputs of the file; write its graph, with functions expanded, to `request.out`.
 
-    Without that folder, for a first spec, no more than ONNX Runtime says whether the graph is sound.
+    Without that folder, for a first spec, ONNX Runtime alone checks that it can run the graph.
     """
     file = _file_in(request.path)
     content = exported.model_in(file)
@@ -77,7 +77,7 @@ def _file_in(path: str) -> str:
 
 
 def _loaded(file: str, content: bytes | None):
-    """The model with all of its tensors; ModelFault for anything that is no sound ONNX file."""
+    """The model with all of its tensors; ModelFault if the file is not valid ONNX."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -103,9 +103,9 @@ def _loaded(file: str, content: bytes | None):
 
 @contextlib.contextmanager
 def _output_shapes(model):
-    """Let all outputs have types and shapes: ONNX Runtime runs files without them, which ONNX's own check rejects.
+    """Give all outputs types and shapes: ONNX Runtime runs files without them, which ONNX's own check rejects.
 
-    What cannot be inferred is wrong within the block, and missing again behind it.
+    Within the block, a shape that cannot be inferred is that of a scalar; after it, it is missing again.
     """
     import onnx
 
@@ -132,7 +132,7 @@ def _require_external_data(model, folder: str) -> None:
         if not external.uses_external_data(tensor):
             continue
         place = external.ExternalDataInfo(tensor).location
-        # Links are followed before it is compared: a link must not lead out of the folder, either.
+        # Links are resolved first: a link must not lead out of the folder, either.
         path = os.path.realpath(os.path.join(folder, place))
         if not path.startswith(os.path.realpath(folder) + os.sep):
             raise ModelFault(
@@ -168,11 +168,12 @@ def _origin(model, opset: int, labels: list) -> str:
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
     text += "".join(f", labels from 0 on: {', '.join(each)}" for each in labels)
+    # Terminals and pages show this text, which a file may fill with any characters.
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
 
 
 def _give_constants(model, constants: dict) -> None:
-    """Let the inputs that `constants` names be initializers of these values."""
+    """Add initializers with these values for the inputs that `constants` names, which are then no inputs."""
     import onnx
 
     initialized = {tensor.name for tensor in model.graph.initializer}
@@ -196,11 +197,11 @@ def _give_constants(model, constants: dict) -> None:
 
 
 def keys_of(values, kind: str) -> dict:
-    """Names that C++ can have -> the values: names, or what has a `name`."""
+    """Names that are valid in C++ -> the items of `values`: names, or objects with a `name`."""
     found, taken = {}, set()
     for value in values:
         theirs = value if isinstance(value, str) else value.name
-        # TensorFlow writes `:0` behind names of tensors, which says nothing to a user.
+        # TensorFlow appends `:0` to names of tensors, which means nothing to users.
         name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")
@@ -209,7 +210,7 @@ def keys_of(values, kind: str) -> dict:
 
 
 def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
-    """Write the spec's `shapes` into the model; whether one gives a batch to an axis that the file fixes to 1."""
+    """Write the spec's `shapes` into the model; return whether one makes an axis of size 1 in the file the batch."""
     by_row = False
     if unknown := sorted(set(shapes) - set(keys)):
         raise ModelFault(
@@ -243,9 +244,10 @@ def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
 
 
 def _are_no_rows(inputs: list) -> bool:
-    """Whether first axes without a size are no batch: as of graphs, with nodes in rows and edges in columns ([2, n]).
+    """Whether first axes without a size are no batch, as in graphs with nodes in rows and edges in columns ([2, n]).
 
-    Then an input without a batch has an axis of any size, or a first axis is another one's later axis.
+    Signs are an input whose first axis is fixed and another one is not, and a symbol that is the first axis of one
+    input and a later axis of another.
     """
     axes = [list(value.type.tensor_type.shape.dim) for value in inputs]
     opens = [[not axis.HasField("dim_value") or axis.dim_value <= 0 for axis in each] for each in axes]
@@ -295,9 +297,9 @@ def _size(axis, place: int, names_first: bool):
 
 
 def _write(model, found: SourceModel, folder: str) -> None:
-    # What a file says of its inner values may be wrong, and exporters leave sizes of their example in it.
+    # Types and shapes of inner values in a file may be wrong, and exporters leave the sizes of their example there.
     del model.graph.value_info[:]
-    # Once more when all operators are known: what those are that ONNX defines by others depends on types.
+    # Inferred again after expansion: the definitions of operators depend on types, and add values.
     model = _inferred(_expanded(_inferred(model)))
     writer = Writer()
     graph = writer.graph(model.graph)
@@ -328,10 +330,10 @@ def _inferred(model):
 
 
 def _expanded(model):
-    """`model` with its own functions, and those operators that ONNX defines by others, in terms of NATIVE ones."""
+    """`model` with its functions, and operators that ONNX defines by others, expanded into NATIVE operators."""
     from onnx import inliner
 
-    # Excluded from inlining: these have functions in table.py, which give faster code than their definitions.
+    # Excluded from inlining: table.py has functions for these, which give faster code than the definitions.
     native = [("", name) for name in NATIVE]
     model = _with_types(model)
     try:
@@ -341,12 +343,12 @@ def _expanded(model):
 
 
 def _with_types(model):
-    """`model` with what the inliner does not look up: types of initializers, and attributes that have defaults."""
+    """`model` with types of initializers and defaults of attributes, which the inliner does not look up itself."""
     import onnx
 
     for node in model.graph.node:
         _give_defaults(model, node)
-    # The type of inputs that are left out, for which it asks as well.
+    # It looks up the types of omitted inputs too, whose name is empty.
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("", onnx.TensorProto.FLOAT, None))
     known = {value.name for value in (*model.graph.input, *model.graph.value_info)}
     for tensor in model.graph.initializer:

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: one loop over the steps for each direction."""
+"""RNN, GRU and LSTM: a loop over the time steps for each direction."""
 
 import functools
 
@@ -24,7 +24,7 @@ _DEFAULTS = {
     "affine": (1.0, 0.0), "elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5), "leakyrelu": (0.01, 0.0),
     "scaledtanh": (1.0, 1.0), "thresholdedrelu": (1.0, 0.0),
 }  # fmt: skip
-"""alpha and beta, by the table of ONNX's page on RNN."""
+"""alpha and beta, from the table on ONNX's page on RNN."""
 _GATES = {"RNN": (1, ("Tanh",)), "GRU": (3, ("Sigmoid", "Tanh")), "LSTM": (4, ("Sigmoid", "Tanh", "Tanh"))}
 """Gates of a cell, and its activations."""
 
@@ -86,7 +86,7 @@ class _Cell:
         bias = tf.zeros([2 * both], w.dtype) if bias is None else bias
         self._bias_w = constant_or(lambda each: each[:both], bias)
         self._bias_r = constant_or(lambda each: each[both:], bias)
-        # By which gates see the cell: input, output, forget.
+        # Peepholes, weights of the cell state in the gates, in ONNX's order: input, output, forget.
         self._seen = None if peepholes is None else tf.split(peepholes, 3)
         self._activations = _activations_of(node, names, place)
         self._clip, self._couples = node.get("clip"), bool(node.get("input_forget", 0))
@@ -96,7 +96,7 @@ class _Cell:
         return self._units
 
     def products(self, x):
-        """What the inputs of all steps contribute, which no step has to wait for."""
+        """The products with the inputs of all steps, computed before the loop: they do not depend on the state."""
         bias = self._bias_w
         if self.kind != "GRU" or not self._linear_before_reset:
             bias = bias + self._bias_r
@@ -151,7 +151,7 @@ def _activations_of(node, names: tuple, place: int) -> list:
     count = len(names)
     alphas, betas = list(node.get("activation_alpha") or []), list(node.get("activation_beta") or [])
     found = []
-    # Values are in the order of those activations, of all directions, that take one.
+    # One list for all directions, with values only for the activations that take one.
     for name in [each.lower() for each in node.get("activations") or names]:
         if name not in _ACTIVATIONS:
             raise node.fault(f"the activation {name!r} is not read")
@@ -199,7 +199,7 @@ def _loop(cell: _Cell, given, states: list, steps, lengths) -> tuple:
         shown = after[0]
         if lengths is not None:
             runs = (tf.cast(step, lengths.dtype) < lengths)[:, None]
-            # A sequence that has ended keeps its last state, and gives zeros from then on.
+            # A sequence that has ended keeps its last state, and its further outputs are zeros.
             after = [tf.where(runs, new, old) for new, old in zip(after, before, strict=True)]
             shown = tf.where(runs, shown, tf.zeros_like(shown))
         return step + 1, kept.write(step, shown), *after

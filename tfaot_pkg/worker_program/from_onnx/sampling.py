@@ -1,4 +1,4 @@
-"""Operators that read images at places between their elements."""
+"""Operators that read images at points between their elements."""
 
 import functools
 import itertools
@@ -10,7 +10,7 @@ from from_onnx.layers import paddings
 from from_onnx.table import operator
 from from_onnx.tensors import constant_or, rank, reshaped, sizes, transposed
 
-_CUBIC = -0.75
+_CUBIC = -0.75  # as in ONNX's reference implementation; no attribute sets it
 
 
 @operator("GridSample")
@@ -66,14 +66,14 @@ def _cubic(fraction) -> list:
 
 
 _TAPS = {"nearest": _near, "linear": _linear, "cubic": _cubic}
-"""Mode -> the elements that count for a point, as distances from the one before it, and their weights."""
+"""Mode -> the elements that a point reads, as distances from the element before it, and their weights."""
 
 
 def sampled(flat, space: list, points: list, mode: str = "linear", padding: str = "zeros", *, aligned: bool = True):
     """[batch, points, channels]: `flat` at `points`, one coordinate of [batch, points] for each axis of `space`."""
     taps = []
     for size, point in zip(space, points, strict=True):
-        # What is farther away than any tap reaches is all padding, and would not fit into integers.
+        # Points farther away than any kernel reaches read padding alone; huge ones would not fit into integers.
         point = point if padding == "reflection" else tf.clip_by_value(point, -4.0, size + 3.0)  # noqa: PLW2901
         first = tf.round(point) if mode == "nearest" else tf.floor(point)
         taps.append([(_padded(first + step, size, padding, aligned), w) for step, w in _TAPS[mode](point - first)])
@@ -91,11 +91,12 @@ def sampled(flat, space: list, points: list, mode: str = "linear", padding: str 
 
 
 def _padded(place, size: int, padding: str, aligned: bool) -> tuple:
-    """The element that counts at `place`, and 1 or 0 for inside and outside (None: always 1)."""
+    """The index of the element that is read at `place`, and 1 inside of the image, 0 outside (None: always 1)."""
     inside = None
     if padding == "zeros":
         inside = tf.cast((place >= 0) & (place <= size - 1), place.dtype)
     if padding == "reflection":
+        # With aligned corners, images are reflected at the centers of the edge elements, else at their outer edges.
         period = float(max(2 * (size - 1), 1) if aligned else 2 * size)
         place = tf.math.floormod(place, tf.constant(period, place.dtype))
         place = tf.minimum(place, (period if aligned else period - 1) - place)
@@ -114,10 +115,11 @@ def _roi_align(node, x, regions, owners):
     for axis, length in enumerate(lengths):
         scale = tf.constant(node.get("spatial_scale", 1.0), x.dtype)
         start, end = (regions[:, place] * scale - (0.5 if half else 0.0) for place in (1 - axis, 3 - axis))
+        # Before half_pixel, a region had at least one element.
         extent = end - start if half else tf.maximum(end - start, 1)
         steps = (np.arange(length * ratio) + 0.5) / (length * ratio)
         points.append(start[:, None] + extent[:, None] * tf.constant(steps, x.dtype))
-    # What is outside by less than an element counts as the edge; farther out there is nothing.
+    # Points outside by less than an element read the edge; those farther away read 0.
     inside = [tf.cast((p >= -1) & (p <= size), x.dtype) for p, size in zip(points, space, strict=True)]
     points = [tf.clip_by_value(p, 0, size - 1) for p, size in zip(points, space, strict=True)]
     owner = tf.cast(owners, tf.int32)
@@ -133,7 +135,7 @@ def _roi_align(node, x, regions, owners):
 
 
 def _largest_corner(flat, space: list, points: list):
-    """The largest product of an element and its weight: what ONNX and ONNX Runtime take for a maximum."""
+    """The largest product of an element and its weight, which is the maximum of ONNX and ONNX Runtime."""
     corners = []
     floors = [tf.floor(point) for point in points]
     for steps in itertools.product((0, 1), repeat=2):

@@ -1,6 +1,7 @@
-"""Operators that give as many rows as values say: of constants at once, of others by `Where`, for `model.counts`.
+"""Operators whose number of rows depends on values: computed now for constants, else by `Where`, for `model.counts`.
 
-`Where` is all that bounded.py lets decide how many rows there are, and each row must be made of itself alone.
+bounded.py lets values decide the number of rows in `Where` and `Unique` only, and each row must be computed from
+itself alone.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ _NONE = -np.inf
 
 
 def places_of(tensor):
-    """What `Where` found, a row each, if `tensor` has that with a column each, as NonZero does; else None."""
+    """The result of `Where`, positions in rows, if `tensor` is its transposition, as NonZero has it; else None."""
     if tf.executing_eagerly() or tensor.op.type != "Transpose" or tensor.op.inputs[0].op.type != "Where":
         return None
     return tensor.op.inputs[0]
@@ -53,7 +54,7 @@ def _unique(node, x):
 
 
 def _kinds(node, x):
-    """Unique of values that inputs decide: each element is compared with each other."""
+    """Unique for values that depend on inputs: each element is compared with each other one."""
     if node.get("axis") is not None and rank(node, x) != 1:
         raise node.fault(
             "which rows are different depends on the values of the inputs", "give the numbers of rows as inputs"
@@ -62,7 +63,7 @@ def _kinds(node, x):
     at = tf.range(tf.size(x))
     same = x[:, None] == x[None, :]
     first = ~tf.reduce_any(same & (at[:, None] > at[None, :]), 1)
-    # For each element, how many kinds stand before its own.
+    # For each element, the number of distinct values before its own.
     before = x[None, :] < x[:, None] if node.get("sorted", 1) else at[None, :] < _first_of(same, at)[:, None]
     inverse = tf.reduce_sum(tf.cast(before & first[None, :], tf.int64), 1)
     counts = tf.reduce_sum(tf.cast(same, tf.int64), 1)
@@ -76,7 +77,7 @@ def _kinds(node, x):
 
 
 def _first_of(same, at):
-    """The place of the first element that is like each."""
+    """For each element, the position of the first one that equals it."""
     return tf.reduce_min(tf.where(same, at[None, :], tf.size(at)), 1)
 
 
@@ -111,7 +112,7 @@ def _non_max_suppression(node, boxes, scores, most=None, overlap=None, least=Non
     _, _, places, taken = tf.while_loop(lambda number, *_: number < steps, step, begin, maximum_iterations=steps)
     batch, classes = (tf.range(tf.cast(size, tf.int64), dtype=tf.int64) for size in sizes(scores)[:2])
     zeros = tf.zeros(shape, tf.int64)
-    # Rows of a table that is there for all of them.
+    # A table of all slots, so that the result is rows that `Where` selects from it.
     rows = tf.stack([batch[:, None, None] + zeros, classes[:, None] + zeros, places], -1)
     return tf.gather_nd(rows, tf.where(taken))
 

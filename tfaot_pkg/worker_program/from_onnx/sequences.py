@@ -1,4 +1,4 @@
-"""Sequences and optional values inside of a graph: lists whose length is known while the graph is made."""
+"""Sequences and optional values inside of a graph: lists whose length is known while the graph is built."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ def _place(node, items: list, position, *, behind: bool = False) -> int:
     count = len(items) + behind
     if not -count <= place < count:
         raise node.fault(f"place {place} of a sequence of {len(items)}")
-    # Negative places count from the end.
+    # Negative positions count from the end.
     return place % count
 
 
@@ -94,7 +94,7 @@ def _concat(node, sequence):
 def _map(node, first, *others):
     graph, items = node.get("body"), _items(node, first)
     lists = [_items(node, each) if isinstance(each, Sequence) else [each] * len(items) for each in others]
-    # Once for each item, as the number of items is known while the graph is made.
+    # Once for each item, because the number of items is known while the graph is built.
     made = [node.results(graph, row) for row in zip(items, *lists, strict=True)]
     return tuple(Sequence(column) for column in zip(*made, strict=True)) or tuple(Sequence(()) for _ in node.outputs)
 

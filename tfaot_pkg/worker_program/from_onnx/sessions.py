@@ -1,4 +1,4 @@
-"""ONNX Runtime's sessions of ONNX files: one thread, no graph that is rewritten for speed."""
+"""ONNX Runtime's sessions of ONNX files: one thread, and no fusion of operators."""
 
 from messages.requests import ModelFault, one_line
 
@@ -8,14 +8,14 @@ _HINTS = {
     "Type Error": "an operator does not take this type of tensor: export the model with float32, or insert a Cast node",
     "same node name": "give the nodes different names, or none",
 }
-"""What to do, by words of ONNX Runtime's message."""
+"""Words of ONNX Runtime's message -> a hint."""
 _TRY = "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
 
 
 def session(file: str | bytes, *, rewriting: bool = True):
-    """A session of a file, or of a model as bytes; ModelFault for what ONNX Runtime cannot run.
+    """A session of a file, or of a model as bytes; ModelFault if ONNX Runtime cannot run it.
 
-    Without `rewriting`, constants are not folded: for those that only ask whether a file can be run.
+    Without `rewriting`, constants are not folded: enough to find out whether a file can be run.
     """
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""Operators that make, move, join and cut tensors."""
+"""Operators that create, move, join and cut tensors."""
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,7 @@ _CONSTANTS = {
     "value_string": None,
     "value_strings": None,
 }
-"""Attributes with the value of a constant, and its type, None for that of the value."""
+"""Attributes with the value of a constant -> its type, None if the value has one."""
 
 
 @operator("Constant")
@@ -81,7 +81,7 @@ def _reshape(node, x, shape=None):
     given = sizes(x) if 0 in values and not node.get("allowzero", 0) else []
     wanted = [given[place] if each == 0 and not node.get("allowzero", 0) else each for place, each in enumerate(values)]
     if node.by_row and wanted and x.shape.rank and x.shape[0] is None and values[0] == 1 and -1 not in values[:1]:
-        # A batch of 1 that the exporter wrote down.
+        # The exporter wrote the batch of its example, 1, into the shape.
         wanted[0] = sizes(x)[0]
     return reshaped(x, wanted)
 
@@ -135,6 +135,7 @@ def _squeeze(node, x, axes=None):
         axes = [place for place, size in enumerate(x.shape) if size == 1]
     count = rank(node, x)
     axes = {axis_of(node, each, count) for each in axes}
+    # A column of the result of Where itself: bounded.py follows no transposition.
     if (places := places_of(x)) is not None and axes == {0}:
         return places[:, 0]
     if has_open_rows(x) and all(x.shape[each] == 1 for each in axes):
@@ -206,7 +207,7 @@ def _slice(node, x, starts=None, ends=None, axes=None, steps=None):
     return x[tuple(wanted)]
 
 
-_FAR = 2**31 - 1
+_FAR = 2**31 - 1  # exporters write the largest int64 for "to the end"; TensorFlow's slices take 32 bits
 
 
 def _cut(x, axis: int, start, end, step: int) -> slice:
@@ -274,6 +275,7 @@ def _depth_to_space(node, x):
     size = node.get("blocksize")
     batch, channels, height, width = sizes(x)
     depth = channels // (size * size)
+    # Elements of a block are the outer part of the channels (depth, column, row), or the inner one (CRD).
     if node.get("mode", "DCR") == "DCR":
         x = tf.transpose(reshaped(x, [batch, size, size, depth, height, width]), [0, 3, 4, 1, 5, 2])
     else:

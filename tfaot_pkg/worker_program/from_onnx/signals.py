@@ -1,4 +1,4 @@
-"""Fourier transforms: products with constant matrices, since libraries carry no FFT."""
+"""Fourier transforms as products with constant matrices, because libraries contain no FFT."""
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +22,7 @@ def _dft(node, x, length=None, axis=None):
     if points > _LONGEST:
         raise node.fault(f"a transform of {points} elements, more than {_LONGEST}")
     parts = [moved_last(x[..., part], place) for part in range(x.shape[-1])]
-    # Elements behind the length are cut off; those that are missing are zeros.
+    # Elements beyond the length are cut off; missing ones count as zeros.
     parts = [each[..., : points // 2 + 1 if inverse and half else points] for each in parts]
     if inverse and half:
         made = [_real_inverse(parts, points)]
@@ -32,6 +32,7 @@ def _dft(node, x, length=None, axis=None):
 
 
 def _angles(rows: int, columns: int, points: int):
+    # Reduced to one revolution in integers: sines of large angles would lose digits.
     return 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % points) / points
 
 

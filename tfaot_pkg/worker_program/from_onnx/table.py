@@ -1,4 +1,4 @@
-"""The table of operators: a function for each, which gives TensorFlow's operations for one node."""
+"""The table of operators: a function for each, which creates TensorFlow's operations for one node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,15 +10,15 @@ MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
 """Domains beside ONNX's own."""
 
 OPERATORS: dict = {}
-"""(domain, operator) -> function(node, *inputs), which gives one output or a tuple of them.
+"""(domain, operator) -> function(node, *inputs), which returns one output or a tuple of them.
 
-Inputs and outputs are tensors of TensorFlow's, None for those that are left out.
+Inputs and outputs are tensors of TensorFlow's; None for an omitted one.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node of an ONNX graph. `version` is the opset of its domain, `outputs` are names, "" for those left out.
+    """One node of an ONNX graph. `version` is the opset of its domain, `outputs` are names, "" for an omitted one.
 
     `run` computes an inner graph on tensors by name (building.py). `by_row`: an axis of size 1 became the batch.
     """
@@ -47,13 +47,13 @@ class Node:
         return tuple(values[name] for name in graph["outputs"])
 
     def fault(self, why: str, hint: str = "") -> ModelFault:
-        """The error for a node that cannot be read."""
+        """The error for a node that is not supported."""
         domain = "" if self.domain == "ai.onnx" else f"{self.domain}."
         return ModelFault(f"{domain}{self.op} (node {self.name!r}, opset {self.version}): {why}", hint)
 
 
 def operator(*names: str, domain: str = "ai.onnx"):
-    """The decorated function computes these operators."""
+    """Register the decorated function for these operators."""
 
     def add(function):
         for name in names:

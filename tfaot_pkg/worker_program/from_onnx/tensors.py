@@ -1,4 +1,4 @@
-"""What operators need to know of tensors: values and sizes, as far as they are known while the graph is made."""
+"""Values and sizes of tensors, as far as they are known while the graph is built."""
 
 import numpy as np
 import tensorflow as tf
@@ -42,11 +42,11 @@ def axis_of(node, axis: int, count: int) -> int:
 
 
 def sizes(tensor) -> list:
-    """The sizes of `tensor`: integers where they are known, scalars of int32 elsewhere."""
+    """The sizes of `tensor`: an integer for each known size, a scalar of int32 for each other one."""
     known = tensor.shape.as_list()
     if None not in known:
         return known
-    # Known sizes stay integers: what is computed of them stays known.
+    # Known sizes stay integers, so that sizes computed from them are known too.
     found = tf.shape(tensor)
     return [found[place] if size is None else size for place, size in enumerate(known)]
 
@@ -93,7 +93,7 @@ def scalars(tensor):
 
 
 def is_packed(tensor) -> bool:
-    """Whether `tensor` was made of its elements; what is computed at once has no operation that says so."""
+    """Whether `tensor` was packed from its elements; a tensor that was computed at once has no operation."""
     return not tf.executing_eagerly() and tensor.op.type == "Pack"
 
 
@@ -119,7 +119,7 @@ def transposed(tensor, order: list):
 
 
 def moved_last(tensor, axis: int):
-    """`tensor` with `axis` behind all others."""
+    """`tensor` with `axis` as its last axis."""
     count = tensor.shape.rank
     return transposed(tensor, [each for each in range(count) if each != axis] + [axis])
 
@@ -135,7 +135,7 @@ def moved_back(tensor, axis: int):
 def reshaped(tensor, shape: list):
     """`tensor` with the sizes `shape`, integers and scalars."""
     made = tf.reshape(tensor, vector(shape))
-    # TensorFlow forgets sizes that stand beside computed ones in a packed shape.
+    # TensorFlow forgets the known sizes of a packed shape that also has computed ones.
     made.set_shape([each if isinstance(each, int | np.integer) and each >= 0 else None for each in shape])
     return made
 

@@ -1,7 +1,7 @@
 """Decision trees of ai.onnx.ml: TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble.
 
-Where ONNX does not say what follows (two classes with one score, base values of them), ONNX Runtime decides: labels and
-scores are what it gives.
+Where ONNX leaves the results open (two classes with one score or base values), labels and scores are those of ONNX
+Runtime.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def _regressor(node, x):
     scores = _aggregated(node, x, found, aggregate)
     scores = _based(scores, _numbers(node, "base_values"), found.given.any(0))
     if outputs == 1 and kind != "PROBIT":
-        kind = "NONE"  # ONNX Runtime looks at no other one
+        kind = "NONE"  # ONNX Runtime ignores all others
     return tf.cast(_transformed(node, scores, kind), tf.float32)
 
 
@@ -69,7 +69,7 @@ def _ensemble(node, x):
     kind = _named(node, node.get("post_transform", 0), _TRANSFORMS)
     if outputs == 1 and kind != "PROBIT":
         kind = "NONE"
-    # Whatever libraries gave would be wrong: by the standard, or beside ONNX Runtime.
+    # Any result would be wrong, either by the standard or in comparison with ONNX Runtime.
     if kind in ("SOFTMAX", "LOGISTIC"):
         raise node.fault(
             f"the transformation {kind}: ONNX Runtime takes SOFTMAX for LOGISTIC, and LOGISTIC for SOFTMAX",
@@ -100,7 +100,8 @@ def _classifier(node, x):
 
 
 def _two_classes(node, scores, labels: list, found: _Trees, kind: str):
-    """The scores of two classes, their labels, the place of the label, and what is still to be done to the scores."""
+    """The scores of two classes, their labels, the position of the label, and the transformation that remains."""
+    # Case by case as TreeAggregatorClassifier of ONNX Runtime (tree_ensemble_aggregator.h).
     base, (has_first, has_second) = _numbers(node, "base_values"), found.given.any(0).tolist()
     first, second = scores[:, :1], scores[:, 1:]
     if len(base) == 2 and has_second:
@@ -112,7 +113,7 @@ def _two_classes(node, scores, labels: list, found: _Trees, kind: str):
         first = tf.zeros_like(first)
     positive = (second if has_second else first)[:, 0]
     if has_first and has_second:
-        # Here ONNX Runtime gives 0 and 1, whatever the labels are.
+        # In this case ONNX Runtime returns 0 and 1, whatever the labels are.
         return tf.concat([first, second], -1), [0, 1], tf.cast(positive > 0, tf.int32), kind
     all_positive = (_weights(node, "class") >= 0).all()
     place = tf.cast(positive > (0.5 if all_positive else 0.0), tf.int32)
@@ -146,7 +147,7 @@ def _weights(node, kind: str) -> np.ndarray:
 
 
 def _based(scores, base: np.ndarray, used: np.ndarray):
-    """Scores with base values, which the outputs get that are `used`."""
+    """`scores` plus base values, for the outputs that are `used`."""
     if not len(base) or len(base) != scores.shape[-1]:
         return scores
     return scores + tf.constant(np.where(used, base, 0), scores.dtype)
@@ -203,7 +204,7 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
 
 
 def _missing_true(node, count: int) -> np.ndarray:
-    """Whether NaN takes the way of "true", by node; files may leave it out, or give an empty list."""
+    """Whether NaN follows the "true" branch, by node; in files the list may be missing or empty."""
     found = np.array(node.get("nodes_missing_value_tracks_true") or [0] * count, bool)
     if len(found) != count:
         raise node.fault("nodes_missing_value_tracks_true has another length than the nodes")
@@ -283,7 +284,7 @@ def _aggregated(node, x, found: _Trees, aggregate: str):
         raise node.fault(f"its trees cannot be read: {error}") from error
     scores = sums(made, x)
     if aggregate == "AVERAGE":
-        # TensorFlow's optimizer would make of a plain division a product with the reciprocal.
+        # TensorFlow's optimizer would replace a plain division by a product with the reciprocal.
         return tf.math.divide_no_nan(scores, tf.constant(len(found.roots), scores.dtype))
     if aggregate in ("MIN", "MAX"):
         reduce = tf.reduce_min if aggregate == "MIN" else tf.reduce_max
@@ -340,7 +341,7 @@ def _forest(node, found: _Trees, aggregate: str, dtype: str, features: int, has_
 
 def _targets(found: _Trees) -> np.ndarray | None:
     """The one output that each tree adds to; None if the leaves of a tree have several."""
-    # From the roots down: which leaves are a tree's.
+    # From the roots down, to find the leaves of each tree.
     outputs = found.values.shape[1]
     tree, level = np.arange(len(found.roots)), np.array(found.roots, np.int64)
     uses = np.zeros((len(found.roots), outputs), bool)
@@ -355,7 +356,7 @@ def _targets(found: _Trees) -> np.ndarray | None:
 
 
 def _apart(found: _Trees, common: dict, neutral: float) -> trees.Forest:
-    """A forest with an output for each tree and each of its targets; leaves have `neutral` where they have none."""
+    """A forest with an output for each tree and each of its targets; missing values of leaves are `neutral`."""
     count, (leaves, outputs) = len(found.mode), found.values.shape
     values = np.where(found.given, found.values, found.values.dtype.type(neutral))
 
@@ -385,7 +386,8 @@ def _transformed(node, scores, kind: str):
 
 
 def _probit(scores):
-    """The quantile function of the normal distribution, approximated as in Winitzki's formula with a = 0.147."""
+    """The quantile function of the normal distribution, by Winitzki's approximation with a = 0.147."""
+    # With the digits that ONNX Runtime writes (ml_common.h).
     x = 2 * scores - 1
     log = tf.math.log((1 - x) * (1 + x))
     middle = tf.constant(2 / (3.14159 * 0.147), x.dtype) + log / 2

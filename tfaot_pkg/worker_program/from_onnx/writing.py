@@ -84,7 +84,7 @@ class Writer:
             raise ModelFault(
                 f"the values of the tensor {tensor.name!r} cannot be read: {one_line(error)}", "export the model again"
             ) from error
-        # NumPy's files have the types of ml_dtypes by their size alone.
+        # NumPy's files store of a type of ml_dtypes only its size.
         other = values.dtype.name if values.dtype.kind == "V" or values.dtype.name not in np.sctypeDict else ""
         return self._kept(values.view(f"u{values.dtype.itemsize}") if other else values, other)
 

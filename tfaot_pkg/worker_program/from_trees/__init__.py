@@ -1,1 +1,1 @@
-"""Decision trees of libraries: read beside the library, written as a SavedModel beside TensorFlow."""
+"""Decision trees of libraries: read in the library's environment, written as a SavedModel in TensorFlow's."""

@@ -1,4 +1,4 @@
-"""Write the SavedModel of decision trees: the trees as a call of ours, and what is computed of their sums."""
+"""Write the SavedModel of decision trees: the trees as a call of ours, then operations on their sums."""
 
 import numpy as np
 import own_calls
@@ -17,7 +17,7 @@ def build(request: BuildTrees, report) -> Nothing:
 
 
 def function_of(model: fitted.Fitted):
-    """The model as a function of x, which gives its result by name."""
+    """The model as a function of x, which returns its results by name."""
     forest = model.forest
 
     @tf.function(input_signature=[tf.TensorSpec((None, forest.features), forest.dtype, name="x")], autograph=False)
@@ -44,12 +44,12 @@ def _sigmoid_of_second(sums, scale):
 
 
 def divided(sums, number):
-    """`sums / number`, rounded once: TensorFlow's optimizer would make of it a product with the reciprocal."""
+    """`sums / number`, rounded once: TensorFlow's optimizer would replace it by a product with the reciprocal."""
     return tf.math.divide_no_nan(sums, number)
 
 
 def _difference(sums, scale):
-    """Of votes for two classes, what one has more than the other."""
+    """For votes for two classes, the difference of their sums, once with each sign."""
     more = sums[:, 1:] - sums[:, :1]
     return divided(tf.concat([-more, more], -1), scale)
 
@@ -61,6 +61,7 @@ _LINKS = {
     "exp": lambda sums, _: tf.exp(sums),
     "sigmoid": lambda sums, _: tf.sigmoid(sums),
     "softmax": lambda sums, _: tf.nn.softmax(sums),
+    # In LightGBM's form, which overflows where tf.nn.softplus does not.
     "softplus": lambda sums, _: tf.math.log1p(tf.exp(sums)),
     "square with sign": lambda sums, _: tf.sign(sums) * sums * sums,
     "above zero": lambda sums, _: tf.cast(sums > 0, sums.dtype),

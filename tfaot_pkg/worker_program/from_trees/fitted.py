@@ -1,4 +1,4 @@
-"""What readers make of a file, and how it goes from the front-end's environment to the toolchain's."""
+"""A model of decision trees as data, and the files that pass it from its library's environment to TensorFlow's."""
 
 import json
 import os
@@ -12,13 +12,13 @@ _DOCUMENT, _FOREST = "model.json", "forest.npy"
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A model as data: its trees, and what is computed of their sums.
+    """A model as data: its trees, and the operations on their sums.
 
-    `links` are names of functions in building.py, in their order, each with a number that it may need. `output` is the
-    name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name of the sums, if
-    they are a result too. `library` and `origin` say what made the file. `classes` are labels, `features` names of the
-    columns of x, both in their order, and may be empty.
-    Columns in `categorical` have categories: numbers that are not whole are missing there.
+    `links` are names of functions in building.py, in the order of their calls, each with a number that it may need.
+    `output` is the name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name
+    of the sums, if they are a result too. `library` and `origin` describe what wrote the file. `classes` are labels,
+    `features` names of the columns of x, both in order, and may be empty.
+    Columns in `categorical` contain categories: numbers that are not whole count as missing there.
     """
 
     forest: Forest
@@ -35,7 +35,7 @@ class Fitted:
 
 
 class Trees:
-    """The arrays of a forest, tree by tree; `nodes`, `leaves` and `words` count what there is of each so far."""
+    """Collects the arrays of a forest, tree by tree; `nodes`, `leaves` and `words` count those that were added."""
 
     def __init__(self) -> None:
         self._parts: dict = {name: [] for name in ARRAYS if name not in ("base", "target")}

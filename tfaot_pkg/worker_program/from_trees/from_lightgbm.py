@@ -11,7 +11,7 @@ _AGAIN = "write the file again: booster.save_model('model.txt')"
 _SIGMOID = "cross_entropy xentropy multiclassova".split()
 _EXP = "poisson gamma tweedie".split()
 _PLAIN = "regression regression_l1 l1 l2 huber fair quantile mape lambdarank rank_xendcg custom".split()
-_MOST_LEAVES = 1 << 24
+_MOST_LEAVES = 1 << 24  # of a tree: checked before its arrays are read
 
 
 def fitted_of(path: str) -> Fitted:
@@ -25,30 +25,30 @@ def fitted_of(path: str) -> Fitted:
 
 
 def _fitted(text: str) -> Fitted:
-    # What follows the trees (importances, parameters, pandas categories) says nothing about predictions.
+    # The parts after the trees (importances, parameters, pandas categories) have no influence on predictions.
     head, *blocks = re.split(r"^Tree=\d+\s*$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
     if "\nend of trees" not in text:
         raise ValueError("it ends before its trees do")
     fields = _fields(head)
-    per_turn = int(fields["num_tree_per_iteration"])
-    if per_turn < 1 or not blocks or len(blocks) % per_turn:
-        raise ValueError(f"{len(blocks)} trees for {per_turn} outputs")
+    per_iteration = int(fields["num_tree_per_iteration"])
+    if per_iteration < 1 or not blocks or len(blocks) % per_iteration:
+        raise ValueError(f"{len(blocks)} trees for {per_iteration} outputs")
     made = _Arrays()
     for block in blocks:
         made.grow(_fields(block))
     output, links = _links(fields.get("objective", "custom"))
     margin = "margin" if links else ""
     if "average_output" in head.split():
-        # Random forests (boosting rf) give the mean of their iterations, before the objective's function.
-        links = (("divide", float(len(blocks) // per_turn)), *links)
+        # Random forests (boosting rf) return the mean of their iterations; the objective's function comes after it.
+        links = (("divide", float(len(blocks) // per_iteration)), *links)
     forest = trees.forest(
         dtype="float32",
         total="float64",
         features=int(fields["max_feature_idx"]) + 1,
-        outputs=per_turn,
-        base=np.zeros(per_turn),
+        outputs=per_iteration,
+        base=np.zeros(per_iteration),
         # Trees of one iteration are in the order of the outputs.
-        target=np.arange(len(blocks)) % per_turn,
+        target=np.arange(len(blocks)) % per_iteration,
         **made.arrays(),
     )
     names = tuple(fields.get("feature_names", "").split())
@@ -68,7 +68,7 @@ def _fields(block: str) -> dict:
 
 
 def _links(objective: str) -> tuple:
-    """The name of the result, and what is computed of the sums."""
+    """The name of the result, and the operations on the sums."""
     name, *options = objective.split()
     given = dict(each.split(":", 1) for each in options if ":" in each)
     if name == "binary" or name in _SIGMOID:
@@ -111,8 +111,8 @@ class _Arrays(Trees):
         is_set = (decision & 1) > 0
         missing = np.select([(decision >> 2 & 3) == 1, (decision >> 2 & 3) == 2], [trees.ZERO, trees.NAN], trees.NONE)
         words = np.zeros(nodes, np.int64)
-        # LightGBM takes numbers around zero for zero, before it compares.
-        # Rows lose such numbers on their way in (c_api.cpp, kZeroThreshold), and what is lost is 0.
+        # LightGBM takes numbers around zero for zero before it compares: such numbers are dropped when a row is read
+        # (c_api.cpp, kZeroThreshold), and dropped numbers are 0. Thresholds next to zero are moved accordingly.
         near = trees.NEAR_ZERO
         threshold = np.where(~is_set & (threshold >= 0) & (threshold < near), near, threshold)
         below = np.nextafter(-near, -np.inf)
@@ -123,19 +123,20 @@ class _Arrays(Trees):
             roots=np.array([self.nodes if nodes else -1 - self.leaves]),
             feature=_numbers(tree, "split_feature", int, nodes), threshold=threshold, words=words,
             comparison=np.where(is_set, trees.IN_CUT, trees.LESS_EQUAL),
-            # What is missing is in no set.
+            # A missing value is in no set.
             missing=np.where(is_set, trees.NAN, missing), default=(decision & 2 > 0) & ~is_set,
             left=left, right=right, values=_numbers(tree, "leaf_value", float, leaves).reshape(-1, 1),
         )  # fmt: skip
 
     def _children(self, found: np.ndarray, nodes: int, leaves: int) -> np.ndarray:
+        # A child of -1 is leaf 0, one of -leaves the last leaf.
         if len(found) and (found.min() < -leaves or found.max() >= nodes):
             raise ValueError("a child is outside of its tree")
         # In files a leaf is ~number, as in Forest.
         return np.where(found >= 0, found + self.nodes, found - self.leaves)
 
     def _sets(self, tree: dict, is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
-        """LightGBM has numbers of sets in place of thresholds."""
+        """Replace thresholds, which are numbers of sets in LightGBM's files, by the sets' places in the forest."""
         count = int(tree["num_cat"])
         edges = _numbers(tree, "cat_boundaries", int, count + 1)
         found = np.array([int(each) for each in tree["cat_threshold"].split()], np.uint64)
@@ -150,7 +151,7 @@ class _Arrays(Trees):
 
 
 class Answers:
-    """LightGBM's own, on one thread."""
+    """The answers of LightGBM itself, on one thread."""
 
     dtype = "float32"
 

@@ -1,6 +1,6 @@
 """XGBoost's models: JSON and UBJSON files of Booster.save_model.
 
-XGBoost itself reads them, and gives them as JSON of its own release; what the trees are is checked here.
+XGBoost itself converts a file to JSON of its own release; this module checks and reads the trees.
 """
 
 import json
@@ -35,7 +35,7 @@ _LINKS = {
     "survival:aft": ("score", _EXP),
     "survival:cox": ("score", _EXP),
 }
-"""Objective -> the name of the result, and what is computed of the margin."""
+"""Objective -> the name of the result, and the operations on the margin."""
 
 
 def fitted_of(path: str) -> Fitted:
@@ -49,7 +49,7 @@ def fitted_of(path: str) -> Fitted:
 
 
 def _check(path: str) -> None:
-    """Raise ValueError, ModelFault ... for a file in which XGBoost, which trusts it, would lose its way."""
+    """Raise an error for a damaged file: XGBoost trusts its files, and may crash."""
     with open(path, "rb") as file:
         content = file.read()
     # Behind the first brace, JSON has a quote or white space, UBJSON the type of a length, which is a letter.
@@ -92,7 +92,7 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
         raise ModelFault(
             f"XGBoost's objective {objective} is not read", f"known are {', '.join(_LINKS)}: train with one of these"
         )
-    # DART scales the trees that it dropped while it trained.
+    # DART scales trees that it dropped during training.
     scales = booster["weight_drop"] if name == "dart" else None
     model = (booster["gbtree"] if name == "dart" else booster)["model"]
     output, links = _LINKS[objective]
@@ -127,7 +127,7 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
 
 
 def _base_of(learner: dict) -> np.ndarray:
-    """What the sums begin with: the margin of the model without its trees, which XGBoost computes."""
+    """The start of the sums: the margin of the model without its trees, which XGBoost computes."""
     import xgboost
 
     booster = learner["gradient_booster"]
@@ -135,13 +135,14 @@ def _base_of(learner: dict) -> np.ndarray:
     if "model" not in inner:
         return np.zeros(1, np.float32)
     model, parameters = inner["model"], learner["learner_model_param"]
-    # A leaf of 0 for each output: without trees XGBoost gives the base score as it is in the file.
+    # A leaf of 0 for each output: without any trees XGBoost returns the base score as it is in the file.
     outputs = max(
         1,
         int(parameters.get("num_target", 1)),
         int(parameters["num_class"]),
         max(map(int, model["tree_info"]), default=0) + 1,
     )
+    # The limit of a forest (forest.verify): a damaged file must not decide how many trees are made here.
     if outputs > 1 << 16:
         raise ValueError(f"{outputs} outputs")
     made = {
@@ -151,12 +152,13 @@ def _base_of(learner: dict) -> np.ndarray:
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(outputs)},
     }
     inner = {"name": "gbtree", "model": {**model, **made}}
+    # The version of this release, which wrote `learner`.
     document = {
         "version": list(map(int, xgboost.__version__.split(".")[:3])),
         "learner": {**learner, "gradient_booster": inner},
     }
     try:
-        # How the base score becomes a margin differs between releases and objectives: XGBoost is asked.
+        # The conversion of base scores to margins depends on XGBoost's release and the objective: it computes this.
         bare = xgboost.Booster({"nthread": 1}, model_file=bytearray(json.dumps(document).encode()))
         x = np.zeros((1, int(learner["learner_model_param"]["num_feature"])), np.float32)
         return np.asarray(bare.inplace_predict(x, predict_type="margin", validate_features=False), np.float32).reshape(
@@ -218,7 +220,7 @@ class _Arrays(Trees):
 
     def _sets(self, tree: dict, places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         at = {int(place): i for i, place in enumerate(places)}
-        # Sets of all nodes lie in one list; a node with a set has a place and a length in it.
+        # One list contains the sets of all nodes; a node with a set has an offset and a length in it.
         pairs = zip(tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True)
         for node, first, size in pairs:
             chosen = np.array(tree["categories"][first : first + size], np.int64)
@@ -230,7 +232,7 @@ class _Arrays(Trees):
 
 
 class Answers:
-    """XGBoost's own, on one thread."""
+    """The answers of XGBoost itself, on one thread."""
 
     dtype = "float32"
 

@@ -1,4 +1,4 @@
-"""Read a file of decision trees, and give its library's answers: the first bytes say which library wrote it."""
+"""Read files of decision trees, and run their libraries; the first bytes tell which library wrote a file."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _KNOWN = (
 
 
 def read(request: ReadTrees, report) -> SourceModel:
-    """What the file says of its model; its parts go to `request.out`."""
+    """Describe the model in the file, and write its parts to `request.out`."""
     made = model_of(request.path)
     if request.out:
         fitted.write(made, request.out)
@@ -79,14 +79,14 @@ def _described(made: fitted.Fitted) -> str:
 
 
 _loaded: dict = {}
-"""The file that was asked for last: one validation asks many times."""
+"""The last model that was requested: one validation asks for it many times."""
 
 
 class TreesModel:
     """The model in `request.folder`, a file.
 
     The module that reads it has `Answers(path)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
-    which gives the result, or several by name.
+    which returns the result, or several by name.
     """
 
     def __init__(self, request: Reference) -> None:

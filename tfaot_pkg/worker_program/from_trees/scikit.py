@@ -1,7 +1,7 @@
 """scikit-learn's trees, forests and boosted trees, in files of skops.
 
-Only types on skops' own list and those of TRUSTED are made from a file. skops leaves trees off its list because
-scikit-learn follows their numbers without looking: `forest_of` checks all of them before anything is predicted.
+Only types on skops' own list and those of TRUSTED are created from a file. skops leaves trees off its list because
+scikit-learn follows their indices without checks: `read_model` checks all of them before anything is predicted.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from messages.requests import ModelFault, one_line
 TRUSTED = (
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    # The encoder of HistGradientBoosting's categories has a partial of check_array, and skops asks for both.
+    # The encoder of HistGradientBoosting's categories has a partial of check_array; skops must be told to trust both.
     "functools.partial",
     "sklearn.utils.validation.check_array",
 )
@@ -25,7 +25,7 @@ _DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
 
 
 def load(path: str):
-    """The estimator in the file. Raises ModelFault for what is no file of skops, or has other types."""
+    """The estimator in the file. Raises ModelFault if the file is not of skops, or contains other types."""
     from skops import io
     from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
 
@@ -71,7 +71,7 @@ class Answers:
 
 
 def read_model(model) -> Fitted:
-    """The estimator as data. Raises ModelFault, which names what is not read."""
+    """The estimator as data. Raises ModelFault, which names what is not supported."""
     kind = type(model)
     known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
     if known is None:
@@ -90,13 +90,13 @@ def _hint_of(name: str) -> str:
 
 
 def _number_of_nodes(left: np.ndarray) -> np.ndarray:
-    """Numbers of nodes and leaves in Forest, by place in a tree."""
+    """Numbers of nodes and leaves in Forest, by their positions in a tree."""
     is_leaf = left < 0
     return np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
 
 
 class _Builder(Trees):
-    """Puts trees one behind the other; `target` are the outputs that they add to."""
+    """Collects trees; `target` are the outputs that they add to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _Builder(Trees):
     def grow(
         self, left, right, *, feature, threshold, default, values, target: int = 0, comparison=None, sets=None
     ) -> None:
-        """One tree: arrays over all of its nodes, where leaves have a negative `left`; values are [nodes, width]."""
+        """Add a tree: arrays over all nodes, of which leaves have a negative `left`; values are [nodes, width]."""
         left, right = np.asarray(left, np.int64), np.asarray(right, np.int64)
         count, inner = len(left), left >= 0
         if not count or left.max() >= count or right.max() >= count or (right[inner] < 0).any():
@@ -139,8 +139,9 @@ class _Builder(Trees):
 
 
 def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=None) -> None:
-    """One of the trees of DecisionTree*; `columns` are those of x that it looks at."""
+    """Add a tree of DecisionTree*; `columns` are those of x that it reads."""
     tree = estimator.tree_
+    # Leaves have the feature -2, which must not become an index.
     feature = tree.feature if columns is None else np.asarray(columns)[np.maximum(tree.feature, 0)]
     default = np.asarray(tree.missing_go_to_left, bool)
     builder.grow(tree.children_left, tree.children_right, feature=feature, threshold=tree.threshold, default=default,
@@ -231,7 +232,7 @@ def _boosting(model) -> Fitted:
     features = model.n_features_in_
     if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
         raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not read", _ONNX)
-    # The start is the same for all rows with a Dummy estimator: it is asked once, with zeros.
+    # With a Dummy estimator the start is the same for all rows: one row of zeros finds it.
     base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
     made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
     links: tuple = ()
@@ -253,7 +254,7 @@ def _histogram(model) -> Fitted:
     link = type(model._loss.link).__name__
     if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
         raise ModelFault(f"the link {link} is not read", _ONNX)
-    # By name, as they are private classes: one that is not known must not pass for another.
+    # By name, because the classes are private: an unknown one must not be taken for another.
     links = {
         "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
         "LogLink": (("exp", 0.0),),
@@ -290,18 +291,19 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
     feature, default = nodes["feature_idx"].astype(np.int64), nodes["missing_go_to_left"].astype(bool)
     if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
         raise ValueError("a tree looks at columns that there are not")
-    # Bit sets contain places among the known categories, not the categories themselves.
+    # Bit sets contain positions in the list of known categories, not the categories themselves.
     comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
     limits = nodes["num_threshold"].astype(np.float64)
     for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
         known = categories[int(feature[place])]
         goes_left = _bits_of(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]], len(known))
-        # What is not known goes where missing numbers go: the set is that of the other side.
+        # Unknown categories go where missing numbers go: the set is that of the other side.
         comparison[place], limits[place] = trees.IN, 0.0
         sets[place] = trees.words_of(known[~goes_left] if default[place] else known[goes_left])
         if default[place]:
             left[place], right[place] = right[place], left[place]
             default[place] = False
+    # scikit-learn has 0 as the children of a leaf; `grow` recognizes leaves by negative ones.
     left, right = (np.where(is_leaf, -1, side) for side in (left, right))
     builder.grow(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=limits, default=default,
                 values=nodes["value"][:, None], target=target, comparison=comparison, sets=sets)  # fmt: skip

@@ -15,6 +15,7 @@ from from_trees.fitted import Fitted
 from messages import forest as trees
 from messages.requests import ModelFault
 
+# The file is untrusted, and a small one may be decompressed to any size.
 _MOST_BYTES = 1 << 30
 _MOST_NODES = 1 << 24
 _MOST_DEPTH = 1000
@@ -27,8 +28,8 @@ _TRAIN = "keep the method in TMVA, or train it without this option"
 class Bdt:
     """A method as its file describes it.
 
-    Nodes of all trees are numbered as in the file; `left` and `right` are -1 where there is none. `leaf` is
-    the value that a leaf gives, `is_inner` says which nodes compare. A tree has a root and a weight.
+    Nodes of all trees are numbered as in the file; `left` and `right` are -1 if a node has no such child. A tree has
+    a root and a weight.
     """
 
     version: str = ""
@@ -61,7 +62,7 @@ class Bdt:
         return self.options.get("UseYesNoLeaf", "True") in ("True", "1")
 
     def leaf_values(self) -> np.ndarray:
-        """What a tree gives at each node, float64."""
+        """The value of a tree for rows that end at each node, float64."""
         if self.regression_trees:
             return _floats(self.response)
         return np.array(self.node_type, np.float64) if self.uses_types else _floats(self.purity)
@@ -76,7 +77,7 @@ def _floats(values: list) -> np.ndarray:
 
 
 def read_file(path: str) -> Bdt:
-    """The method in the file `path`. Raises ModelFault for what is no such file, or uses what is not read."""
+    """The method in the file `path`. Raises ModelFault for other files, and for options that are not supported."""
     reader = _Reader()
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -102,7 +103,7 @@ def _no_declarations(*_) -> None:
 def _blocks(path: str):
     """The content of the file, a block at a time."""
     with open(path, "rb") as file:
-        # By content: names of files say nothing for sure.
+        # By content: the name of a file may be wrong.
         is_compressed = file.read(2) == b"\x1f\x8b"
     total = 0
     with gzip.open(path) if is_compressed else open(path, "rb") as file:
@@ -114,7 +115,7 @@ def _blocks(path: str):
 
 
 class _Reader:
-    """Collects what the elements of the file say; trees are never held as elements."""
+    """Collects the attributes of the file's elements; no tree of elements is kept."""
 
     def __init__(self) -> None:
         self.found = Bdt()
@@ -211,12 +212,13 @@ def _purity(attributes: dict) -> float:
         return float(attributes["purity"])
     if "nS" not in attributes:
         return 0.0
+    # Files without a purity have the weights of signal and background, of which it is the share.
     signal, background = float(attributes["nS"]), float(attributes["nB"])
     return signal / (signal + background) if signal + background else math.nan
 
 
 def _check(found: Bdt, path: str) -> None:
-    """Refuse, by its name, what is not read."""
+    """Raise ModelFault for options and trees that are not supported."""
     count = len(found.left)
     if not found.roots or not found.variables or found.roots[-1] >= count:
         raise ModelFault(f"{path} has no trees, or no variables", "take the .weights.xml file of a trained method")
@@ -251,7 +253,7 @@ def fitted_of(path: str) -> Fitted:
     classification, links, dtype = found.analysis == "Classification", (), "float32"
     if found.analysis == "Multiclass":
         links = (("softmax", 0.0),)
-    # A mean, weighted by trees; gradient boosting adds responses as they are.
+    # A mean with the weights of trees; gradient boosting adds the responses themselves.
     elif found.boost != "Grad":
         total = _in_order(found.tree_weights())
         # Without weights, the method gives 0.
@@ -277,16 +279,16 @@ def fitted_of(path: str) -> Fitted:
 
 def _in_order(values: np.ndarray) -> float:
     total = 0.0
-    # One after the other, as TMVA adds them: NumPy adds in pairs, which rounds otherwise.
+    # One after the other, as TMVA adds them: NumPy adds in pairs, which rounds differently.
     for value in values.tolist():
         total += value
     return total
 
 
 class Answers:
-    """What TMVA's formulas give, tree by tree, and node by node in its own terms (reading.py).
+    """Answers by TMVA's formulas, computed tree by tree from the nodes of the file (reading.py).
 
-    There is no TMVA in Python's packages of ROOT. This shares the reader of files with `forest_of`, and nothing else.
+    Python's packages of ROOT contain no TMVA (decision 052). Only the reader of files is shared with `forest_of`.
     """
 
     def __init__(self, path: str) -> None:
@@ -326,7 +328,7 @@ class Answers:
         return (1.0 / (1.0 + np.stack(norms, -1))).astype(np.float32)
 
     def _response(self, x, root: int):
-        """What one tree gives for each row: DecisionTree::CheckEvent."""
+        """The value of one tree for each row, as DecisionTree::CheckEvent computes it."""
         bdt, made = self._bdt, np.zeros(len(x))
         waiting = [(root, np.arange(len(x)))]
         while waiting:

@@ -1,4 +1,4 @@
-"""UBJSON (https://ubjson.org/, draft 12), as far as XGBoost writes it: its own reader trusts what it reads."""
+"""A reader of UBJSON (https://ubjson.org/, draft 12) as XGBoost writes it: XGBoost's own reader trusts its input."""
 
 import struct
 
@@ -9,7 +9,7 @@ _DEEPEST = 64
 
 
 def decoded(content: bytes):
-    """The value. Raises ValueError."""
+    """The value in `content`. Raises ValueError if it is damaged."""
     reader = _Reader(content)
     try:
         return reader.value(reader.marker(), 0)

@@ -1,4 +1,4 @@
-"""What turns other files into a SavedModel, and changes its border before all stages read it."""
+"""Requests that turn other files into a SavedModel, or change its inputs and outputs before the stages read it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphFiles:
-    """The file of a graph and of a Config of tf2xla, and what the names of a checkpoint's files begin with.
+    """The files of a graph and of a tf2xla Config, and the prefix of the names of a checkpoint's files.
 
     "" stands for no Config or checkpoint.
     """
@@ -46,9 +46,9 @@ class GraphFiles:
 class ConvertGraph:
     """Write the SavedModel of a graph to the folder `out`; its signature is `signature`, its tags are `tags`.
 
-    `inputs` and `outputs` are tensors of the graph (`node`, `node:1`), or the names that its Config has for them; none
-    for those of the Config, or for all that nothing computes and nothing uses. `shapes` are those of inputs that the
-    spec sets. `constants` are values of placeholders; `feeds` are variables that need none.
+    `inputs` and `outputs` are tensors of the graph (`node`, `node:1`), or their names in the Config. If they are empty,
+    those of the Config are meant, or else the graph's placeholders and sinks. `shapes` are shapes of inputs that the
+    spec sets. `constants` are values for placeholders; `feeds` are variables that callers supply, without values.
     """
 
     files: GraphFiles
@@ -64,7 +64,7 @@ class ConvertGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeGraph:
-    """What may be the border of a graph; nothing is written."""
+    """Propose inputs and outputs of a graph; nothing is written."""
 
     files: GraphFiles
 
@@ -73,8 +73,8 @@ class ProposeGraph:
 class ProposedGraph:
     """`constants` are values for placeholders that look like switches of training.
 
-    `defaulted` are placeholders that have a value if nothing feeds them, `variables` those whose values the outputs
-    need from a checkpoint.
+    `defaulted` are placeholders with a default value. `variables` are those whose values the outputs need from a
+    checkpoint.
     """
 
     inputs: tuple[Tensor, ...]
@@ -88,7 +88,7 @@ class ProposedGraph:
 class Rename(OfSignature):
     """Write to the file `out` the `saved_model.pb` of `folder` with other names in one signature.
 
-    `inputs` and `outputs` have the new names of all by the present ones; none if those stay.
+    `inputs` and `outputs` have the new names by the present ones, of all or of none.
     """
 
     inputs: Mapping[str, str]
@@ -127,9 +127,10 @@ class Pin(OfSignature):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expose(OfSignature):
-    """Write to the file `out` the `saved_model.pb` of `folder` whose constants or variables `feeds` are inputs, too.
+    """Write to the file `out` the `saved_model.pb` of `folder` with constants or variables, `feeds`, as inputs.
 
-    If it `keeps_state`, random numbers that would follow from the input `seed` are drawn as they were.
+    `seed` names an input that random numbers follow from; with `keeps_state` they are drawn as before. `counts` names
+    outputs whose number of rows depends on values, and an output for each such number.
     """
 
     feeds: tuple[str, ...]

@@ -2,13 +2,13 @@
 
 An array has one of three forms, each of the same elements:
 
-- *held*: what libraries take and give, and what .npz files hold. bfloat16 are their bits, in uint16.
-- *numbers*: what can be drawn and compared. bfloat16 are float32; complex numbers are pairs of floats, real part first,
-  along a last axis of 2.
-- *carried*: what the compiled code takes. float16 and bfloat16 are their bits, complex numbers are such pairs.
+- *held*: the form in libraries' interfaces and in .npz files. bfloat16 are their bits, in uint16.
+- *numbers*: the form that is drawn and compared. bfloat16 are float32; complex numbers are pairs of floats, real part
+  first, along a last axis of 2.
+- *carried*: the form in compiled code. float16 and bfloat16 are their bits, complex numbers are such pairs.
 
-All other types are the same in all forms. Types are given by their names. Used by workers and by their parent, which
-pass arrays in files (`write_arrays`).
+All other types are the same in all forms. Types are given by their names. Workers and the host both use this module,
+and exchange arrays in files (`write_arrays`).
 """
 
 import os
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from .carriers import PARTS
 
-_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10}
+_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # their fractions have 7 and 10 bits
 _LARGEST = {"bfloat16": float.fromhex("0x1.fep+127")}
 
 
@@ -57,7 +57,7 @@ def padded(array: np.ndarray, rows: int) -> np.ndarray:
 
 
 def held(numbers: np.ndarray, dtype: str) -> np.ndarray:
-    """The array that holds `numbers`, rounded to the nearest ones of its type (to even, if two are as near)."""
+    """The held array of `numbers`, rounded to the nearest ones of its type, ties to even."""
     if dtype == "bfloat16":
         return _rounded(np.asarray(numbers, np.float32))
     with np.errstate(over="ignore"):
@@ -71,7 +71,7 @@ def given(values, dtype: str) -> np.ndarray:
 
 
 def carried(held: np.ndarray, dtype: str) -> np.ndarray:
-    """What compiled code takes for a held array."""
+    """The form of a held array in compiled code."""
     return np.asarray(held).view(np.uint16) if dtype == "float16" else _parts(held, dtype)
 
 
@@ -86,7 +86,9 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     """The bits of the nearest bfloat16, which are the upper half of a float's."""
     bits = np.asarray(values, order="C").view(np.uint32)
     with np.errstate(over="ignore"):
+        # Half of the last bit that stays, less one if that bit is 0: so ties go to the even number.
         nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    # A NaN whose set bits are all in the lower half would become an infinity.
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
     return np.where(np.isnan(values), quiet, nearest).astype(np.uint16).reshape(np.shape(values))
 
@@ -94,7 +96,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def write_arrays(path, arrays) -> None:
     """Write `arrays`, a mapping, to `path`, which exists only once it is complete: its reader may wait for it.
 
-    Names may be any: `numpy.savez` takes those of its own parameters, such as `file`, for something else.
+    `numpy.savez` would confuse names of arrays with its own parameters, such as `file`.
     """
     unfinished = f"{path}.part"
     with zipfile.ZipFile(unfinished, "w") as archive:
@@ -109,7 +111,7 @@ _KEPT = 8
 
 
 def features(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """What is kept of an output that is drawn: elements spread over it, the differences of neighbours, and the mean."""
+    """Features of a drawn output that are compared: some of its elements, the differences of these, and the mean."""
     flat = np.asarray(array, np.float64).ravel()
     if not flat.size:
         return np.zeros(0)

@@ -1,7 +1,7 @@
-"""Forests of decision trees: what every reader of trees makes, and all else computes.
+"""Forests of decision trees: the one type that all readers of trees create, and that all later stages compute.
 
 A row goes from the root of each tree to a leaf, and the sum of the leaves' values, in the order of the trees, is the
-result. Averages, base values that are added last, and links are ordinary operations behind it.
+result. Averages, base values that are added last, and links are ordinary operations after it.
 """
 
 import json
@@ -18,21 +18,21 @@ IN: if x, rounded down, is in the node's set, as in XGBoost; IN_CUT: if x, cut o
 """
 
 NAN, ZERO, NONE = range(3)
-"""What is missing, by node: NaN; or NaN and numbers of at most NEAR_ZERO; or nothing, and NaN is taken for 0."""
+"""Which numbers are missing, by node: NaN; or NaN and numbers up to NEAR_ZERO; or none, and NaN counts as 0."""
 
 NEAR_ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold, a float."""
 
 CATEGORIES = 1 << 24
-"""Of IN and IN_CUT: categories are below it, so that floats represent them."""
+"""Categories of IN and IN_CUT are below this limit, up to which floats represent all integers."""
 
 _MOST = 1 << 26
-"""Nodes, leaves and words of sets at most."""
+"""The most nodes, leaves and words of sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forest:
-    """Trees over x [batch, features], of NumPy's type `dtype`, that give [batch, outputs] of type `total`.
+    """Trees over x [batch, features], of NumPy's type `dtype`, that compute [batch, outputs] of type `total`.
 
     A node is a number; a leaf is `-1 - number`, in `roots`, `left` and `right`. Each node has one parent at most.
 
@@ -47,9 +47,9 @@ class Forest:
     left, right int32 [nodes]
     sets        uint32 [words]: bit c % 32 of word c // 32 is category c; no other category is in a set
     values      `total` [leaves, 1], or [leaves, outputs]
-    base        `total` [outputs]: where the sums begin
+    base        `total` [outputs]: the start of the sums
 
-    Thresholds are compared as float64 with x; no rounding to float32 changes that (of XGBoost, they are floats).
+    x is compared with thresholds in float64. XGBoost's thresholds are float32 numbers, which float64 represents.
     """
 
     dtype: str
@@ -129,7 +129,7 @@ def verify(forest: Forest) -> None:
     # Without this check a circle of nodes would keep the kernel in its loop for ever.
     reached = np.concatenate([forest.roots, forest.left, forest.right])
     reached = np.bincount(reached[reached >= 0], minlength=nodes)
-    # Each node has one parent at most, and roots have none: what hangs below a root is a tree.
+    # Each node has one parent at most, and roots have none: so the nodes below a root are a tree.
     _require(not nodes or int(reached.max(initial=0)) <= 1, "a node is reached in two ways")
 
 
@@ -152,7 +152,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 def packed(forest: Forest) -> np.ndarray:
-    """The forest as bytes, one constant of a graph; at least 256, so that it counts as weights there."""
+    """The forest as bytes, one constant of a graph: at least 256, so that it counts as weights (specialize.py)."""
     arrays = {name: getattr(forest, name) for name in ARRAYS}
     head = {name: getattr(forest, name) for name in _HEAD}
     head["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
@@ -163,7 +163,7 @@ def packed(forest: Forest) -> np.ndarray:
 
 
 def unpacked(content: np.ndarray) -> Forest:
-    """The forest that `packed` made bytes of. Raises ValueError for other bytes."""
+    """The forest that `packed` turned into bytes. Raises ValueError for other bytes."""
     data = content.astype(np.uint8, copy=False).tobytes()
     start = 8 + int.from_bytes(data[:8], "little")
     try:
@@ -184,14 +184,14 @@ def unpacked(content: np.ndarray) -> Forest:
 
 
 def words_of(categories: np.ndarray) -> np.ndarray:
-    """The words of a set, as in `sets`, of at least one."""
+    """The words of a set of categories, in the form of `sets`; at least one word."""
     words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
     np.bitwise_or.at(words, categories // 32, (1 << (categories % 32)).astype(np.uint32))
     return words
 
 
 def depth(forest: Forest) -> int:
-    """The most comparisons on the way to a leaf."""
+    """The largest number of comparisons on the way to a leaf."""
     level, found = forest.roots[forest.roots >= 0], 0
     while level.size:
         level = np.concatenate([forest.left[level], forest.right[level]])
@@ -205,6 +205,7 @@ def leaves_of(forest: Forest, x: np.ndarray) -> np.ndarray:
     place = np.repeat(forest.roots[None, :], len(x), 0)
     rows = np.arange(len(x))[:, None]
     while (place >= 0).any():
+        # Rows that have reached a leaf stay there; index 0 stands for their node, and its result is ignored.
         node = np.maximum(place, 0)
         value = x[rows, forest.feature[node]] if forest.feature.size else np.zeros(place.shape)
         place = np.where(
@@ -216,7 +217,7 @@ def leaves_of(forest: Forest, x: np.ndarray) -> np.ndarray:
 def _goes_left(forest: Forest, node: np.ndarray, value: np.ndarray) -> np.ndarray:
     missing, nan = forest.missing[node], np.isnan(value)
     is_missing = (missing != NONE) & (nan | ((missing == ZERO) & (np.abs(value) <= NEAR_ZERO)))
-    # Where missing is NONE, LightGBM takes NaN for 0; elsewhere the result of this is not looked at.
+    # If nothing counts as missing (NONE), LightGBM takes NaN for 0; otherwise the result for NaN is not used.
     value = np.where(nan, 0.0, value)
     comparison, threshold = forest.comparison[node], forest.threshold[node]
     found = np.select(
@@ -230,6 +231,7 @@ def _goes_left(forest: Forest, node: np.ndarray, value: np.ndarray) -> np.ndarra
 
 
 def _is_in_set(forest: Forest, node: np.ndarray, value: np.ndarray) -> np.ndarray:
+    # Rounded down, only numbers from 0 on are categories; cut off towards zero, those above -1 are category 0.
     known = np.where(forest.comparison[node] == IN, value >= 0, value > -1) & (value < CATEGORIES)
     category = np.where(known, value, 0).astype(np.int64)
     known &= (category < 32 * forest.words[node].astype(np.int64)) & (forest.comparison[node] >= IN)

@@ -1,4 +1,4 @@
-"""A model and its frozen graph: what `inspect`, `check` and `freeze` are asked and answer."""
+"""A model and its frozen graph: requests and answers of `inspect`, `check` and `freeze`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Literal
 from .listing import HloListing
 
 Shape = tuple[int | None, ...]
-"""Sizes of axes; None for the batch, and for what is not known."""
+"""Sizes of axes; None for the batch, and for unknown sizes."""
 
 
 Axes = tuple[str, ...]
-"""The symbol of each axis, "" for an axis without one; none if no axis has one. Shapes have their maxima."""
+"""The symbol of each axis, "" for an axis without one; empty if no axis has one. Shapes have the maxima."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
-    """A size that each call of the model brings."""
+    """A size that each call of the model determines."""
 
     name: str
     minimum: int
@@ -33,7 +33,7 @@ def _require(fits: bool, what: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """An input or output by the name in its signature; no `shape` if its rank is not known."""
+    """An input or output by its name in the signature; `shape` is None if the rank is not known."""
 
     name: str
     dtype: str
@@ -43,7 +43,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """An input of a frozen graph: the placeholder `node`. If its type carries another one, it `stands_for` that."""
+    """An input of a frozen graph: the placeholder `node`. If its type carries another one, `stands_for` names that."""
 
     name: str
     node: str
@@ -93,7 +93,10 @@ class OfSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
-    """Which signatures the SavedModel in `folder` has, without loading it. `signature` must suit libraries."""
+    """List the signatures of the SavedModel in `folder` without loading it.
+
+    Libraries must support the types of `signature`, if it is one of them.
+    """
 
     folder: str
     tags: tuple[str, ...]
@@ -117,9 +120,9 @@ class Inspected:
 class Chosen(OfSignature):
     """The signature `signature` of the SavedModel in `folder`.
 
-    `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
-    order that it asks for, none for the order of the names. If it `is_built`, this program made the SavedModel, and it
-    may hold calls of ours (own_calls.py). `operations` are names of those that the author supplies. Loops end after
+    `shapes` are shapes of inputs that the spec sets, `axes` the symbols in them. `inputs` and `outputs` are names in
+    the spec's order; if empty, names are sorted. If it `is_built`, this program wrote the SavedModel, which may contain
+    calls of ours (own_calls.py). `operations` are names of operations that the author supplies. Loops end after
     `max_iterations` iterations, if that is not 0.
     """
 
@@ -135,7 +138,7 @@ class Chosen(OfSignature):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """List the operations of `model`, and what is wrong with them; nothing is written."""
+    """Count the operations of `model`, and list the unsupported ones; nothing is written."""
 
     model: Chosen
 
@@ -149,7 +152,7 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """`operations` counts those of each kind. No `hlo` if there are unsupported ones."""
+    """`operations` has the number of operations of each kind. `hlo` is None if there are unsupported ones."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -163,8 +166,8 @@ class Checked:
 class Freeze:
     """Write `graph.pb`, and `weights.bin` if `weights` are shared, below `out`.
 
-    Constants of `threshold` bytes and more are shared. With `constants`, `constants.bin` gets a .npy array for each
-    parameter of the listing that is no input.
+    Constants of `threshold` bytes and more are shared. With `constants`, `constants.bin` contains a .npy array for each
+    parameter of the listing except inputs.
     """
 
     model: Chosen
@@ -176,10 +179,11 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSegment:
-    """A part of the graph for XLA (segments.py), in `NAME.pb`; its border is in the terms of that graph.
+    """A part of the graph for XLA (segments.py), in `NAME.pb`; `inputs` and `outputs` name nodes of that graph.
 
-    `reason` names an operation in it that the compiler lacks. If it `has_weights`, one run for all rows would read them
-    once. If it `iterates` until all matrices have converged, a row's answers for large numbers depend on the others.
+    `reason` names an operation in it that the compiler lacks. If it `has_weights`, it multiplies by weights, which one
+    run for all rows would read once. If it `iterates`, it decomposes matrices until all have converged, so that a row's
+    answers for large numbers depend on other rows.
     """
 
     name: str
@@ -192,7 +196,7 @@ class FoundSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """How much a model computes: bytes of all constants, and arithmetic operations of a run.
+    """The work of a model: bytes of all constants, and arithmetic operations of a run.
 
     A run takes `operations_per_call`, and `operations_per_row` more for each row of the batch.
     """
@@ -219,9 +223,9 @@ class OutlinePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineNode:
-    """One operation, or a group of `members` operations; `inputs` are places in the list of nodes.
+    """One operation, or a group of `members` operations; `inputs` are indices in the list of nodes.
 
-    `parts` are operations of the group, or of the loop or condition: the first ones if there are very many.
+    `parts` are operations of the group, loop or condition: the first ones if there are too many.
     """
 
     name: str
@@ -236,7 +240,7 @@ class OutlineNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A frozen graph to look at (outline.py). Packages have it as graph.json, with the fields in this order."""
+    """The outline of a frozen graph for people (outline.py); graph.json in packages, with the fields in this order."""
 
     format: int
     nodes: tuple[OutlineNode, ...]
@@ -244,7 +248,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenGraph:
-    """What a frozen model is, without the listings that only its analysis reads. `graph` is its outline, if any.
+    """A frozen model without the listings, which only its analysis reads. `graph` is its outline, if any.
 
     `own_calls` are targets of calls of ours in it (own_calls.py), which only programs compute.
     """

@@ -19,12 +19,12 @@ class TupleShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAttributes:
-    """Of an opcode whose operands and shape say all."""
+    """Of an opcode that its operands and shape describe completely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Of a batch normalization: the dimension of its features, and what is added to variances."""
+    """Of a batch normalization: the dimension of its features, and the number that is added to variances."""
 
     feature: int
     epsilon: float
@@ -43,14 +43,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literals:
-    """A constant; no `values` if there are too many, or of a type without a field for them in XLA's protocol."""
+    """A constant; `values` is None if there are too many, or if XLA's protocol has no field for their type."""
 
     digest: str
     values: tuple[int, ...] | tuple[bool, ...] | tuple[float, ...] | None
 
 
 Window = tuple[int, int, int, int, int, int]
-"""Size, stride, padding before and behind, dilation of the window and of what it moves over."""
+"""Size, stride, padding before and after, dilation of the window, dilation of the array that it moves over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomCall:
-    """`config` is what a call of ours (own_calls.py) says of itself, in JSON."""
+    """`config` is the JSON configuration of a call of ours (own_calls.py); "" for other calls."""
 
     target: str
     config: str = ""
@@ -113,7 +113,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Padding:
-    """Before, behind and between the elements of each dimension."""
+    """Before, after and between the elements of each dimension."""
 
     padding: tuple[tuple[int, int, int], ...]
 
@@ -169,7 +169,7 @@ ATTRIBUTES: Mapping[str, type] = {
     "sort": Dimensions,
     "transpose": Dimensions,
 }
-"""What decides about the meaning of an instruction beside its operands, by opcode; others have NoAttributes."""
+"""Opcode -> the attributes that its meaning depends on beside its operands; others have NoAttributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

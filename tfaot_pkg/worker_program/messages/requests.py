@@ -1,4 +1,4 @@
-"""Requests and their answers, and what encloses both on the line between host and worker."""
+"""Requests and their answers, and the messages that carry both between host and worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadT
 
 
 class ModelFault(Exception):
-    """What is wrong with a model, in words for its author; `newer` if a newer toolchain may read it."""
+    """A fault of a model, in words for its author; `newer` if a newer toolchain may read the model."""
 
     def __init__(self, message: str, hint: str = "", *, newer: bool = False) -> None:
         super().__init__(message)
@@ -36,11 +36,12 @@ class ModelFault(Exception):
         self.newer = newer
 
 
+# TensorFlow adds the Python stack of the node that failed, with paths of the machine that exported it.
 _OF_STACKS = re.compile(r'\s*(File "|Graph execution error:|Detected at node |Node: )')
 
 
 def one_line(error: Exception) -> str:
-    """The first 300 characters of an error's text, on one line, without the places in programs that led to it."""
+    """The first 300 characters of an error's text, on one line, without stack traces."""
     lines = [line for line in str(error).splitlines() if not _OF_STACKS.match(line)]
     return " ".join(" ".join(lines).split())[:300] or type(error).__name__
 
@@ -62,7 +63,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """`advance` steps were done."""
+    """`advance` more steps are done."""
 
     advance: float
     note: str
@@ -120,7 +121,7 @@ Reply = Ready | Event | Done | Faulty | OutOfMemory | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOperations:
-    """What the toolchain can compile of the operations that are allowed."""
+    """List the allowed operations that the toolchain can compile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +133,12 @@ class OperationTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFlags:
-    """Let TensorFlow and XLA read their flags, which ends the process if they do not take them."""
+    """Make TensorFlow and XLA read their flags, which ends the process if one is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
-    """The answer to a request that asks for no value."""
+    """The answer to a request that has no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +183,9 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """An output whose rows values count: the output `count` has their number, `rows` how many there may be.
+    """An output whose number of rows depends on values: the output `count` has that number, `rows` is its maximum.
 
-    With `like`, an input, there may be as many as its axis `axis` has elements.
+    With `like`, an input, the maximum is the number of elements of its axis `axis`.
     """
 
     count: str
@@ -201,11 +202,10 @@ class Counted:
 class Reference(OfSignature):
     """Run the model on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
 
-    For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
-    `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time;
-    `constants` are inputs, by the names that we give those of the file, that always have these values.
-    `operations` are Python files of references of operations that it lacks, by name. Its outputs `counted` get zeros
-    behind their rows.
+    For TensorFlow, `folder` is the folder of the SavedModel; for the `framework` of a front-end, the model's file.
+    `feeds` and `fetches` are that framework's names of inputs and outputs, by ours; with `by_row` it computes one row
+    at a time. `constants` are values of further inputs of the file, by our names. `operations` are Python files with
+    references of operations that the framework lacks, by name. The outputs `counted` are padded with zeros.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
@@ -233,7 +233,7 @@ class Reference(OfSignature):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Referenced:
-    """The kinds of operations in the graph, and the first messages of the framework if it rejected batches."""
+    """The kinds of operations in the graph, and the framework's first messages about batches that it rejected."""
 
     version: str
     operations: tuple[str, ...]
@@ -244,8 +244,8 @@ class Referenced:
 class RunSteps(OfSignature):
     """Run the signature as it was, with variables, step by step on the arrays in `inputs` (.npz: name -> steps).
 
-    `variables` are those whose values after the last step are written to `out`, beside the outputs of all steps
-    (stepping.py); `tries` other runs tell how much roundings of the inputs matter.
+    `variables` are those whose values after the last step are written to `out`, with the outputs of all steps
+    (stepping.py); `tries` further runs, on perturbed inputs, find how much roundings of the inputs matter.
     """
 
     inputs: str
@@ -265,9 +265,9 @@ class DrawNumbers(OfSignature):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOperation:
-    """Run the function `operation` of the Python file `file` on the arrays in `inputs` (.npz), named by their places.
+    """Run the function `operation` of the Python file `file` on the arrays in `inputs` (.npz), by position.
 
-    What it gives is written to `out` in the same form.
+    Its results are written to `out` in the same form.
     """
 
     file: str

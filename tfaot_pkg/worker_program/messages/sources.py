@@ -1,4 +1,4 @@
-"""Models of other frameworks: what their front-ends are asked and answer."""
+"""Models of other frameworks: requests to their front-ends, and the answers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class SourceTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceModel:
-    """A model as its framework describes it. `origin` says what made it, such as "opset 17, pytorch 2.1.0".
+    """A model as its framework describes it. `origin` describes its format and producer: "opset 17, pytorch 2.1.0".
 
-    `file` is the model's own file, which may stand in a folder. If it is `by_row`, the batch is an axis of size 1 in
-    the file: its framework computes one row at a time. If it has no answers of its own (`has_answers`), the SavedModel
-    that is made of it gives them. `symbols` are the least and the largest size of named axes, as far as the file says;
-    the largest is 0 if it does not.
-    If its author's framework has left answers in it, `answered_by` is this framework with its version, and reading
-    left them in its folder (from_onnx/exported.py). `library` is the framework's name, if the front-end reads files
-    of several.
+    `file` is the model's own file, also if a folder was named. If it is `by_row`, the batch is an axis of size 1 in the
+    file, so that its framework computes one row at a time. If its framework cannot run it (`has_answers` is
+    false), answers are those of the SavedModel. `symbols` are the smallest and the largest size of named axes, if the
+    file has them; the largest is 0 if it has none.
+    If the file contains answers of its author's framework, `answered_by` is that framework with its version, and
+    reading has written them to its folder (from_onnx/exported.py). `library` is the framework's name, if the front-end
+    reads files of several.
     """
 
     file: str

@@ -44,7 +44,7 @@ def decoded(kind: type[T], value: object, path: str) -> T:
 
 
 def built(kind: Any, value: Any, path: str) -> Any:
-    """`value`, JSON values, as `kind`: a dataclass, a scalar, a tuple, a mapping with texts as keys, or a union."""
+    """`value`, JSON values, as `kind`: a dataclass, a scalar, a tuple, a mapping with strings as keys, or a union."""
     if kind is object or kind is Any:
         return value
     if kind in _SCALARS:
