@@ -179,15 +179,15 @@ _TEXTS = {
     _main(f'%0 = "tf.Twice"(%x) ({{ "tf.Yield"() : () -> () }}) {_ONE}'): "the operation tf.Twice has regions",
     _main(f'%0 = "tf.Relooo"(%x) {_ONE}'): "has no operation Relooo",
     _main('%0 = "tf.AddV2"(%x) : (tensor<4xf32>) -> tensor<4xf32>'): "operands of tf.AddV2: 1 are given, it has 2",
-    _main(f'%0 = "tf.Relu"(%x) {_ONE}').replace("f32", "i99"): "the type i99 is none of TensorFlow's",
-    _main(f'%0 = "tf.Softmax"(%x) {{T = i32}} {_ONE}'): "the operation tf.Softmax is not right",
+    _main(f'%0 = "tf.Relu"(%x) {_ONE}').replace("f32", "i99"): "the type i99 is not one of TensorFlow's",
+    _main(f'%0 = "tf.Softmax"(%x) {{T = i32}} {_ONE}'): "the operation tf.Softmax is not valid",
     _main(
         f'%0 = "tf.PartitionedCall"(%x) {{f = @main}} {_ONE}'
     ): "the function @main is not in the module, or calls itself",
-    _main(f'%0 = "tf.Relu"(%x) {_ONE}').replace("return", "tf_executor.yield"): "is no MLIR of functions",
+    _main(f'%0 = "tf.Relu"(%x) {_ONE}').replace("return", "tf_executor.yield"): "is not MLIR of functions",
     _main(f"%0 = call @f(%x) {_ONE}") + _TWICE: "calls without an end",
     _TWICE: "no function named main",
-    "a func is not a module": "is no StableHLO that can be read",
+    "a func is not a module": "is not StableHLO that can be read",
     _main(f"%0 = stablehlo.custom_call @system(%x) {_ONE}"): "calls code that is not in it: system",
 }
 

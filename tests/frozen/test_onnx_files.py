@@ -74,7 +74,7 @@ def test_networks_give_onnx_runtimes_answers(first: int, pool: WorkerPool, files
 def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
     """Each message says what it is, and each hint what to do."""
     wanted = {
-        "newer": ("ONNX opset 99; the newest that is read is", "an older one"),
+        "newer": ("ONNX opset 99; the newest supported one is", "an older one"),
         "typeless": ("cannot run the file", "export again"),
         "outside": ("'some'", "export the model again"),
         "sampled": ("com.microsoft.Sampling", "ORT_ENABLE_BASIC"),

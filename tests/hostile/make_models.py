@@ -503,7 +503,7 @@ def _chain(folder, length, calls):
     _v1(folder, _same, change=change)
 
 
-@hostile("refused", "nodes once its functions are put in the place of their calls")
+@hostile("refused", "nodes after its functions are inlined")
 def functions_that_multiply(folder, places):
     """40 functions of 60 bytes, two calls each: 2 to the 40 nodes."""
     _chain(folder, 40, 2)

@@ -137,7 +137,7 @@ def test_programs_carry_the_state_over(program: str, counter: Stateful, tmp_path
     "variables, says",
     [
         ({"update": ["total", "seen"]}, ["'steps' is changed by the signature", "'table' is changed by the signature"]),
-        ({"update": ["*"], "read": ["gian"]}, ["'gian' is no variable of the signature (did you mean 'gain'?)"]),
+        ({"update": ["*"], "read": ["gian"]}, ["'gian' is not a variable of the signature (did you mean 'gain'?)"]),
         ({"update": ["*", "gain"]}, ["'gain' is under update, but the signature never changes it"]),
     ],
 )

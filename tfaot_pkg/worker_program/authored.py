@@ -92,7 +92,7 @@ def parsed(mark: bytes) -> tuple:
     except (ValueError, RecursionError) as error:
         raise ModelFault(f"the attributes of the operation {name!r} are not valid JSON: {error}") from error
     if not isinstance(attributes, dict):
-        raise ModelFault(f"the attributes of the operation {name!r} are no mapping")
+        raise ModelFault(f"the attributes of the operation {name!r} are not a mapping")
     return name, {key: values_of(name, key, value) for key, value in attributes.items()}
 
 
@@ -174,14 +174,14 @@ def _shapes_at(graph_def, call) -> list:
 def _sizes(operation: str, node: str, small, large) -> list:
     if not small.is_fully_defined() or not large.is_fully_defined():
         raise ModelFault(
-            f"the shape of what the operation {operation!r} gives is not known (node {node!r}): {large}",
+            f"the shape of the result of the operation {operation!r} is not known (node {node!r}): {large}",
             "set it in the model (tf.ensure_shape)",
         )
     pairs = list(zip(small.as_list(), large.as_list(), strict=True))
     made = [one if one == two else -1 for one, two in pairs]
     if made[:1] != [-1] or -1 in made[1:] or pairs[0] != specialize.PROBES:
         raise ModelFault(
-            f"the operation {operation!r} gives {small} for {specialize.PROBES[0]} rows, and {large} for "
+            f"the operation {operation!r} returns {small} for {specialize.PROBES[0]} rows, and {large} for "
             f"{specialize.PROBES[1]} (node {node!r}): its first axis must be the batch",
             "an operation computes row by row",
         )

@@ -68,7 +68,7 @@ def _parsed(path: str, message, what: str):
     from google.protobuf.message import DecodeError
 
     if not os.path.isfile(path):
-        raise ModelFault(f"{path} is no file", "name the file itself")
+        raise ModelFault(f"{path} is not a file", "name the file itself")
     with open(path, "rb") as file:
         content = file.read()
     try:

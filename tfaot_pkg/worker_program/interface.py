@@ -20,7 +20,7 @@ def require_dtype(kind: str, name: str, dtype: str) -> str:
     """`dtype`, if a compiled library can have inputs and outputs of it; else ModelFault."""
     if dtype not in ALLOWED:
         raise ModelFault(
-            f"{kind} {name!r} has dtype {dtype}, which a compiled model cannot take or give",
+            f"{kind} {name!r} has dtype {dtype}, which a compiled model cannot have as {kind}",
             _ADVICE.get(dtype, f"supported are {', '.join(ALLOWED)}"),
         )
     return dtype

@@ -122,7 +122,9 @@ def _version(path: str, kind: str) -> str:
 def _kind(path: str) -> str:
     """`.keras` or `.h5`; ModelFault if the file is neither, or has the other's suffix."""
     if not os.path.isfile(path):
-        raise ModelFault(f"{path} is no file", "model.keras names a .keras or .h5 file; a folder may be a saved_model")
+        raise ModelFault(
+            f"{path} is not a file", "model.keras names a .keras or .h5 file; a folder may be a saved_model"
+        )
     with open(path, "rb") as file:
         kind = _KINDS.get(file.read(4))
     if kind is None:

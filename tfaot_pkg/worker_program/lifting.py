@@ -94,7 +94,7 @@ def _chosen(request: Lift, variables: dict, changed: list) -> list:
     """The variables (nodes) to lift, sorted by name; ModelFault if `update` does not name those that are `changed`."""
     names = {each.name: key for key, each in variables.items()}
     faults = [
-        f"{text!r} is no variable of the signature{interface.nearest(text, names)}"
+        f"{text!r} is not a variable of the signature{interface.nearest(text, names)}"
         for text in (*request.read, *request.update)
         if not _matching(text, names)
     ]

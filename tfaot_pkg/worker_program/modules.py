@@ -45,7 +45,7 @@ def refuse_hidden_code(graph_def) -> None:
             if faults:
                 listing = operations.listing([(_OPERATION, node.name, fault) for fault in faults])
                 raise ModelFault(
-                    f"the model's StableHLO reaches out of the model, or does what is not known:\n{listing}",
+                    f"the model's StableHLO reaches out of the model, or contains unknown operations:\n{listing}",
                     "such a model is not loaded; export it without custom calls and collective operations",
                 )
 
@@ -89,7 +89,7 @@ def _faults(text: str):
             yield f"line {bare[:60]!r}"
     # Each call must have been the first word of a line: only there its target was checked.
     if len(re.findall("custom_call", _without_strings(text))) != calls:
-        yield "custom call at a place that is not looked at"
+        yield "custom call that does not begin a line"
 
 
 def _name_of(line: str) -> str:

@@ -61,7 +61,7 @@ def _become_constant(node, value) -> None:
 
     if "dtype" not in node.attr:
         raise ModelFault(
-            f"model.constants names the node {node.name!r} ({node.op}), which is no placeholder",
+            f"model.constants names the node {node.name!r} ({node.op}), which is not a placeholder",
             "only placeholders, variables and constants can get another value",
         )
     dtype = dtypes.as_dtype(node.attr["dtype"].type)

@@ -270,7 +270,7 @@ def _require_complete(signature: str, graph) -> None:
             if value.placeholder:
                 raise ModelFault(
                     f"the signature {signature!r} runs the function {function!r}, whose node {node.name} takes "
-                    f"{key!r} from its caller: what it does is not told by the function",
+                    f"{key!r} from its caller: so the function does not say what it does",
                     "export the model again with a current TensorFlow (tf.function, not Defun)",
                 )
 
@@ -281,15 +281,15 @@ def _require_finite(signature: str, graph) -> None:
     _measure(signature, calls, sizes)
     if sizes[""] > _MOST_NODES:
         raise ModelFault(
-            f"the signature {signature!r} has {sizes['']:,} nodes once its functions are put in the place of their "
-            f"calls; the most are {_MOST_NODES:,}",
+            f"the signature {signature!r} has {sizes['']:,} nodes after its functions are inlined; "
+            f"the limit is {_MOST_NODES:,}",
             "export a smaller model",
         )
     constants = sum(_constant_bytes(node) for node, _ in graph.placed_nodes() if node.op == "Const")
     if constants > _MOST_CONSTANT_BYTES:
         raise ModelFault(
             f"the constants of the signature {signature!r} take {constants:,} bytes; "
-            f"the most are {_MOST_CONSTANT_BYTES:,}",
+            f"the limit is {_MOST_CONSTANT_BYTES:,}",
             "a constant of one value must be made where it is used (tf.fill), or be broadcast",
         )
 

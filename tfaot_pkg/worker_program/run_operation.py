@@ -19,12 +19,12 @@ def run(request: RunOperation, report) -> Nothing:
         inputs = [file[str(place)] for place in range(len(file.files))]
     found = function(*inputs)
     if any(each.dtype.kind not in "biuf" for each in found):
-        raise ModelFault(f"{function.where} gives no numbers", _HINT)
+        raise ModelFault(f"{function.where} does not return numbers", _HINT)
     write_arrays(request.out, {str(place): values for place, values in enumerate(found)})
     return Nothing()
 
 
-_HINT = "the reference is a Python function with the operation's name, of NumPy arrays, which gives one or a tuple"
+_HINT = "the reference is a Python function with the operation's name: it takes NumPy arrays, and returns one or more"
 
 
 class Reference:

@@ -39,7 +39,7 @@ def add_signature(graph, name: str) -> None:
     inputs, outputs = _leaves(name, found.inputs, ""), _leaves(name, found.outputs, "")
     arguments = function.signature.input_arg
     if len(inputs) + len(found.captures) != len(arguments) or len(outputs) != len(function.signature.output_arg):
-        raise ModelFault(f"the function {name!r} takes or gives what is no tensor", _INPUT_SIGNATURE)
+        raise ModelFault(f"the function {name!r} takes or returns values that are not tensors", _INPUT_SIGNATURE)
     made = graph.signature_def[name]
     made.method_name = "tensorflow/serving/predict"
     adding = _Adding(graph, name)
@@ -89,7 +89,8 @@ def _leaves(function: str, value, path: str) -> list:
         return [(path, getattr(value, kind))]
     if kind == "type_spec_value":
         raise ModelFault(
-            f"the function {function!r} takes or gives a sparse, ragged or other composite tensor ({path or 'itself'})",
+            f"the function {function!r} takes or returns a sparse, ragged or other composite tensor "
+            f"({path or 'itself'})",
             "export a function of dense tensors",
         )
     if kind in ("list_value", "tuple_value"):
@@ -143,8 +144,8 @@ class _Adding:
             return captured.constant.operation
         if kind != "variable":
             raise ModelFault(
-                f"the function {self._function!r} uses what is neither a variable nor a constant ({kind})",
-                "lookup tables and assets cannot be compiled: pass what they give as inputs",
+                f"the function {self._function!r} captures what is neither a variable nor a constant ({kind})",
+                "lookup tables and assets cannot be compiled: pass their values as inputs",
             )
         name = captured.variable.name.removesuffix(":0") or f"variable_{number}"
         if name in self._handles:  # of the saver: the call determines which value it gets

@@ -112,7 +112,7 @@ def read(folder: str):
         with open(path, "rb") as file:
             model.ParseFromString(file.read())
     except DecodeError as error:
-        raise ModelFault(f"{path} is damaged: it is no SavedModel protobuf", "copy or export it again") from error
+        raise ModelFault(f"{path} is damaged: it is not a SavedModel protobuf", "copy or export it again") from error
     if not model.meta_graphs:
         raise ModelFault(f"{path} is damaged or empty: it has no graph", "copy or export it again")
     return model

@@ -124,8 +124,8 @@ class _Functions:
                 made.ret[output.name] = body.values[variable.key]
             else:
                 raise ModelFault(
-                    f"the function {name!r} gives the variable {variable.name!r} as its result",
-                    "let functions give values of variables, and not variables",
+                    f"the function {name!r} returns the variable {variable.name!r} as its result",
+                    "let functions return values of variables instead of variables",
                 )
         taken = {each.name for each in (*made.signature.input_arg, *made.signature.output_arg)}
         dtypes = {each.key: each.dtype for each in bound if each is not None}

@@ -36,7 +36,7 @@ def read(path: str, text: str, out: str) -> SourceModel:
             module = ir.Module.parse(_with_attributes(text))
         except Exception as error:  # MLIR raises several kinds
             raise ModelFault(
-                f"{path} is no MLIR of functions that can be read: {one_line(error)}",
+                f"{path} is not MLIR of functions that can be read: {one_line(error)}",
                 "write functions of TensorFlow's dialect, without graphs and islands of tf_executor",
             ) from error
         main = loading.main_of(module)
@@ -92,7 +92,7 @@ class _Reader:
     def _operation(self, operation, operands: tuple, results: tuple) -> functions.Operation:
         dialect, _, name = operation.name.partition(".")
         if dialect != "tf" or len(operation.regions):
-            what = "has regions" if dialect == "tf" else "is none of TensorFlow's dialect"
+            what = "has regions" if dialect == "tf" else "is not one of TensorFlow's dialect"
             raise ModelFault(
                 f"the operation {operation.name} {what}",
                 "write the module in one dialect, its branches and loops as functions (tf.If, tf.While)",
@@ -159,7 +159,7 @@ def _pairs(attributes) -> list:
 def _type(kind) -> functions.Type:
     found = _TENSOR.fullmatch(str(kind))
     if found is None:
-        raise ModelFault(f"the type {kind} is no tensor")
+        raise ModelFault(f"the type {kind} is not a tensor")
     return functions.Type(dtype=_dtype(found[2]), shape=None if found[1] == "*x" else _sizes(found[1].rstrip("x")))
 
 
@@ -167,7 +167,7 @@ def _dtype(text: str) -> str:
     plain = re.sub("^(!.*?)<.*", r"\1", text)
     dtype = _TYPES.get(plain, loading.dtype_of(text))
     if dtype == text:
-        raise ModelFault(f"the type {text} is none of TensorFlow's")
+        raise ModelFault(f"the type {text} is not one of TensorFlow's")
     return dtype
 
 

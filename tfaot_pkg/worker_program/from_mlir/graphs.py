@@ -58,7 +58,7 @@ class _Builder:
             )
         except (ValueError, TypeError, tf.errors.OpError) as error:
             raise ModelFault(
-                f"the operation tf.{operation.name} is not right: {one_line(error)}",
+                f"the operation tf.{operation.name} is not valid: {one_line(error)}",
                 "correct it; docs of tf.raw_ops list what each operation takes",
             ) from error
         return made.outputs

@@ -106,7 +106,7 @@ def _artifact(path: str, content: bytes) -> Loaded:
         exported = export.deserialize(bytearray(content))
     except Exception as error:  # flatbuffers and JAX raise many types for damaged files
         raise ModelFault(
-            f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {one_line(error)}",
+            f"{path} is not an artifact of jax.export that JAX {jax.__version__} can read: {one_line(error)}",
             "write it with jax.export.export(...)(...).serialize(), with this or an older JAX",
         ) from error
     # JAX lowers some functions differently for each platform.
@@ -225,7 +225,7 @@ def _parsed(path: str, content) -> tuple:
             return context, ir.Module.parse(content)
     except Exception as error:  # MLIR raises several kinds
         raise ModelFault(
-            f"{path} is no StableHLO that can be read: {one_line(error)}",
+            f"{path} is not StableHLO that can be read: {one_line(error)}",
             "write portable bytecode (stablehlo-translate --serialize), or text of StableHLO and no other dialects",
         ) from error
 
@@ -298,7 +298,7 @@ def _typed(name: str, kind, place: int) -> SourceTensor:
     from jax._src.lib.mlir import ir
 
     if not isinstance(kind, ir.RankedTensorType):
-        raise ModelFault(f"{name!r} of the module is {kind}, which a compiled model cannot take or give")
+        raise ModelFault(f"{name!r} of the module is {kind}, which a compiled model cannot have as input or output")
     tensor = ir.RankedTensorType(kind)
     sizes = [None if tensor.is_dynamic_dim(axis) else tensor.get_dim_size(axis) for axis in range(tensor.rank)]
     return SourceTensor(name=name, key=str(place), dtype=dtype_of(tensor.element_type), shape=tuple(sizes))

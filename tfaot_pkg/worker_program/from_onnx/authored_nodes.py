@@ -27,7 +27,7 @@ def tensors(node, inputs: list, file: str) -> tuple:
     # Found by calls at two batch sizes: a Python function does not declare the shapes of its results.
     small, large = (reference(*_ones(node, inputs, size)) for size in specialize.PROBES)
     if len(small) != len(node.outputs) or len(large) != len(small):
-        raise node.fault(f"its reference gives {len(small)} arrays, and the node has {len(node.outputs)} outputs")
+        raise node.fault(f"its reference returns {len(small)} arrays, and the node has {len(node.outputs)} outputs")
     results = [(one.dtype.name, _shape(node, one.shape, two.shape)) for one, two in zip(small, large, strict=True)]
     return tuple(own_calls.own_call(OPERATION, inputs, authored.config(node.op, attributes), results))
 
@@ -54,7 +54,7 @@ def _shape(node, small: tuple, large: tuple) -> tuple:
     first, second = specialize.PROBES
     if small[:1] != (first,) or large[:1] != (second,) or small[1:] != large[1:]:
         raise node.fault(
-            f"its reference gives the shape {list(small)} for {first} rows, and {list(large)} for {second}",
+            f"its reference returns the shape {list(small)} for {first} rows, and {list(large)} for {second}",
             "the first axis must be the batch, and others have the same sizes always",
         )
     return (None, *small[1:])

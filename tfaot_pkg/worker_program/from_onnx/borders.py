@@ -22,7 +22,7 @@ def as_numbers(model) -> list:
         elif node.domain == ML:
             labels.append(_texts(node))
     _divide_lists(model)
-    # Classifiers within others have texts, too: AdaBoost's trees, and then AdaBoost.
+    # Classifiers within others have strings too: AdaBoost's trees, then AdaBoost itself.
     labels = [each for each in (*labels, *_constants(model)) if each]
     if labels:
         _give_types(model)

@@ -141,7 +141,7 @@ class Builder:
             )
         if function is None:
             raise node.fault(
-                "this operator is not read", "replace it in the model: docs/onnx-coverage.md lists what is"
+                "this operator is not supported", "replace it in the model: docs/onnx-coverage.md lists what is"
             )
         known = [None if each is None or isinstance(each, Sequence) else tf.get_static_value(each) for each in inputs]
         is_known = all(value is not None for value, each in zip(known, inputs, strict=True) if each is not None)

@@ -58,7 +58,7 @@ def _activated(node, x):
         "HardSigmoid": lambda: hard_sigmoid(x, *more[:2]),
     }
     if kind not in functions:
-        raise node.fault(f"the activation {kind!r} is not read", SAVE_BASIC)
+        raise node.fault(f"the activation {kind!r} is not supported", SAVE_BASIC)
     return functions[kind]()
 
 
@@ -128,7 +128,7 @@ def _embed_layer_normalization(node, ids, segments, words, places, parts, scale,
 def _attention(node, x, weights, bias=None, mask=None, past=None, added=None, lengths=None):
     """One product for queries, keys and values, which are then cut into heads."""
     if past is not None or lengths is not None or node.get("do_rotary", 0):
-        raise node.fault("keys and values of earlier calls are not read", SAVE_BASIC)
+        raise node.fault("keys and values of earlier calls are not supported", SAVE_BASIC)
     made = tf.tensordot(x, weights, 1)
     made = made if bias is None else made + bias
     total = made.shape[-1]
@@ -139,7 +139,7 @@ def _attention(node, x, weights, bias=None, mask=None, past=None, added=None, le
 @operator("MultiHeadAttention", domain=MICROSOFT)
 def _multi_head_attention(node, query, key=None, value=None, bias=None, mask=None, added=None, past_key=None, *more):
     if past_key is not None or any(each is not None for each in more) or key is None or value is None:
-        raise node.fault("packed inputs, and keys and values of earlier calls, are not read", SAVE_BASIC)
+        raise node.fault("packed inputs, and keys and values of earlier calls, are not supported", SAVE_BASIC)
     if rank(node, key) != 3 or rank(node, value) != 3:
         raise node.fault("its keys and values have heads already", SAVE_BASIC)
     if bias is not None:
@@ -189,7 +189,7 @@ def _cut(x, count: int):
 def _matmul_of_few_bits(node, a, packed, scales, zeros=None, groups=None, bias=None):
     """Weights of 2, 4 or 8 bits, in blocks with a scale each: unpacked now."""
     if groups is not None or node.get("weight_prepacked", 0):
-        raise node.fault("groups in another order are not read")
+        raise node.fault("groups in another order are not supported")
     bits, block, rows, columns = (node.get(name) for name in ("bits", "block_size", "K", "N"))
     bits, count = bits or 4, -(-rows // block)
     values = _unpacked(required(node, packed, "its weights").reshape(columns, -1), bits).reshape(columns, count, -1)

@@ -7,7 +7,7 @@ from from_onnx.table import operator
 from from_onnx.tensors import rank, sizes, static
 
 _MOST_UNROLLED, _MOST_OF_SEQUENCES = 32, 1024
-"""Iterations of loops that are unrolled, and of loops that carry sequences, which can only be unrolled (decision 055)."""
+"""Iterations of loops that are unrolled (decision 055), and of loops with sequences, which can only be unrolled."""
 _FAR = 2**31 - 1  # TensorFlow's maximum is an int32; exporters write the largest int64 if there is no limit
 
 
@@ -46,7 +46,7 @@ def _loop(node, most, condition, *states):
     _tensors(node, (*states, *first))
     if not is_counted and len(first) > 1 + len(states):
         raise node.fault(
-            "how often it runs, and how much it gives, depends on the inputs",
+            "the number of its iterations, and so of elements of its outputs, depends on the inputs",
             "export the model with a fixed number of steps",
         )
     return _looped(node, graph, most if trips is None else trips, condition, states, first)
@@ -60,7 +60,9 @@ def _unrolled(node, graph: dict, trips: int, states: tuple) -> tuple:
         scanned.append(results[len(states) :])
         going = static(goes_on)
         if going is None:
-            raise node.fault("when it ends depends on the inputs", "export the model with a fixed number of steps")
+            raise node.fault(
+                "its number of iterations depends on the inputs", "export the model with a fixed number of steps"
+            )
         if not np.any(going):
             break
     if not scanned and len(graph["outputs"]) > 1 + len(states):
@@ -102,7 +104,7 @@ def _common(before, after):
 @operator("Scan")
 def _scan(node, *inputs):
     if node.version < 9:
-        raise node.fault("Scan of opset 8 is not read", "export the model with opset 9 or later")
+        raise node.fault("Scan of opset 8 is not supported", "export the model with opset 9 or later")
     graph, number = node.get("body"), node.get("num_scan_inputs")
     states, scanned = list(inputs[: len(inputs) - number]), list(inputs[len(inputs) - number :])
     # The outputs of the body are the states, then those that are stacked.

@@ -237,7 +237,7 @@ _TYPES = {
 def type_of(node, number: int):
     """The type with ONNX's `number`; ModelFault if TensorFlow does not compute with it."""
     if number not in _TYPES:
-        raise node.fault(f"the element type {number} (onnx.TensorProto.DataType) is not read")
+        raise node.fault(f"the element type {number} (onnx.TensorProto.DataType) is not supported")
     return _TYPES[number]
 
 
@@ -255,13 +255,13 @@ def _cast_like(node, x, like):
 def _bit_cast(node, x):
     dtype = type_of(node, node.get("to"))
     if tf.bool in (x.dtype, dtype) or dtype.size != x.dtype.size:
-        raise node.fault(f"{x.dtype.name} as {dtype.name}: only numbers of one size are read")
+        raise node.fault(f"{x.dtype.name} as {dtype.name}: only numbers of the same size are supported")
     return tf.bitcast(x, dtype)
 
 
 def cast(node, x, dtype):
     if tf.string in {x.dtype, dtype}:
-        raise node.fault("texts are not read")
+        raise node.fault("strings are not supported")
     if dtype == tf.bool:
         return x != tf.zeros((), x.dtype)
     if x.dtype.is_floating and dtype.is_integer and dtype.size < 4:

@@ -78,7 +78,8 @@ def write_answers(model, keys: list, folder: str) -> bool:
         raise ModelFault(f"the metadata {_ANSWERS} in the file is damaged", "export the model again") from error
     if set(arrays) != set(keys):
         raise ModelFault(
-            f"the file has answers for {', '.join(sorted(arrays))}, and its border is {', '.join(sorted(keys))}",
+            f"the file has answers for {', '.join(sorted(arrays))}, "
+            f"and its inputs and outputs are {', '.join(sorted(keys))}",
             "export the model again",
         )
     write_arrays(os.path.join(folder, ANSWERS), arrays)

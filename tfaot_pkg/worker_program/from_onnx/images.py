@@ -113,7 +113,7 @@ def _points(node, mode: str, size: int, length: int, scale: float, region: tuple
         if length > 1:
             return start * (size - 1) + x * (end - start) * (size - 1) / (length - 1)
         return np.full(length, 0.5 * (start + end) * (size - 1))
-    raise node.fault(f"the coordinate_transformation_mode {mode!r} is not read")
+    raise node.fault(f"the coordinate_transformation_mode {mode!r} is not supported")
 
 
 _ROUNDINGS = {
@@ -146,7 +146,7 @@ def _matrix(node, size: int, points, scale: float, mode: str):
     """[outputs, inputs]: the weight of each input in each output."""
     kernels = {"linear": (_linear, 1.0), "cubic": (_cubic(node.get("cubic_coeff_a", -0.75)), 2.0)}
     if mode not in kernels:
-        raise node.fault(f"the mode {mode!r} is not read")
+        raise node.fault(f"the mode {mode!r} is not supported")
     kernel, reach = kernels[mode]
     # Antialiasing, if the result is smaller: the kernel is as wide as the elements that become one.
     width = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0

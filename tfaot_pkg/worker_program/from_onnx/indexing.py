@@ -66,7 +66,7 @@ def _scattered(node, x, indices, updates):
     if reduction == "mul":
         return _multiplied(node, x, indices, updates)
     if reduction not in _SCATTERS:
-        raise node.fault(f"its reduction {reduction!r} is not read")
+        raise node.fault(f"its reduction {reduction!r} is not supported")
     # As numbers, because TensorFlow's scatters add and compare no booleans.
     if x.dtype == tf.bool:
         numbers = (tf.cast(each, tf.int32) for each in (x, updates))
@@ -84,7 +84,9 @@ def _multiplied(node, x, indices, updates):
     depth, given = indices.shape[-1], x.shape.as_list()
     count = indices.shape[:-1].num_elements()
     if None in given or count is None or count * math.prod(given[:depth]) > _MOST_COMPARED:
-        raise node.fault("its reduction 'mul' is only read with few, known sizes", "compute it with a mask")
+        raise node.fault(
+            "its reduction 'mul' is only supported for few elements of known sizes", "compute it with a mask"
+        )
     strides = [math.prod(given[place + 1 : depth]) for place in range(depth)]
     flat = tf.reduce_sum(tf.reshape(indices, [count, depth]) * tf.constant(strides, indices.dtype), -1)
     rest = math.prod(given[depth:])

@@ -28,7 +28,7 @@ def _normalizer(node, x):
     }
     kind = node.get("norm", "MAX")
     if kind not in norms:
-        raise node.fault(f"the norm {kind!r} is not read")
+        raise node.fault(f"the norm {kind!r} is not supported")
     norm = norms[kind]()
     return tf.where(norm == 0, x, x / norm)
 
@@ -64,7 +64,7 @@ def _label_encoder(node, x):
     """Numbers for numbers: the value of the key that each element equals."""
     keys, values = (_numbers(node, name) for name in ("keys", "values"))
     if keys is None or values is None or "U" in (keys.dtype.kind, values.dtype.kind) or node.version < 2:
-        raise node.fault("its keys or values are texts", "encode texts as numbers before the model")
+        raise node.fault("its keys or values are strings", "encode strings as numbers before the model")
     rest = node.get("default_tensor")
     if rest is None:
         # The defaults of the standard, -0.0 included.
@@ -89,7 +89,7 @@ def _numbers(node, name: str):
 def _one_hot_encoder(node, x):
     known = node.get("cats_int64s")
     if not known:
-        raise node.fault("its categories are texts", "encode texts as numbers before the model")
+        raise node.fault("its categories are strings", "encode strings as numbers before the model")
     made = tf.cast(x, tf.int64)[..., None] == tf.constant(known, tf.int64)
     if not node.get("zeros", 1):
         raise node.fault("it fails for values that are no category (zeros=0)", "set zeros to 1")
@@ -198,7 +198,7 @@ def _probabilities(node, scores, pairs, classes: int):
 def _labels(node) -> list[int]:
     labels = node.get("classlabels_ints")
     if not labels:
-        raise node.fault("its labels are texts, which libraries do not have", "train with numbers as labels")
+        raise node.fault("its labels are strings, which libraries do not support", "train with numbers as labels")
     return labels
 
 
@@ -216,7 +216,7 @@ def _kernel(node, x, vectors):
         "SIGMOID": lambda: tf.tanh(np.float32(gamma) * made + np.float32(first)),
     }
     if kind not in kinds:
-        raise node.fault(f"the kernel {kind!r} is not read")
+        raise node.fault(f"the kernel {kind!r} is not supported")
     return kinds[kind]()
 
 
@@ -254,7 +254,7 @@ def transformed(node, scores, kind: str):
     """`scores` after the transformation `kind` (`post_transform`); ModelFault if it is not supported."""
     functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _softmax_zero}
     if kind not in functions:
-        raise node.fault(f"the transformation {kind!r} is not read")
+        raise node.fault(f"the transformation {kind!r} is not supported")
     return functions[kind](scores)
 
 

@@ -57,7 +57,7 @@ def _quantize(node, x, scale, zero=None):
 def quantized(node, values, zero, dtype):
     """`values`, rounded and moved by the zero point, in the range of `dtype`."""
     if dtype not in _RANGES:
-        raise node.fault(f"the element type {dtype.name} is not read")
+        raise node.fault(f"the element type {dtype.name} is not supported")
     low, high = _RANGES[dtype]
     # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers.
     values = tf.round(values)
@@ -157,7 +157,7 @@ _SINGLES = {
 @operator(*_SINGLES, domain=MICROSOFT)
 def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
     if node.get("channels_last", 0):
-        raise node.fault("channels in the last axis are not read", "save the file with ORT_ENABLE_BASIC")
+        raise node.fault("channels in the last axis are not supported", "save the file with ORT_ENABLE_BASIC")
     made = OPERATORS["ai.onnx", _SINGLES[node.op]](node.like(_SINGLES[node.op]), _between(x, x_scale, x_zero))
     return _of_many(made, scale, zero, x.dtype, node)
 

@@ -153,12 +153,12 @@ def _opset(model) -> int:
     newest = onnx.defs.onnx_opset_version()
     if opset > newest:
         raise ModelFault(
-            f"the file has ONNX opset {opset}; the newest that is read is {newest}",
+            f"the file has ONNX opset {opset}; the newest supported one is {newest}",
             "export the model with an older one",
         )
     if opset and opset < OLDEST:
         raise ModelFault(
-            f"the file has ONNX opset {opset}; the oldest that is read is {OLDEST}",
+            f"the file has ONNX opset {opset}; the oldest supported one is {OLDEST}",
             f"convert it: onnx.version_converter.convert_version(model, {OLDEST + 6})",
         )
     return opset
@@ -264,19 +264,19 @@ def _tensor(name: str, value, names_first: bool) -> SourceTensor:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise ModelFault(
-            f"{value.name!r} is a {(kind or 'value of no type').removesuffix('_type')}, which libraries do not have",
+            f"{value.name!r} is a {(kind or 'value of no type').removesuffix('_type')}, which libraries do not support",
             "export the model with tensors as inputs and outputs",
         )
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "float32"
     if dtype == "object":
         raise ModelFault(
-            f"{value.name!r} is a tensor of texts, which libraries do not have at their border",
-            "remove it from the model's inputs and outputs, or let the model have numbers in the place of texts",
+            f"{value.name!r} is a tensor of strings, which libraries do not support as input or output",
+            "remove it from the model's inputs and outputs, or replace strings by numbers in the model",
         )
     if dtype not in _DTYPES:
         raise ModelFault(
-            f"{value.name!r} has the element type {dtype}, which libraries do not have at their border",
+            f"{value.name!r} has the element type {dtype}, which libraries do not support as input or output",
             "cast it in the model to float32",
         )
     shape = (

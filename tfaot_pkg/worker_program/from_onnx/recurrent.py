@@ -154,7 +154,7 @@ def _activations_of(node, names: tuple, place: int) -> list:
     # One list for all directions, with values only for the activations that take one.
     for name in [each.lower() for each in node.get("activations") or names]:
         if name not in _ACTIVATIONS:
-            raise node.fault(f"the activation {name!r} is not read")
+            raise node.fault(f"the activation {name!r} is not supported")
         default = _DEFAULTS.get(name, (0.0, 0.0))
         alpha = alphas.pop(0) if alphas and name in _DEFAULTS else default[0]
         beta = betas.pop(0) if betas and name in ("affine", "hardsigmoid", "scaledtanh") else default[1]

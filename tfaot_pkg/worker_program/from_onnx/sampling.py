@@ -19,7 +19,7 @@ def _grid_sample(node, x, grid):
     mode = node.get("mode", "linear").removeprefix("bi")
     aligned, padding = node.get("align_corners", 0), node.get("padding_mode", "zeros")
     if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
-        raise node.fault(f"the mode {mode!r} with padding {padding!r} is not read")
+        raise node.fault(f"the mode {mode!r} with padding {padding!r} is not supported")
     given = _space(node, x)
     places = reshaped(grid, [sizes(grid)[0], -1, count])
     points = []
@@ -153,7 +153,7 @@ def _largest_corner(flat, space: list, points: list):
 def _deform_conv(node, x, w, offset, bias=None, mask=None):
     space, (outputs, inputs, *kernel) = _space(node, x), w.shape.as_list()
     if len(kernel) != 2:
-        raise node.fault("only images of two axes are read")
+        raise node.fault("only images of two axes are supported")
     groups, owners = node.get("group", 1), node.get("offset_group", 1)
     strides, dilations = node.get("strides") or [1, 1], node.get("dilations") or [1, 1]
     pads = paddings(node, space, kernel, strides, dilations)

@@ -16,7 +16,7 @@ class Sequence:
 
 def _items(node, value) -> list:
     if not isinstance(value, Sequence) or value.items is None:
-        raise node.fault("its input is no sequence")
+        raise node.fault("its input is not a sequence")
     return list(value.items)
 
 

@@ -82,7 +82,7 @@ def _ensemble(node, x):
 def _classifier(node, x):
     labels = node.get("classlabels_int64s")
     if not labels:
-        raise node.fault("its labels are texts, which libraries do not have", "train with numbers as labels")
+        raise node.fault("its labels are strings, which libraries do not support", "train with numbers as labels")
     if len(labels) < 2:
         raise node.fault("it has one class")
     found = _of_older(node, x, "class", len(labels))
@@ -128,7 +128,7 @@ def _two_classes(node, scores, labels: list, found: _Trees, kind: str):
 
 def _known(node, name: str, names: tuple, what: str) -> None:
     if name not in names:
-        raise node.fault(f"the {what} {name!r} is not read")
+        raise node.fault(f"the {what} {name!r} is not supported")
 
 
 def _named(node, number: int, names: tuple) -> str:
@@ -170,7 +170,7 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
     for column in columns[1:]:
         found = [place.get((names[each][0], column[each])) for each in inner]
         if None in found:
-            raise node.fault("a node follows that its tree does not have")
+            raise node.fault("a branch leads to a node that its tree does not have")
         ways.append(found)
     children = {*ways[0], *ways[1]}
     held, given = np.zeros((len(leaves), outputs), _total(x)), np.zeros((len(leaves), outputs), bool)
@@ -213,7 +213,7 @@ def _missing_true(node, count: int) -> np.ndarray:
 
 def _mode(node, name: str) -> int:
     if name not in _MODES or name == "BRANCH_MEMBER":
-        raise node.fault(f"the mode {name!r} of a node is not read")
+        raise node.fault(f"the mode {name!r} of a node is not supported")
     return _MODES[name]
 
 

@@ -68,7 +68,7 @@ class Writer:
         if all(isinstance(each, int | float) for each in values):
             return values
         raise ModelFault(
-            f"{node.op_type} (node {node.name!r}): its attribute {attribute.name!r} has a type that is not read"
+            f"{node.op_type} (node {node.name!r}): its attribute {attribute.name!r} has a type that is not supported"
         )
 
     def _tensor(self, tensor) -> str:

@@ -82,7 +82,7 @@ def _links(objective: str) -> tuple:
     if name in _PLAIN:
         return "score", (("square with sign", 1.0),) if "sqrt" in options else ()
     raise ModelFault(
-        f"LightGBM's objective {name} is not read",
+        f"LightGBM's objective {name} is not supported",
         "train with another one: regression, binary, multiclass ...",
     )
 
@@ -100,7 +100,7 @@ class _Arrays(Trees):
         if not 1 <= leaves <= _MOST_LEAVES:
             raise ValueError(f"a tree of {leaves} leaves")
         if tree.get("is_linear", "0").strip() == "1":
-            raise ModelFault("LightGBM's linear trees are not read", "train without linear_tree")
+            raise ModelFault("LightGBM's linear trees are not supported", "train without linear_tree")
         nodes = leaves - 1
         left, right = (
             self._children(_numbers(tree, name, int, nodes), nodes, leaves) for name in ("left_child", "right_child")

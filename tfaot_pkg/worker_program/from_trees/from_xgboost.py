@@ -86,11 +86,12 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
     booster = learner["gradient_booster"]
     name = booster["name"]
     if name not in ("gbtree", "dart"):
-        raise ModelFault(f"XGBoost's booster {name} is not read", "train with booster gbtree or dart")
+        raise ModelFault(f"XGBoost's booster {name} is not supported", "train with booster gbtree or dart")
     objective = learner["objective"]["name"]
     if objective not in _LINKS:
         raise ModelFault(
-            f"XGBoost's objective {objective} is not read", f"known are {', '.join(_LINKS)}: train with one of these"
+            f"XGBoost's objective {objective} is not supported",
+            f"known are {', '.join(_LINKS)}: train with one of these",
         )
     # DART scales trees that it dropped during training.
     scales = booster["weight_drop"] if name == "dart" else None
@@ -182,7 +183,7 @@ def _leaf(number: int, features: int) -> dict:
 class _Arrays(Trees):
     def grow(self, tree: dict, scale) -> None:
         if int(tree["tree_param"].get("size_leaf_vector", 1) or 1) > 1:
-            raise ModelFault("XGBoost's trees with vectors in their leaves are not read",
+            raise ModelFault("XGBoost's trees with vectors in their leaves are not supported",
                              "train with multi_strategy one_output_per_tree")  # fmt: skip
         left, right = (np.array(tree[name], np.int64) for name in ("left_children", "right_children"))
         count = len(left)

@@ -12,8 +12,8 @@ INPUT = "x"
 """The name of the one input, [batch, features]."""
 
 _KNOWN = (
-    "XGBoost's models as JSON or UBJSON, LightGBM's as text, scikit-learn's as skops files, and TMVA's .weights.xml "
-    "files are"
+    "supported are XGBoost's models as JSON or UBJSON, LightGBM's as text, scikit-learn's as skops files, and TMVA's "
+    ".weights.xml files"
 )
 
 
@@ -68,7 +68,7 @@ def reader_of(path: str):
             f"{path} is a pickle, or was made by joblib: a program that would run when it is loaded",
             'write the model as data: skops.io.dump(model, "model.skops")',
         )
-    raise ModelFault(f"{path} is of no kind that is read", _KNOWN)
+    raise ModelFault(f"{path} is not a supported file of decision trees", _KNOWN)
 
 
 def _described(made: fitted.Fitted) -> str:

@@ -30,13 +30,13 @@ def load(path: str):
     from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
 
     if not zipfile.is_zipfile(path):
-        raise ModelFault(f"{path} is no file of skops", f"pickles and joblib files are programs: {_DUMP}")
+        raise ModelFault(f"{path} is not a file of skops", f"pickles and joblib files are programs: {_DUMP}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = io.load(path, trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
-        raise ModelFault(f"{path} has types that are not read: {one_line(error)}", _ONNX) from error
+        raise ModelFault(f"{path} has types that are not supported: {one_line(error)}", _ONNX) from error
     except (UnsupportedTypeException, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError,
             IndexError, OSError, EOFError, RecursionError) as error:  # fmt: skip
         raise ModelFault(
@@ -75,7 +75,7 @@ def read_model(model) -> Fitted:
     kind = type(model)
     known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
     if known is None:
-        raise ModelFault(f"{kind.__module__}.{kind.__name__} is not read", _hint_of(kind.__name__))
+        raise ModelFault(f"{kind.__module__}.{kind.__name__} is not supported", _hint_of(kind.__name__))
     try:
         return known(model)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -86,7 +86,7 @@ def read_model(model) -> Fitted:
 def _hint_of(name: str) -> str:
     if name == "Pipeline":
         return f"apply its steps before the forest in your own code and take the last step alone, or {_ONNX}"
-    return f"trees, forests, gradient boosting, AdaBoost and Bagging of trees are; others: {_ONNX}"
+    return f"supported are trees, forests, gradient boosting, AdaBoost and Bagging of trees; others: {_ONNX}"
 
 
 def _number_of_nodes(left: np.ndarray) -> np.ndarray:
@@ -150,7 +150,7 @@ def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=
 
 def _one_output(model) -> None:
     if getattr(model, "n_outputs_", 1) != 1:
-        raise ModelFault("models of several outputs are not read", "make a package of each output")
+        raise ModelFault("models of several outputs are not supported", "make a package of each output")
 
 
 def _fitted(model, forest: trees.Forest, links: tuple, categorical=()) -> Fitted:
@@ -199,9 +199,9 @@ def _mean(model, estimators: list) -> Fitted:
 def _bagging(model) -> Fitted:
     for estimator in model.estimators_:
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"Bagging of {type(estimator).__name__} is not read", _hint_of(""))
+            raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _hint_of(""))
         if hasattr(model, "classes_") and len(estimator.classes_) != len(model.classes_):
-            raise ModelFault("Bagging whose trees did not see all classes is not read", _ONNX)
+            raise ModelFault("Bagging whose trees did not see all classes is not supported", _ONNX)
     return _mean(model, list(zip(model.estimators_, model.estimators_features_, strict=True)))
 
 
@@ -210,7 +210,7 @@ def _adaboost(model) -> Fitted:
     count, builder = len(model.classes_), _Builder()
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not read", _hint_of(""))
+            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not supported", _hint_of(""))
         votes = estimator.classes_.take(_leaf_values(estimator, estimator).argmax(1))
         # As decision_function: weight for the class that is voted for, and as much in total against all others.
         values = np.where(votes[:, None] == model.classes_[None, :], weight, -1 / (count - 1) * weight)
@@ -231,7 +231,7 @@ def _boosting(model) -> Fitted:
             _add_tree(builder, estimator, model.learning_rate * estimator.tree_.value[:, 0, :1], target=target)
     features = model.n_features_in_
     if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
-        raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not read", _ONNX)
+        raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not supported", _ONNX)
     # With a Dummy estimator the start is the same for all rows: one row of zeros finds it.
     base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
     made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
@@ -253,7 +253,7 @@ def _histogram(model) -> Fitted:
     made = builder.forest(dtype="float64", features=len(columns), outputs=outputs, base=base)
     link = type(model._loss.link).__name__
     if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
-        raise ModelFault(f"the link {link} is not read", _ONNX)
+        raise ModelFault(f"the link {link} is not supported", _ONNX)
     # By name, because the classes are private: an unknown one must not be taken for another.
     links = {
         "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
@@ -273,12 +273,14 @@ def _categories(model) -> tuple:
     found = {}
     for place, values in enumerate(encoder.categories_):
         if values.dtype.kind not in "iufb":
-            raise ModelFault("categories that are texts are not read", "encode them as whole numbers before training")
+            raise ModelFault(
+                "categories that are strings are not supported", "encode them as whole numbers before training"
+            )
         numbers = values.astype(np.float64)
         numbers = numbers[~np.isnan(numbers)]
         if ((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= trees.CATEGORIES)).any():
             raise ModelFault(
-                "categories other than whole numbers from 0 on are not read", "encode them before training"
+                "categories other than whole numbers from 0 on are not supported", "encode them before training"
             )
         found[place] = numbers.astype(np.int64)
     return found, columns

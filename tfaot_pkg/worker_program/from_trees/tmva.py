@@ -150,7 +150,7 @@ class _Reader:
         method = attributes["Method"]
         if not method.startswith("BDT::"):
             raise ModelFault(
-                f"the method {method!r} of TMVA is not read; boosted decision trees (BDT) are",
+                f"the method {method!r} of TMVA is not supported; boosted decision trees (BDT) are",
                 "export networks to ONNX",
             )
 
@@ -196,7 +196,7 @@ class _Reader:
         self._nodes.append(number)
         node_type = int(attributes["nType"])
         if node_type == 0 and int(attributes.get("NCoef", "0")):
-            raise ModelFault("nodes with Fisher cuts (UseFisherCuts) are not read", _TRAIN)
+            raise ModelFault("nodes with Fisher cuts (UseFisherCuts) are not supported", _TRAIN)
         found.left.append(-1)
         found.right.append(-1)
         found.selector.append(int(attributes["IVar"]))
@@ -224,15 +224,15 @@ def _check(found: Bdt, path: str) -> None:
         raise ModelFault(f"{path} has no trees, or no variables", "take the .weights.xml file of a trained method")
     if found.transformations:
         raise ModelFault(
-            f"transformations of variables ({', '.join(found.transformations)[:80]}) are not read",
+            f"transformations of variables ({', '.join(found.transformations)[:80]}) are not supported",
             "train the method without VarTransform: trees do not need it",
         )
     if found.options.get("DoPreselection", "False") in ("True", "1"):
-        raise ModelFault("DoPreselection is not read", _TRAIN)
+        raise ModelFault("DoPreselection is not supported", _TRAIN)
     known = {"Classification": ("AdaBoost", "RealAdaBoost", "AdaCost", "Bagging", "Grad"),
              "Regression": ("AdaBoost", "Bagging", "Grad"), "Multiclass": ("Grad",)}  # fmt: skip
     if found.boost not in known.get(found.analysis, ()):
-        raise ModelFault(f"{found.analysis} with BoostType={found.boost} is not read", "BoostType=Grad is")
+        raise ModelFault(f"{found.analysis} with BoostType={found.boost} is not supported", "BoostType=Grad is")
     if found.analysis == "Multiclass" and (len(found.classes) < 2 or len(found.roots) % len(found.classes)):
         raise ModelFault(f"{len(found.roots)} trees do not fit {len(found.classes)} classes", "")
     for number, node_type in enumerate(found.node_type):
