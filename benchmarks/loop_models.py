@@ -249,6 +249,29 @@ def _(x: Any) -> Any:
     return tf.nn.gelu(normalized(x + tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / 4.0), v)))
 
 
+@model("f64 network", 20, dtype=tf.float64)
+def _(x: Any) -> Any:
+    random = np.random.default_rng(2)
+    for width in (32, 32, 10):
+        x = tf.tanh(normalized(tf.matmul(x, tf.constant(random.normal(size=(x.shape[1], width), scale=0.3)))))
+    return x
+
+
+@model("viterbi", 15, 5)
+def _(x: Any) -> Any:
+    """The likeliest path through 15 steps of 5 states."""
+    change = tf.constant(np.random.default_rng(4).normal(size=(5, 5)).astype("f4"))
+    state, came = x[:, 0], []
+    for step in range(1, 15):
+        scores = state[:, :, None] + change
+        came.append(tf.argmax(scores, 1, output_type=tf.int32))
+        state = tf.reduce_max(scores, 1) + x[:, step]
+    path = [tf.argmax(state, 1, output_type=tf.int32)]
+    for before in reversed(came):
+        path.append(tf.gather(before, path[-1], batch_dims=1))
+    return tf.stack(path[::-1], 1)
+
+
 def served(body: Callable[..., Any]) -> Any:
     return tf.function(lambda x: {"y": body(noisy(x))}, autograph=False)
 

@@ -66,3 +66,31 @@ def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
     (whole,) = code(values)
     np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(code(values[1:4])[0], whole[1:4])
+
+
+@pytest.mark.parametrize(
+    ("depth", "layers", "convolutions"),
+    [((2, 1, 1, 1, 1, 2), 8, 2), ((3, 1, 1, 2, 1, 2), 8, 2), ((5, 1, 4, 1, 1, 3), 11, 3), ((3, 1, 2, 2, 1, 2), 9, 2)],
+)
+def test_a_transposed_convolution_of_volumes_is_one_of_images_for_each_phase_of_the_depth(
+    compiled: Compile, depth: tuple[int, ...], layers: int, convolutions: int
+) -> None:
+    writer, laid = Writer(), (0, 4, 1, 2, 3)
+    x = writer.input(4, 5, 6, _CHANNELS)
+    filters = writer.constant(np.random.default_rng(3).normal(size=(depth[0], 2, 3, _CHANNELS, _FILTERS)))
+    made = writer.add(
+        "convolution", (N, layers, 10, 6, _FILTERS), x, filters, input=laid, kernel=(4, 3, 0, 1, 2), output=laid,
+        window=(depth, _TWO, _PLAIN), feature_groups=1, batch_groups=1,
+    )  # fmt: skip
+    program = writer.program(made)
+    simple = recognize(simplify(program))
+    verify(simple)
+    opcodes = [each.opcode for each in simple.entry.operations]
+    assert opcodes.count("conv2d") == convolutions
+    assert "convolution" not in opcodes
+    values = np.random.default_rng(7).normal(size=(5, 4, 5, 6, _CHANNELS)).astype(np.float32)
+    (wanted,) = interpret.run(program, 5, [values])
+    code = compiled(simple, 2)
+    (whole,) = code(values)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(code(values[1:4])[0], whole[1:4])

@@ -256,6 +256,8 @@ def _ordered(emitter: Emitter, operand: Operation, groups: tuple[list[int], list
     """An operand whose axes are brought into the order of `groups`."""
     order = [axis for group in groups for axis in group]
     shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
+    if operand.opcode == "constant" and not operand.attributes["literal"].growing:
+        return _Laid(emitter.constant(literal(operand).transpose(order)), _grouped(shape.strides, groups))
     if order == list(range(len(order))):
         return _Laid(emitter.stored(operand.id), _grouped(shape.strides, groups))
     made = next(emitter.fresh)
@@ -282,12 +284,15 @@ def product(
     """`rows` [batch, m, k] by `columns` [batch, k, n]: each element adds along k, in order."""
     batch, m, k, n = sizes
     dtype = operation.shape.dtype
-    target = emitter.buffer(dtype, operation.shape.elements)
+    target = emitter.target(operation)
     if {dtype, *(emitter.known[operand].shape.dtype for operand in operation.operands)} == {"f64"}:
-        with counting(emitter, [("b", batch), ("i", m)]):
-            left, right = address(rows, ("b", m * k), ("i", k)), address(columns, ("b", k * n))
-            made = address(target, ("b", m * n), ("i", n))
-            emitter.line(f"rowTimesMatrix({left}, {right}, {cpp(k)}, {cpp(n)}, {made});")
+        with counting(emitter, [("b", batch)]):
+            left, right, made = (
+                address(pointer, ("b", each)) for pointer, each in ((rows, m * k), (columns, k * n), (target, m * n))
+            )
+            head, tail = (f"<{cpp(n)}>", "") if n.is_constant else ("", f", {cpp(n)}")
+            matrices = f"{{{left}, {cpp(k)}, {cpp(k)}, {right}, {cpp(n)}, {made}, {cpp(n)}}}"
+            emitter.line(f"multiplyWide{head}({matrices}, {cpp(m)}{tail});")
     else:
         _by_elements(emitter, rows, columns, target, dtype, sizes)
     for pointer in (rows, columns, target):

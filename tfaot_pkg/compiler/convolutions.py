@@ -94,7 +94,7 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
 
 
 @dataclass(frozen=True, slots=True)
-class _Phase:
+class Phase:
     """The pixels `number`, `number` + stride ... along an axis use the filters' elements `first`, `first` + stride ...
 
     `taps` is how many, and `padding` the zeros before the image that they cover.
@@ -106,27 +106,27 @@ class _Phase:
 
 
 def _is_woven(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> bool:
-    phases = _phases(sides)
-    if phases is None or any(size.grows for size in (*before.sizes[1:], *after.sizes[1:])):
+    found = phases(sides)
+    if found is None or any(size.grows for size in (*before.sizes[1:], *after.sizes[1:])):
         return False
-    return all(_places(size, len(each)) is not None for size, each in zip(after.sizes[1:3], phases, strict=True))
+    return all(_places(size, len(each)) is not None for size, each in zip(after.sizes[1:3], found, strict=True))
 
 
-def _phases(sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
-    """The phases of both axes; None if one has no elements of the filter, or begins inside the image."""
-    found = []
+def phases(sides: Sequence[Sequence[Any]]) -> list[list[Phase]] | None:
+    """The phases of each axis; None if one has no elements of the filter, or begins inside the image."""
+    found: list[list[Phase]] = []
     for size, stride, low, _, dilation, base in sides:
         if not all(isinstance(number, int) for number in (size, low)) or stride != 1 or dilation != 1:
             return None
         # The image is dilated by zeros, so only every `base`-th element of the filter multiplies an element of it.
         firsts = [(low - number) % base for number in range(base)]
-        phases = [
-            _Phase(first, -(-(size - first) // base), (low - number - first) // base)
+        made = [
+            Phase(first, -(-(size - first) // base), (low - number - first) // base)
             for number, first in enumerate(firsts)
         ]
-        if any(phase.taps < 1 or phase.padding < 0 for phase in phases):
+        if any(phase.taps < 1 or phase.padding < 0 for phase in made):
             return None
-        found.append(phases)
+        found.append(made)
     return found
 
 
@@ -140,21 +140,21 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     """A transposed convolution as plain ones."""
     if operation.opcode != "transposed_conv2d":
         return None
-    phases, filters = _phases(operation.attributes["sides"]), look.constant(operation.operands[1])
-    if phases is None or filters is None:
+    found, filters = phases(operation.attributes["sides"]), look.constant(operation.operands[1])
+    if found is None or filters is None:
         raise AssertionError("what `conv2d` made has phases and constant filters")
-    rows, columns = len(phases[0]), len(phases[1])
+    rows, columns = len(found[0]), len(found[1])
     batch, height, width, channels = operation.shape.sizes
     down, right = _places(height, rows), _places(width, columns)
     if down is None or right is None:
         raise AssertionError("what `conv2d` made has as many places of each phase")
     small = (batch, down, right)
-    parts: dict[tuple[_Phase, ...], list[Array]] = {}
-    same = all(len({(phase.taps, phase.padding) for phase in each}) == 1 for each in phases)
-    for above, beside in product(*phases):
+    parts: dict[tuple[Phase, ...], list[Array]] = {}
+    same = all(len({(phase.taps, phase.padding) for phase in each}) == 1 for each in found)
+    for above, beside in product(*found):
         part = filters[above.first :: rows, beside.first :: columns]
         # Phases that read the same windows of the image are one convolution with more filters.
-        parts.setdefault((phases[0][0], phases[1][0]) if same else (above, beside), []).append(part)
+        parts.setdefault((found[0][0], found[1][0]) if same else (above, beside), []).append(part)
     images = [_convolved(look, operation, seen, kernels, small) for seen, kernels in parts.items()]
     image = images[0]
     if len(images) > 1:
@@ -175,7 +175,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
 
 
 def _convolved(
-    look: Look, whole: Operation, seen: tuple[_Phase, ...], kernels: Sequence[Array], sizes: tuple[Size, ...]
+    look: Look, whole: Operation, seen: tuple[Phase, ...], kernels: Sequence[Array], sizes: tuple[Size, ...]
 ) -> Operation:
     """The results of phases that read the same windows, side by side as channels."""
     kernel = np.ascontiguousarray(np.concatenate(kernels, axis=3))

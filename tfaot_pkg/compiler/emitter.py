@@ -13,23 +13,28 @@ from tfaot_pkg.compiler.expressions import (
     ELEMENTWISE,
     MOVED_TYPES,
     MOVING,
-    OF_BITS,
-    VECTOR_TYPES,
     c_type,
     expression,
     literal,
     number_text,
 )
 from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.rows import are_rows, write_rows
 from tfaot_pkg.compiler.tiles import tile, write_tile
-from tfaot_pkg.compiler.writer import Access, Body, Constants, Writer, moved_access, store_text
+from tfaot_pkg.compiler.writer import (
+    IN_VECTORS,
+    Access,
+    Body,
+    Constants,
+    Writer,
+    kind_of,
+    moved_access,
+    only_moves,
+    store_text,
+)
 
 _DEEPEST = 64
 """The deepest chain of operations in one loop. `value` recurses along it, and Python limits recursion."""
-IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
-"""Strides at which the kernel library loads whole vectors."""
-_SHORT = 8
-"""The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
 _TOGETHER = 8
 """The most values that one loop computes, so that registers hold what they share."""
 
@@ -314,12 +319,18 @@ class Emitter(Writer):
         accesses = [moved_access(access, axes) for access in body.accesses]
         outputs = [(moved_access(access, axes), result) for access, result in written]
         counted = [(name, axes.index(index)) for name, index in body.counted]
-        tiled = tile(axes, body, accesses, [access for access, _ in outputs])
-        if tiled is not None and not self._reads_what_it_writes(accesses, outputs):
-            ((written_at, result),) = outputs
-            write_tile(self, axes, tiled, body, accesses, written_at, result)
-            return
-        body.alone = body.alone or set(axes.extents) <= {ONE} or _only_moves(body, accesses, outputs)
+        places = [access for access, _ in outputs]
+        if not self._reads_what_it_writes(accesses, outputs):
+            if tiled := tile(axes, body, accesses, places):
+                ((written_at, result),) = outputs
+                write_tile(self, axes, tiled, body, accesses, written_at, result)
+                return
+            written_rows = all(place.index.factors[-2:] == (axes.extents[-1], ONE) for place in places)
+            if written_rows and not counted and are_rows(axes.extents, body, [*accesses, *places]):
+                write_rows(self, axes, body, accesses, outputs)
+                return
+        body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
+        body.kind = kind_of(body, [*accesses, *places])
         body.overlaps = self._overlaps(accesses, outputs)
         with self.nest(axes.extents):
             for access in (*accesses, *(access for access, _ in outputs)):
@@ -390,12 +401,7 @@ class Emitter(Writer):
         operands = [
             self.value(operand, index if self.known[operand].shape.rank else (), body) for operand in operation.operands
         ]
-        name, sources = f"y{next(body.names)}", [self.known[operand].shape.dtype for operand in operation.operands]
-        if operation.opcode not in OF_BITS:
-            body.types.update({operation.shape.dtype, *sources})
-        wide = sources[0] in VECTOR_TYPES and operation.shape.dtype in VECTOR_TYPES
-        body.lines.append((name, operation.shape.dtype, expression(operation, operands, sources, by_vectors=wide)))
-        return name
+        return body.apply(operation, operands, [self.known[operand].shape.dtype for operand in operation.operands])
 
     def _moved(self, operation: Operation, index: tuple[Index, ...], body: Body) -> str | None:
         """The operand at the index that an element comes from; None if it must be in memory first."""
@@ -484,13 +490,3 @@ class Emitter(Writer):
 
     def _element(self, value: int) -> str:
         return self.scalar(value) if not self.known[value].shape.rank else f"*{self.stored(value)}"
-
-
-def _only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
-    """Whether a loop only reorders elements of short rows, for which vectors would be assembled element by element."""
-    if not body.extents:
-        return False
-    read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
-    written = any(access.index.factors[-1] not in (ZERO, ONE) for access, _ in outputs if access.index.factors)
-    short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
-    return short and not body.lines and not body.counted and (read or written)

@@ -36,6 +36,10 @@ VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 MOVED_TYPES = {**VECTOR_TYPES, "u16": "Integers"}
 """The types of loaded and stored vectors. Of `u16`, only the bits of short floats are computed by vectors."""
 
+WIDE_TYPES = {"f64": "Doubles", "s64": "Longs"}
+"""Those of which vectors have half as many elements. The kernel library has few functions of them (`IN_WIDE_VECTORS`):
+compilers make vectors of most loops."""
+
 OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
@@ -111,6 +115,10 @@ _FORMS = {
 }
 
 ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "bitcast-convert", "compare", "convert"})
+
+IN_WIDE_VECTORS = frozenset(
+    {"add", "subtract", "multiply", "negate", "maximum", "minimum", "compare", "select", "and", "or", "not"}
+)
 
 MOVING = frozenset({"broadcast", "transpose", "slice", "reverse", "reshape", "iota", "dynamic-slice"})
 

@@ -17,6 +17,7 @@ from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.program import Operation, Shape, Size
+from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.worker_program.messages.forest import Forest
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
@@ -177,8 +178,13 @@ def _named(window: tuple[int, ...]) -> dict[str, int]:
 def max_pool(emitter: Emitter, operation: Operation) -> str:
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     emitter.touch(source)
-    window = ", ".join(map(str, operation.attributes["window"]))
-    emitter.line(f"maxPool({{{window}}}, {cpp(operation.shape.sizes[0])}, {source}, {target});")
+    window, named = operation.attributes["window"], _named(operation.attributes["window"])
+    function, step = "maxPool", named["stride_width"] * named["channels"]
+    inside = not named["pad_left"] and _reach(named, "width", named["out_width"]) <= named["in_width"]
+    if inside and are_short(Size(step), Size(named["channels"])):
+        function = f"maxPoolOfFew<{named['channels']}, {step}>"
+    text = ", ".join(map(str, window))
+    emitter.line(f"{function}({{{text}}}, {cpp(operation.shape.sizes[0])}, {source}, {target});")
     emitter.touch(target)
     return target
 

@@ -7,19 +7,24 @@ meets its inverse. Layers and the operations that are fused into them are then n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
+from tfaot_pkg.compiler.convolutions import phases
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
-from tfaot_pkg.compiler.program import ONE, Literal, Operation, Shape, Size
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"convolution", "reduce-window"})
 _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "reduce", "reshape", "slice", "transpose"})
 _MOVED = frozenset({*ELEMENTWISE, "concatenate", "reduce"})
+_MOST_TAPS = 64
+"""Elements of a window at most that are copied: each has a loop of its own."""
 _Add = Callable[[Operation], int]
 _NHWC, _HWIO = (0, 3, 1, 2), (3, 2, 0, 1)
 """The dimensions of batch (or outputs and inputs of filters), features, height and width, as HLO numbers them."""
@@ -106,13 +111,20 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
     filters = program.made[operation.operands[1]]
     if filters.opcode != "constant" or filters.attributes["literal"].growing or given["batch_groups"] != 1:
         return operation
-    if {filters.shape.dtype, operand.shape.dtype, operation.shape.dtype} != {"f32"} or count not in (1, 2, 3):
+    if {filters.shape.dtype, operand.shape.dtype} != {operation.shape.dtype} or count not in (1, 2, 3):
+        return operation
+    if operation.shape.dtype == "f64":
+        return _of_windows(program, operation, operand, filters)
+    if operation.shape.dtype != "f32":
         return operation
     if count == 2 and (given["input"], given["output"]) == (_NHWC, _NHWC):
         return operation
     if any(operation.shape.sizes[axis].grows for axis in given["output"][1:]):
         return operation
     if count == 3 and not _is_simple(given["window"][0], given["feature_groups"]):
+        return operation
+    depths = (operation.shape.sizes[given["output"][2]], operand.shape.sizes[given["input"][2]])
+    if count == 3 and given["window"][0][5] != 1 and not all(size.is_constant for size in depths):
         return operation
     make = _Maker(program, operation)
     # One axis of space is an image of height 1. Of three, the first joins the batch: see `of_volumes`.
@@ -140,8 +152,28 @@ def _spatial(axes: Sequence[int], *, first: bool) -> tuple[int, ...]:
 
 
 def _is_simple(depth: Sequence[Any], groups: int) -> bool:
-    """Whether the depth of filters can become channels of an image."""
-    return groups == 1 and all(isinstance(number, int) for number in depth) and depth[5] == 1
+    """Whether the depth of filters can become channels of an image, phase by phase if the image is dilated."""
+    if groups != 1 or not all(isinstance(number, int) for number in depth):
+        return False
+    return depth[5] == 1 or phases((depth,)) is not None
+
+
+def _of_windows(program: _Program, operation: Operation, operand: Operation, filters: Operation) -> int | Operation:
+    """A convolution of float64, for which there are products but no windows, as a product of copied windows."""
+    given, sides = operation.attributes, operation.attributes["window"]
+    taps = math.prod(side[0] for side in sides if isinstance(side[0], int))
+    numbers = [number for side in sides for number in side]
+    is_known = all(isinstance(number, int) for number in numbers)
+    if not is_known or given["feature_groups"] != 1 or taps > _MOST_TAPS:
+        return operation
+    if any(operation.shape.sizes[axis].grows for axis in given["output"][1:]):
+        return operation
+    make = _Maker(program, operation)
+    x = make.transposed(operand.id, _spatial(given["input"], first=True))
+    weights = make.transposed(filters.id, _spatial(given["kernel"], first=False))
+    laid = _spatial(given["output"], first=True)
+    made = make.multiplied(x, weights, tuple(operation.shape.sizes[axis] for axis in laid))
+    return make.transposed(made, tuple(laid.index(axis) for axis in range(len(laid))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +195,36 @@ class _Maker:
         return self._add("convolution", sizes, x, weights, **attributes)
 
     def of_volumes(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
-        """A convolution over volumes: each slice is an image, and the slices that its filters reach are channels."""
-        (taps, stride, low, high, dilation, _), *sides = self.like.attributes["window"]
+        """A convolution over volumes; a transposed one by phases of the depth, each with elements of the filters."""
+        depth = self.like.attributes["window"][0]
+        step, layers, found = depth[5], sizes[1], phases((depth,))
+        if step == 1 or found is None:
+            return self._of_layers(x, weights, sizes, depth)
+        # All phases have as many slices; the last ones may have one too many.
+        count = (layers + Size(step - 1 - (layers.constant + step - 1) % step)).divided(step) or ONE
+        given, before = self.program.made[weights].shape.sizes, self.program.made[x].shape.sizes[1]
+        made = []
+        for phase in found[0]:
+            size = (Size(phase.taps), *given[1:])
+            cut = ((phase.first, plain(given[0]), step), *((0, plain(each), 1) for each in given[1:]))
+            seen = self._add("slice", size, weights, slices=cut)
+            high = count.constant - 1 + phase.taps - before.constant - phase.padding
+            window = (phase.taps, 1, phase.padding, max(high, 0), 1, 1)
+            made.append(self._of_layers(x, seen, (sizes[0], count, *sizes[2:]), window))
+        apart = [self.reshaped(each, lambda shape: (*shape[:2], ONE, *shape[2:])) for each in made]
+        image = self._add("concatenate", (sizes[0], count, Size(step), *sizes[2:]), *apart, dimensions=(2,))
+        image = self.reshaped(image, lambda shape: (shape[0], count * Size(step), *shape[3:]))
+        if count * Size(step) == layers:
+            return image
+        return self._add("slice", sizes, image, slices=tuple((0, plain(size), 1) for size in sizes))
+
+    def _of_layers(self, x: int, weights: int, sizes: tuple[Size, ...], depth: Sequence[int]) -> int:
+        """Each slice of a volume as an image: the slices that its filters reach are channels."""
+        (taps, stride, low, high, dilation, _), sides = depth, self.like.attributes["window"][1:]
         rows, layers, *image = sizes
         # Padding of the depth becomes explicit, because slices of it become channels.
         if low or high:
-            zero = self._add("constant", (), literal=Literal(np.zeros((), np.float32)))
-            padding = ((0, 0, 0), (low, high, 0), *[(0, 0, 0)] * 3)
-            given = self.program.made[x].shape.sizes
-            x = self._add("pad", (given[0], given[1] + Size(low + high), *given[2:]), x, zero, padding=padding)
+            x = self.padded(x, [(low, high, 0), *[(0, 0, 0)] * 2])
         before = self.program.made[x].shape.sizes
         ends = [layers * Size(stride) + Size(tap * dilation - stride + 1) for tap in range(taps)]
         parts = [
@@ -189,10 +242,41 @@ class _Maker:
         made = self.convolved(x, weights, (rows * layers, *image), sides)
         return self.reshaped(made, lambda shape: (rows, layers, *shape[1:]))
 
+    def padded(self, x: int, spaces: Sequence[tuple[int, int, int]]) -> int:
+        """An image of channels last with zeros around its axes, and between elements of them."""
+        zero = self._add("constant", (), literal=Literal(np.zeros((), NUMPY_TYPES[self.like.shape.dtype])))
+        given = self.program.made[x].shape.sizes
+        sizes = [
+            size + Size(low + high) + (size + Size(-1)) * Size(between)
+            for size, (low, high, between) in zip(given[1:-1], spaces, strict=True)
+        ]
+        padding = ((0, 0, 0), *spaces, (0, 0, 0))
+        return self._add("pad", (given[0], *sizes, given[-1]), x, zero, padding=padding)
+
+    def multiplied(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
+        """The windows of an image, each of them a row, times the filters."""
+        sides, (rows, *space, _) = self.like.attributes["window"], sizes
+        spaces = [(low, high, base - 1) for _, _, low, high, _, base in sides]
+        if any(map(any, spaces)):
+            x = self.padded(x, spaces)
+        channels, parts = self.program.made[x].shape.sizes[-1], []
+        for places in product(*(range(size) for size, *_ in sides)):
+            cut = [
+                (place * dilation, plain(count * Size(stride) + Size(place * dilation - stride + 1)), stride)
+                for place, count, (_, stride, _, _, dilation, _) in zip(places, space, sides, strict=True)
+            ]
+            slices = ((0, plain(rows), 1), *cut, (0, plain(channels), 1))
+            parts.append(self._add("slice", (rows, *space, channels), x, slices=slices))
+        inner = channels * Size(len(parts))
+        windows = self._add("concatenate", (rows, *space, inner), *parts, dimensions=(len(space) + 1,))
+        matrix = self.reshaped(weights, lambda shape: (inner, shape[-1]))
+        contracting = ((len(space) + 1,), (0,))
+        return self._add("dot", sizes, windows, matrix, contracting=contracting, batch=((), ()))
+
     def _add(self, opcode: str, sizes: tuple[Size, ...], *operands: int, **attributes: Any) -> int:
         return self.program.add(
             Operation(
-                id=0, opcode=opcode, type=Shape("f32", sizes), operands=operands, attributes=attributes,
+                id=0, opcode=opcode, type=Shape(self.like.shape.dtype, sizes), operands=operands, attributes=attributes,
                 node=self.like.node,
             )
         )  # fmt: skip

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
-from tfaot_pkg.compiler.emitter import IN_VECTORS, Emitter, State
+from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     COMBINED,
     COMBINED_TRUTHS,
     ELEMENTWISE,
+    IN_WIDE_VECTORS,
     VECTOR_TYPES,
+    WIDE_TYPES,
     expression,
     number_text,
 )
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size, reducer
-from tfaot_pkg.compiler.writer import Access, Body, moved_access, store_text
+from tfaot_pkg.compiler.rows import IN_ROWS, are_rows, are_short, first_row, head, loads
+from tfaot_pkg.compiler.writer import IN_VECTORS, Access, Body, moved_access, store_text
 
 _FEW, _BESIDE = 4, 4
 """Rows of at most so many elements are reduced with a row in each lane, if at least so many results lie side by side
 (decision 069)."""
+
+
+_PARTIAL = 16
+"""Partial sums of a row (kPartial of the kernel library): what they do to shorter rows of doubles is written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +43,32 @@ class _Written:
 
 
 def reduce(emitter: Emitter, operation: Operation) -> str:
-    functions = {"f32": COMBINED, "pred": COMBINED_TRUTHS}.get(operation.shape.dtype, {})
+    functions = {"f32": COMBINED, "f64": COMBINED, "pred": COMBINED_TRUTHS}.get(operation.shape.dtype, {})
     combine, operand = functions.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
     if combine is None or emitter.known[operation.operands[1]].opcode != "constant":
         return _reduce_plainly(emitter, operation)[0].name
-    dimensions = operation.attributes["dimensions"]
-    start = f"filled({number_text(emitter.known[operation.operands[1]])})[0]"
+    dimensions, is_wide = operation.attributes["dimensions"], operation.shape.dtype in WIDE_TYPES
+    is_by_rows = operand.shape.rank - 1 in dimensions
+    if is_wide and not is_by_rows:
+        return _reduce_plainly(emitter, operation)[0].name
+    if not is_by_rows and (rows := _reduce_short_rows(emitter, operation)) is not None:
+        return rows[0].name
+    number = number_text(emitter.known[operation.operands[1]])
+    start = number if is_wide else f"filled({number})[0]"
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]
     order = [*kept, *dimensions]
     extents = tuple(operand.shape.sizes[axis] for axis in order)
     body = Body(extents)
     places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
-    value, is_by_rows = emitter.value(operand.id, places, body), operand.shape.rank - 1 in dimensions
-    if is_by_rows and not body.by_vectors:
+    value = emitter.value(operand.id, places, body)
+    if is_by_rows and not (body.can_be_wide if is_wide else body.by_vectors):
         # Types without vectors (bytes of quantized models) are converted in a loop of their own before this one.
         emitter.stored(operand.id)
         body = Body(extents)
         value = emitter.value(operand.id, places, body)
     if operation.shape.dtype == "pred" and not body.by_vectors:
         return _reduce_plainly(emitter, operation)[0].name
+    body.kind = "Wide" if is_wide else ""
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     # The kernel library fixes both orders of additions, for any width of vectors (decision 039).
@@ -71,7 +85,10 @@ def reduce_together(emitter: Emitter, operation: Operation) -> None:
 
 def _reduce_plainly(emitter: Emitter, operation: Operation) -> list[State]:
     """A reduction with any region, in the order of the elements."""
-    return _reduce_lanes(emitter, operation) or _reduce_alone(emitter, operation)
+    for way in (_reduce_short_rows, _reduce_lanes):
+        if (made := way(emitter, operation)) is not None:
+            return made
+    return _reduce_alone(emitter, operation)
 
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
@@ -121,11 +138,55 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     return [State(target, shape, (target,)) for target, shape in zip(targets, operation.shapes, strict=True)]
 
 
+def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | None:
+    """The same with several short rows of results in a vector; None if rows are long, or the innermost axis goes."""
+    emitter.flush()  # not within the loops of the reduction
+    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
+    if shape.rank < 2 or not all(_has_vectors(each, VECTOR_TYPES) for each in operation.regions[0].operations):
+        return None
+    sizes = emitter.known[operation.operands[0]].shape.sizes
+    kept = [axis for axis in range(len(sizes)) if axis not in dimensions]
+    order = [*kept[:-2], *dimensions, *kept[-2:]]
+    if not are_short(ONE, sizes[kept[-1]]) or any(each.dtype not in IN_ROWS for each in operation.shapes):
+        return None
+    body, outer = Body(tuple(sizes[axis] for axis in order)), len(kept) - 2
+    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
+    values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
+    is_counted = any(index.factors[-2:] != (ZERO, ZERO) for _, index in body.counted)
+    if is_counted or not are_rows(body.extents, body, body.accesses):
+        return None
+    starts = [emitter.scalar(start) for start in operation.operands[half:]]
+    targets = wanted(emitter, operation)
+    out = Index(ZERO, (*shape.strides[:-2], *(ZERO for _ in dimensions), *shape.strides[-2:]))
+    totals = [f"r{next(emitter.new)}_total" for _ in targets]
+    with emitter.nest((*body.extents[:outer], ONE)):
+        for total, target, each in zip(totals, targets, operation.shapes, strict=True):
+            first_row(emitter, Access(total[:-6], target, each.dtype, out), is_written=True)
+        with emitter.braces(head(body.extents), "});"):
+            for total, start in zip(totals, starts, strict=True):
+                emitter.line(f"auto {total} = at.fill({start});")
+            for axis in range(outer, len(order) - 2):
+                emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
+            lines = [*loads(emitter, body.accesses), *emitter.counts(body.counted, len(order))]
+            for line in (*lines, *body.statements()):
+                emitter.line(line)
+            _combine(emitter, operation.regions[0], totals, values)
+            for _ in range(outer, len(order) - 2):
+                emitter.line("}")
+            for total in totals:
+                emitter.line(f"at.store({total[:-6]}, {total});")
+    for target in targets:
+        emitter.touch(target)
+    return [State(target, each, (target,)) for target, each in zip(targets, operation.shapes, strict=True)]
+
+
 def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     """The same order with a result in each lane; None if elements have strides at which no vectors are loaded."""
     emitter.flush()  # not within the loops of the reduction
     half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
-    if not shape.rank or not all(map(_has_vectors, operation.regions[0].operations)):
+    is_wide = shape.dtype in WIDE_TYPES
+    types = WIDE_TYPES if is_wide else VECTOR_TYPES
+    if not shape.rank or not all(_has_vectors(each, types) for each in operation.regions[0].operations):
         return None
     sizes = emitter.known[operation.operands[0]].shape.sizes
     kept = [axis for axis in range(len(sizes)) if axis not in dimensions]
@@ -133,9 +194,11 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     body = Body(tuple(sizes[axis] for axis in order))
     places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
     values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
-    is_near = all(access.index.factors[-1] in IN_VECTORS for access in body.accesses)
-    if not body.by_vectors or not is_near or not _are_beside(body.extents[-1]):
+    near = (ZERO, ONE) if is_wide else IN_VECTORS
+    is_near = all(access.index.factors[-1] in near for access in body.accesses)
+    if not (body.can_be_wide if is_wide else body.by_vectors) or not is_near or not _are_beside(body.extents[-1]):
         return None
+    body.kind = "Wide" if is_wide else ""
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
     targets, outer = wanted(emitter, operation), len(kept) - 1
     out = Index(ZERO, (*shape.strides[:-1], *(ZERO for _ in dimensions), shape.strides[-1]))
@@ -146,9 +209,10 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     with emitter.nest((*body.extents[:outer], ONE)):
         for result in results:
             emitter.address(result, is_written=True)
-        with emitter.braces(f"each({cpp(body.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
+        each_of = "eachWide" if is_wide else "each"
+        with emitter.braces(f"{each_of}({cpp(body.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
             for result, start in zip(results, starts, strict=True):
-                emitter.line(f"{VECTOR_TYPES[result.dtype]} {result.variable}_total = at.fill({start});")
+                emitter.line(f"auto {result.variable}_total = at.fill({start});")
             for axis in range(outer, len(order) - 1):
                 emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
             for access in body.accesses:
@@ -179,17 +243,18 @@ def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Se
             types = [emitter.known[operand].shape.dtype for operand in each.operands]
             made = expression(each, [vector(operand) for operand in each.operands], types, by_vectors=True)
             known[each.id] = f"s{next(emitter.new)}"
-            emitter.line(f"const {VECTOR_TYPES[each.shape.dtype]} {known[each.id]} = {made};")
+            emitter.line(f"const auto {known[each.id]} = {made};")
     for total, result in zip(totals, region.results, strict=True):
         emitter.line(f"const auto {total}_next = {vector(result)};")
     for total in totals:
         emitter.line(f"{total} = {total}_next;")
 
 
-def _has_vectors(operation: Operation) -> bool:
-    if isinstance(operation.type, tuple) or operation.shape.dtype not in VECTOR_TYPES:
+def _has_vectors(operation: Operation, types: Mapping[str, str]) -> bool:
+    if isinstance(operation.type, tuple) or operation.shape.dtype not in types:
         return False
-    return operation.opcode in ("constant", "parameter") or operation.opcode in ELEMENTWISE
+    known = IN_WIDE_VECTORS if types is WIDE_TYPES else ELEMENTWISE
+    return operation.opcode in ("constant", "parameter") or operation.opcode in known
 
 
 def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
@@ -205,13 +270,13 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
         [cut(a.index, kept, None) for a in body.accesses],
         [cut(i, kept, None) for _, i in body.counted],
     )
-    if len(inner.extents) == 1 and _is_few(inner.extents[0], outer.extents):
+    if not body.is_wide and len(inner.extents) == 1 and _is_few(inner.extents[0], outer.extents):
         _reduce_few(emitter, combine, start, body, value, to, outer, inner)
         return
     axes = Axes((*outer.extents, *inner.extents), (*outer.chosen, *(kept + axis for axis in inner.chosen)))
     accesses = [moved_access(access, axes) for access in body.accesses]
     counted = [(name, axes.index(index)) for name, index in body.counted]
-    place = axes.index(out)
+    place_of_result = axes.index(out)
     with emitter.nest((*outer.extents, ONE)):
         emitter.line(f"auto total = {start};")
         middle = inner.extents[:-1]
@@ -220,16 +285,24 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
         for access in accesses:
             emitter.address(access, is_written=False)
         lines = emitter.inside(accesses, counted, len(axes.extents), body)
-        size = cpp(inner.extents[-1])
-        emitter.line(f"total = {combine}{{}}(total, reduced<{combine}>({size}, [&]([[maybe_unused]] auto at) {{")
-        for line in lines:
-            emitter.line("  " + line)
-        emitter.line(f"  return {value};")
-        emitter.line("}));")
+        call, function = _reduced(combine, inner.extents[-1], is_wide=body.is_wide)
+        with emitter.braces(f"total = {function}{{}}(total, {call}", "}));"):
+            for line in (*lines, f"return {value};"):
+                emitter.line(line)
         for _ in middle:
             emitter.line("}")
-        terms = [target, *address_terms(place, len(outer.extents))]
-        emitter.line(f"*({' + '.join(terms)}) = total{'' if to.dtype == 'f32' else ' != 0'};")
+        terms = [target, *address_terms(place_of_result, len(outer.extents))]
+        emitter.line(f"*({' + '.join(terms)}) = total{' != 0' if to.dtype == 'pred' else ''};")
+
+
+def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[str, str]:
+    """The head of a call that reduces a row, up to the parameter of its elements, and its function of two values."""
+    if not is_wide:
+        return f"reduced<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", combine
+    function = f"OfWide<{combine}>"
+    if size.is_constant and size.constant <= _PARTIAL:
+        return f"reducedWideFew<{combine}, {size.constant}>([&]([[maybe_unused]] auto at)", function
+    return f"reducedWide<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", function
 
 
 def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:

@@ -11,6 +11,7 @@ from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, Unsupported, reducer
+from tfaot_pkg.compiler.rows import are_short
 
 _WHOLE = (1, 1, 0, 0, 1, 1)
 
@@ -195,6 +196,9 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     if outer and _is_row(window[outer[-1]]) and size.is_constant:
         # Windows along the second last axis move by one element and see no padding: both axes are one row.
         size, counted[-1] = size * counted[-1][1], (counted[-1][0], ONE)
+    elif outer and _is_short(window[outer[-1]], array.strides[outer[-1]], size):
+        _reduce_short(emitter, operation, source, start, target)
+        return target
     with emitter.braces(""), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
         emitter.line(f"float* const row = {to};")
@@ -210,6 +214,34 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     for pointer in (source, target):
         emitter.touch(pointer)
     return target
+
+
+def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: str, target: str) -> None:
+    """Rows of few elements: vectors hold those of several windows that follow one another."""
+    combine, shape, window = COMBINED[reducer(operation) or ""], operation.shape, operation.attributes["window"]
+    array, axis = emitter.known[operation.operands[0]].shape, shape.rank - 2
+    step = as_size(window[axis][1]) * array.strides[axis]
+    with emitter.braces(""), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
+        emitter.line(
+            f"float* const row = {address(target, *((f'o{each}', shape.strides[each]) for each in range(axis)))};"
+        )
+        emitter.line(f"constexpr std::size_t o{axis} = 0;")
+        head = f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, [&]([[maybe_unused]] auto at)"
+        with emitter.braces(head, "});"):
+            emitter.line(f"Vector total = at.fill({start});")
+            with _window(emitter, window[:-1], array.sizes[:-1]):
+                steps = ((f"p{each}", array.strides[each]) for each in range(axis + 1))
+                emitter.line(f"const float* const in = {address(source, *steps)};")
+                emitter.line(f"total = {combine}{{}}(total, at.load(in, Apart<{cpp(step)}, 1>{{}}));")
+            emitter.line("at.store(row, total);")
+    for pointer in (source, target):
+        emitter.touch(pointer)
+
+
+def _is_short(side: Sequence[Any], stride: Size, size: Size) -> bool:
+    """Whether windows along an axis hold short rows, not far apart, all inside of the array."""
+    _, step, low, high, _, base = map(as_size, side)
+    return base == ONE and low == high == ZERO and are_short(step * stride, size)
 
 
 def _is_row(side: Sequence[Any]) -> bool:

@@ -1,9 +1,9 @@
 // by_doubles.h: functions of one or two floats that are computed in double precision and rounded once.
 //
-// Sums, products and quotients of doubles have the same bits on every CPU; those of the C library's functions depend on its
-// version and on the CPU. Relative errors of the doubles are below 2^-40, so that the result is the float nearest to the
-// true value except in about one of a million cases, in which it is the second nearest. Series are Taylor series with exact
-// coefficients, of sufficient length.
+// Sums, products and quotients of doubles have the same bits on every CPU, also fused ones; those of the C library's functions
+// depend on its version and on the CPU. Relative errors of the doubles are below 2^-40, so that the result is the float
+// nearest to the true value except in about one of a million cases, in which it is the second nearest. Series are Taylor
+// series with exact coefficients, of sufficient length.
 #ifndef TFAOT_KERNELS_BY_DOUBLES_H_
 #define TFAOT_KERNELS_BY_DOUBLES_H_
 
@@ -31,6 +31,31 @@ using HalfOfVector = float __attribute__((vector_size(kLanes * sizeof(float) / 2
 TFAOT_INLINE Doubles chosen(Longs which, Doubles yes, Doubles no) { return which ? yes : no; }
 TFAOT_INLINE Doubles doubles(double x) { return x - Doubles{}; }
 
+inline constexpr int kWideLanes = kLanes / 2;
+
+/// a * b + c, rounded as that of floats (vectors.h).
+TFAOT_INLINE double multiplyAdd(double a, double b, double c) {
+#if defined(TFAOT_FUSED)
+  return __builtin_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) {
+#if defined(TFAOT_AVX512)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(TFAOT_AVX2) && defined(TFAOT_FUSED)
+  return _mm256_fmadd_pd(a, b, c);
+#elif defined(TFAOT_NEON)
+  return vfmaq_f64(c, a, b);
+#elif defined(TFAOT_FUSED)
+  for (int i = 0; i < kWideLanes; ++i) c[i] = multiplyAdd(a[i], b[i], c[i]);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+
 template <int kCount>
 struct Series {
   double coefficients[kCount];
@@ -40,7 +65,7 @@ struct Series {
   TFAOT_INLINE Value at(Value x) const {
     Value sum = coefficients[kCount - 1] - Value{};
     TFAOT_UNROLL
-    for (int i = kCount - 2; i >= 0; --i) sum = sum * x + coefficients[i];
+    for (int i = kCount - 2; i >= 0; --i) sum = multiplyAdd(sum, x, coefficients[i] - Value{});
     return sum;
   }
 };
@@ -65,9 +90,9 @@ constexpr Series<kCount> inverseFactorials(int first, int step) {
   return series;
 }
 
-inline constexpr Series<11> kOfLogarithm = oddOnes<11>(1);
+inline constexpr Series<10> kOfLogarithm = oddOnes<10>(1);
 inline constexpr Series<18> kOfAngle = oddOnes<18>(1);
-inline constexpr Series<15> kOfExponential = inverseFactorials<15>(0, 1);
+inline constexpr Series<13> kOfExponential = inverseFactorials<13>(0, 1);
 inline constexpr Series<9> kOfSine = inverseFactorials<9>(1, 2);
 inline constexpr Series<9> kOfCosine = inverseFactorials<9>(0, 2);
 
@@ -275,7 +300,7 @@ TFAOT_INLINE Doubles sineOf(QuartersOfVector angle) {
   Doubles sum = chosen(odd, doubles(kOfCosine.coefficients[kCount - 1]), doubles(kOfSine.coefficients[kCount - 1]));
   TFAOT_UNROLL
   for (int i = kCount - 2; i >= 0; --i) {
-    sum = sum * z + chosen(odd, doubles(kOfCosine.coefficients[i]), doubles(kOfSine.coefficients[i]));
+    sum = multiplyAdd(sum, z, chosen(odd, doubles(kOfCosine.coefficients[i]), doubles(kOfSine.coefficients[i])));
   }
   const Doubles value = chosen(odd, sum, angle.rest * sum);
   return bitsAs<Doubles>(bitsAs<Longs>(value) ^ ((angle.count & 2) << 62));

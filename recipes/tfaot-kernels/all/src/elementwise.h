@@ -315,7 +315,42 @@ TFAOT_INLINE void eachTogether(std::size_t size, Body body) {
 }
 template <class Body>
 TFAOT_INLINE void eachAlone(std::size_t size, Body body) {
+  // No element is read where another one was written: no loop has to look whether arrays overlap.
+#if !defined(__clang__)
+#pragma GCC ivdep
+#endif
   for (std::size_t i = 0; i < size; ++i) body(OneElement{i});
+}
+
+/// A truth value as a byte, of which compilers make vectors; of `bool` they do not.
+struct Truth {
+  std::uint8_t bits;
+};
+TFAOT_INLINE Truth operator&(Truth a, Truth b) { return {static_cast<std::uint8_t>(a.bits & b.bits)}; }
+TFAOT_INLINE Truth operator|(Truth a, Truth b) { return {static_cast<std::uint8_t>(a.bits | b.bits)}; }
+TFAOT_INLINE Truth operator^(Truth a, Truth b) { return {static_cast<std::uint8_t>(a.bits ^ b.bits)}; }
+TFAOT_INLINE Truth negated(Truth x) { return x ^ Truth{1}; }
+TFAOT_INLINE Truth operator!=(Truth a, Truth b) { return a ^ b; }
+TFAOT_INLINE Truth operator==(Truth a, Truth b) { return negated(a ^ b); }
+TFAOT_INLINE Truth chosen(Truth which, Truth yes, Truth no) { return (which & yes) | (negated(which) & no); }
+
+/// One of them.
+struct OneTruth {
+  std::size_t start;
+  TFAOT_INLINE Truth fill(bool x) const { return {x}; }
+  TFAOT_INLINE Truth load(const bool* row, std::ptrdiff_t stride = 1) const {
+    return {reinterpret_cast<const std::uint8_t*>(row)[static_cast<std::ptrdiff_t>(start) * stride]};
+  }
+  TFAOT_INLINE void store(bool* row, Truth value, std::ptrdiff_t stride = 1) const {
+    reinterpret_cast<std::uint8_t*>(row)[static_cast<std::ptrdiff_t>(start) * stride] = value.bits;
+  }
+};
+template <class Body>
+TFAOT_INLINE void eachTruth(std::size_t size, Body body) {
+#if !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (std::size_t i = 0; i < size; ++i) body(OneTruth{i});
 }
 
 TFAOT_INLINE Vector chosen(Mask which, Vector yes, Vector no) { return which ? yes : no; }
@@ -347,12 +382,15 @@ TFAOT_INLINE std::int32_t s32OfF32(float x) { return converted<std::int32_t>(x);
 template <class To, class From>
 TFAOT_INLINE To converted(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
-    if (!(x == x)) return 0;
-    constexpr From most = static_cast<From>(std::numeric_limits<To>::max());
-    if (x >= most) return std::numeric_limits<To>::max();
-    if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    // Without branches, for vectors of 64 bits.
+    constexpr To kMost = std::numeric_limits<To>::max(), kLeast = std::numeric_limits<To>::min();
+    constexpr From kEnd = static_cast<From>(kMost), kStart = static_cast<From>(kLeast);
+    const From above = x > kStart ? x : kStart;
+    const To whole = static_cast<To>(x < kEnd ? above : From{0});
+    return x >= kEnd ? kMost : whole;
+  } else {
+    return static_cast<To>(x);
   }
-  return static_cast<To>(x);
 }
 
 
@@ -364,11 +402,11 @@ TFAOT_INLINE Integers minimum(Integers a, Integers b) { return chosen(a < b, a, 
 
 template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
 TFAOT_INLINE Element maximum(Element a, Element b) {
-  return a != a || a > b ? a : b;
+  return ((a != a) | (a > b)) ? a : b;  // without a branch, for vectors of doubles
 }
 template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
 TFAOT_INLINE Element minimum(Element a, Element b) {
-  return a != a || a < b ? a : b;
+  return ((a != a) | (a < b)) ? a : b;
 }
 TFAOT_INLINE Integers negated(Integers x) { return ~x; }
 TFAOT_INLINE bool negated(bool x) { return !x; }

@@ -120,38 +120,6 @@ TFAOT_INLINE double logarithmOfOnePlus(double x) {
   return selected((x > -1.0) & (x < kInfinite) & (x != 0.0), found, other);
 }
 
-/// `Count` vectors of the result of rowTimesMatrix.
-template <std::size_t Count>
-TFAOT_INLINE void vectorsOfRow(const double* row, const double* matrix, std::size_t inner, std::size_t columns,
-                               double* out) {
-  constexpr std::size_t kWide = sizeof(Doubles) / sizeof(double);
-  Doubles totals[Count] = {};
-  for (std::size_t k = 0; k < inner; ++k, matrix += columns) {
-    for (std::size_t i = 0; i < Count; ++i) {
-      Doubles here;
-      std::memcpy(&here, matrix + i * kWide, sizeof here);
-      totals[i] += row[k] * here;
-    }
-  }
-  std::memcpy(out, totals, sizeof totals);
-}
-
-/// `inner` doubles times a row-major matrix: each column is summed in the order of the matrix's rows.
-inline void rowTimesMatrix(const double* row, const double* matrix, std::size_t inner, std::size_t columns,
-                           double* out) {
-  constexpr std::size_t kWide = sizeof(Doubles) / sizeof(double), kMany = 6;
-  std::size_t j = 0;
-  for (; j + kMany * kWide <= columns; j += kMany * kWide) {
-    vectorsOfRow<kMany>(row, matrix + j, inner, columns, out + j);
-  }
-  for (; j + kWide <= columns; j += kWide) vectorsOfRow<1>(row, matrix + j, inner, columns, out + j);
-  for (; j < columns; ++j) {
-    double total = 0;
-    for (std::size_t k = 0; k < inner; ++k) total += row[k] * matrix[k * columns + j];
-    out[j] = total;
-  }
-}
-
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 

@@ -1,0 +1,76 @@
+"""Loops over rows of few elements, of which several fill one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tfaot_pkg.compiler.affine import Axes, cpp
+from tfaot_pkg.compiler.program import ONE, ZERO, Size
+from tfaot_pkg.compiler.writer import Access, Body, Writer
+
+_LONGEST = 8
+"""Elements of a row at most: two rows fill a vector of AVX-512."""
+_FARTHEST = 1 << 20
+"""Elements between two rows at most."""
+IN_ROWS = ("f32", "s32")
+"""Types of elements."""
+
+
+def are_rows(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) -> bool:
+    """Whether the last axis of a loop holds rows so short that vectors should take several, along the axis before."""
+    if len(extents) < 2 or extents[-2] == ONE or not body.by_vectors or not accesses:
+        return False
+    return all(
+        access.dtype in IN_ROWS
+        and access.index.factors[-1] in (ZERO, ONE)
+        and are_short(access.index.factors[-2], extents[-1])
+        for access in accesses
+    )
+
+
+def are_short(step: Size, size: Size) -> bool:
+    """Whether rows of `size` elements, which begin `step` apart, go into one vector."""
+    if not size.is_constant or not step.is_constant:
+        return False
+    return 1 < size.constant <= _LONGEST and 0 <= step.constant <= _FARTHEST
+
+
+def write_rows(
+    writer: Writer, axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]
+) -> None:
+    """The loop `body` by vectors of several rows."""
+    with writer.nest(axes.extents[:-1]):
+        for access, _ in outputs:
+            first_row(writer, access, is_written=True)
+        lines = loads(writer, accesses)
+        with writer.braces(head(axes.extents), "});"):
+            for line in (*lines, *body.statements()):
+                writer.line(line)
+            for access, result in outputs:
+                writer.line(f"at.store({access.variable}, {result});")
+
+
+def head(extents: Sequence[Size]) -> str:
+    """Of the loop over the last two axes."""
+    return f"eachOfRows<{cpp(extents[-1])}>({cpp(extents[-2])}, [&]([[maybe_unused]] auto at)"
+
+
+def first_row(writer: Writer, access: Access, *, is_written: bool) -> None:
+    """The address of an access before the last two axes are counted."""
+    inner = replace(access.index, factors=(*access.index.factors[:-2], ZERO, ZERO))
+    writer.address(replace(access, index=inner), is_written=is_written)
+
+
+def loads(writer: Writer, accesses: Sequence[Access]) -> list[str]:
+    """What loads `accesses` in a vector of several rows; their addresses are written here."""
+    lines = []
+    for access in accesses:
+        first_row(writer, access, is_written=False)
+        row, column = access.index.factors[-2:]
+        name = f"const auto x{access.variable[1:]}"
+        if row == column == ZERO:
+            writer.line(f"{name} = filled(*{access.variable});")
+        else:
+            lines.append(f"{name} = at.load({access.variable}, Apart<{cpp(row)}, {cpp(column)}>{{}});")
+    return lines
