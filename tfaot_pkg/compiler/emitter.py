@@ -325,7 +325,7 @@ class Emitter(Writer):
                 ((written_at, result),) = outputs
                 write_tile(self, axes, tiled, body, accesses, written_at, result)
                 return
-            written_rows = all(place.index.factors[-2:] == (axes.extents[-1], ONE) for place in places)
+            written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
             if written_rows and not counted and are_rows(axes.extents, body, [*accesses, *places]):
                 write_rows(self, axes, body, accesses, outputs)
                 return
