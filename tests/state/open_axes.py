@@ -33,7 +33,21 @@ class Gathered(tf.Module):
         return {"rows": tf.tanh(x - mean), "mean": mean}
 
 
+class Adagrad(tf.Module):
+    """An assignment that cannot be compiled with state."""
+
+    def __init__(self):
+        self.weight, self.sums = tf.Variable([1.0, 2.0], name="weight"), tf.Variable([0.1, 0.1], name="sums")
+
+    @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, name="gradient")])
+    def step(self, gradient):
+        tf.raw_ops.ResourceApplyAdagrad(var=self.weight.handle, accum=self.sums.handle, lr=0.1, grad=gradient)
+        return {"weight": self.weight.read_value()}
+
+
 module, folder = Gathered(), sys.argv[1]
+adagrad = Adagrad()
+tf.saved_model.save(adagrad, f"{folder}/adagrad", signatures=adagrad.step)
 tf.saved_model.save(module, f"{folder}/gathered", signatures=module.step)
 random, found = np.random.default_rng(1), {}
 for number, rows in enumerate(ROWS):

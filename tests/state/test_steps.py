@@ -218,6 +218,10 @@ def test_steps_take_as_many_rows_as_calls_bring(
         np.testing.assert_allclose([float(word) for word in line.split()], expected, rtol=1e-5, atol=1e-6)
     assert len(lines) == len(steps)
 
+    adagrad = write_spec(tmp_path / "no.yaml", models / "adagrad", compilation={"variables": {"update": ["*"]}})
+    tfaot.fails(
+        "check", adagrad, code=12, says=["ResourceApplyAdagrad", "'weight'"], hints="known are reading and these"
+    )
     tfaot.works("build", spec("batch.yaml", [1, 4]), "-o", tmp_path / "batch")
     state = load(tmp_path / "batch").state()
     assert len(state.step(steps[0])["rows"]) == 4 and len(state.step(steps[1])["rows"]) == 1

@@ -54,7 +54,10 @@ INSTEAD = {
 """By operation; names that users call in Python."""
 
 
-FAILURES = {"does not yet support pivoting": "tf.linalg.tridiagonal_solve with partial_pivoting=False compiles"}
+FAILURES = {
+    "does not yet support pivoting": "tf.linalg.tridiagonal_solve with partial_pivoting=False compiles",
+    "Strides != 1 or -1 are not yet implemented": "assign such elements by scatter_nd_update of the variable",
+}
 """What to use instead, by a part of XLA's message."""
 
 _ROWS = "tf.boolean_mask of the same values gives such rows, which model.counts pads and counts"

@@ -23,6 +23,7 @@ from wiring import free
 STATE, NEW_STATE = "state/", "new_state/"
 """Prefixes of the names of inputs and outputs that are state."""
 _ALIGNMENT = 64  # bytes, of values in the file of initial values
+_WRITERS = ("ResourceApply", "ResourceScatter", "ResourceSparse", "ResourceStrided")
 _WILD = "*?["
 _SHOWN = 12
 
@@ -41,7 +42,11 @@ def lift(request: Lift, report) -> Lifted:
     operations.require_none(found.faults)
     variables = variables_of(found.variables, graph.graph_def)
     # First lift all variables, leniently: only this tells which of them the signature changes.
-    changed = list(stateless.lift(found.graph_def, variables, is_lenient=True).outputs)
+    tried = stateless.lift(found.graph_def, variables, is_lenient=True)
+    changed = list(tried.outputs)
+    for node, variable in tried.unchanged:
+        if node.op.startswith(_WRITERS):  # a variable that only these change is not among the changed ones
+            assignments.refuse(node, variable)
     chosen = _chosen(request, variables, changed)
     values = checkpoint.values_of(request.folder, graph, {key: found.variables[key] for key in chosen})
     if none := [key for key in chosen if 0 in values[key].shape]:

@@ -21,9 +21,11 @@ class Lifted:
     """The result of `lift`: `graph_def` with `inputs` (variable -> placeholder) and `outputs` (variable -> tensor).
 
     `outputs` has the variables that the graph changes; `resolve` gives the replacement of a tensor of the former graph.
+    `unchanged` are the nodes that a lenient lift left as they were, with a variable of each.
     """
 
-    def __init__(self, graph_def, inputs: dict, body) -> None:
+    def __init__(self, graph_def, inputs: dict, body, unchanged: list) -> None:
+        self.unchanged = unchanged
         self.graph_def = graph_def
         self.inputs = inputs
         self.outputs = {key: body.values[key] for key in body.updated}
@@ -49,7 +51,7 @@ def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
     for key, name in places.items():
         made.node.append(_placeholder(name, variables[key]))
     made.node.extend(nodes.target)
-    return Lifted(made, places, body)
+    return Lifted(made, places, body, functions.unchanged)
 
 
 def _placeholder(name: str, variable):
@@ -64,6 +66,7 @@ class _Functions:
 
     def __init__(self, library: dict, target, is_lenient: bool) -> None:
         self.library, self._target, self.is_lenient = library, target, is_lenient
+        self.unchanged: list = []
         self._bodies: dict = {}
         self._made: dict = {}
 
@@ -216,10 +219,12 @@ class _Body:
             text = assignments.read(self.nodes, node, tensors, variables[0])
             self._renamed[self.nodes.result(node.name, _result_name(node.op))] = text
             self.nodes.waiting(node)
-        elif self._functions.is_lenient:
-            self._copy(node)
         else:
-            assignments.refuse(node, next(each for each in variables if each is not None and each.is_lifted))
+            variable = next(each for each in variables if each is not None and each.is_lifted)
+            if not self._functions.is_lenient:
+                assignments.refuse(node, variable)
+            self._functions.unchanged.append((node, variable))
+            self._copy(node)
 
     def _update(self, key: str, text: str) -> None:
         self.values[key] = text
