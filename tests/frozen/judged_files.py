@@ -39,7 +39,8 @@ def read(folder: str) -> None:
             with np.load(os.path.join(folder, f"{name}.npz")) as file:
                 given = dict(file)
             runtime = session(answers._as_numbers(found.file))
-            made = runtime.run([each.key for each in found.outputs], given)
+            feeds = {each.key: given[each.key] for each in found.inputs}
+            made = runtime.run([each.key for each in found.outputs], feeds)
         except ModelFault as fault:
             results[name] = {"refused": str(fault)}
             continue

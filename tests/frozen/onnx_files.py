@@ -447,6 +447,56 @@ def long_loops():
 
 
 @network
+def sizes_of_tf2onnx():
+    """Sizes that are picked out of a shape, cast and cut; loops whose condition compares them with the step, as of Keras.
+
+    One loop has 40 steps, the other 6.
+    """
+    graph = Graph(("x", FLOAT, ["N", 40, 6]), opset=13)
+    int32, axis = TensorProto.INT32, graph.constant(np.int64([0]))
+    picked = graph.add("Gather", graph.add("Shape", "x"), graph.constant(np.int64([1, 2, 0])))
+    shape = graph.add("Cast", picked, to=int32)
+    found = []
+    for place, perm in ((0, [1, 2, 0]), (1, [2, 1, 0])):
+        ends = [graph.constant(np.int64([place + each])) for each in (0, 1)]
+        length = graph.add("Squeeze", graph.add("Slice", shape, *ends, axis), axis)
+        series = graph.add("Transpose", "x", perm=perm)
+        graph.tensors.append(numpy_helper.from_array(np.int32(1), f"one{place}"))
+        body = inner(
+            f"step{place}",
+            [("Add", ["n", f"one{place}"], ["next"]), ("Gather", [series, "n"], ["now"]), ("Mul", ["s", "now"], ["m"]),
+             ("Tanh", ["m"], ["after"]), ("Identity", ["after"], ["shown"]), ("Less", ["next", length], ["on"])],
+            [("i", INT64), ("c", TensorProto.BOOL), ("n", int32), ("s", FLOAT)],
+            [("on", TensorProto.BOOL), ("next", int32), ("after", FLOAT), ("shown", FLOAT)],
+        )  # fmt: skip
+        zero = graph.constant(np.int32(0))
+        first = graph.add("Cast", graph.add("Gather", series, zero), to=FLOAT)
+        going = graph.add("Less", zero, length)
+        found += graph.add("Loop", "", going, zero, first, body=body, outputs=3)[1:]
+    # The same sizes as those of a reshaped tensor: Resize has to know those that it changes.
+    image = graph.add("Reshape", graph.add("Transpose", "x", perm=[1, 2, 0]), graph.add("Cast", shape, to=INT64))
+    image = graph.add("Unsqueeze", graph.add("Transpose", image, perm=[2, 0, 1]), graph.constant(np.int64([1])))
+    image = graph.add("Resize", image, "", graph.constant(np.float32([1, 1, 2, 1])), mode="nearest")
+    names = ("last_of_40", "all_of_40", "last_of_6", "all_of_6")
+    shapes = ([6, "N"], [40, 6, "N"], [40, "N"], [6, 40, "N"])
+    outputs = {
+        name: (graph.add("Transpose", value, perm=[len(shape) - 1, *range(len(shape) - 1)]), FLOAT, ["N", *shape[:-1]])
+        for name, value, shape in zip(names, found, shapes, strict=True)
+    }
+    return graph.model(image=(image, FLOAT, ["N", 1, 80, 6]), **outputs)
+
+
+@network
+def unsorted():
+    """Nodes in any order, as ONNX Runtime's converter to float16 leaves them."""
+    model = dense()
+    for node in reversed(list(model.graph.node)):
+        model.graph.node.append(node)
+        model.graph.node.remove(node)
+    return model
+
+
+@network
 def lists():
     """Sequences inside of the graph, as exporters write lists of tensors."""
     graph = Graph(("x", FLOAT, ["N", 6, 4]), opset=17)

@@ -30,6 +30,16 @@ _TREES = (
     "skl2onnx==1.20.0",
     "xgboost==3.2.0",
 )
+_NETWORKS = ("onnx==1.17.0", "onnxruntime==1.32.0", "tensorflow-cpu==2.15.1", "tf2onnx==1.17.0")
+"""TensorFlow 2.15 is the last one with Keras 2, whose models tf2onnx reads; it has wheels for Python 3.9 to 3.11."""
+
+
+def test_networks_of_keras_by_tf2onnx_agree(shared_home_folder: Path, tmp_path: Path) -> None:
+    python = _environment(shared_home_folder, _NETWORKS)
+    run([python, "-I", _HERE / "exported_networks.py", tmp_path], timeout=1800)
+    found = _judged(shared_home_folder, tmp_path)
+    assert len(found) == 56
+    assert {name: verdict for name, verdict in found.items() if not _agrees(verdict, 1e-5)} == {}
 
 
 def test_trees_of_scikit_learn_and_boosters_agree(shared_home_folder: Path, tmp_path: Path) -> None:

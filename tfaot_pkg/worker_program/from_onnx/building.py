@@ -136,7 +136,7 @@ class Builder:
             raise node.fault(
                 "this operator is neither ONNX's nor in compilation.operations of the spec",
                 SAVE_BASIC
-                if node.domain == MICROSOFT
+                if node.domain.startswith(MICROSOFT)
                 else "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}",
             )
         if function is None:

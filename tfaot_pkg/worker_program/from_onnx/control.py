@@ -8,6 +8,8 @@ from from_onnx.tensors import rank, sizes, static
 
 _MOST_UNROLLED, _MOST_OF_SEQUENCES = 32, 1024
 """Iterations of loops that are unrolled (decision 055), and of loops with sequences, which can only be unrolled."""
+_MOST_COUNTED = 256
+"""Steps up to which the conditions of a loop are looked at, to learn how often it runs."""
 _FAR = 2**31 - 1  # TensorFlow's maximum is an int32; exporters write the largest int64 if there is no limit
 
 
@@ -36,6 +38,7 @@ def _loop(node, most, condition, *states):
     """Unrolled if it is short; else a loop, which may return an array of all iterations if their number is known."""
     graph, trips, known = node.get("body"), static(most), static(condition)
     trips = None if trips is None else int(np.ravel(trips)[0])
+    trips = _counted(node, graph, states) if most is None and known is not None and np.any(known) else trips
     trips = 0 if known is not None and not np.any(known) else trips
     # The body is built once outside of the loop, only to find the types and shapes of its results.
     first = node.results(graph, (tf.constant(0, tf.int64), tf.constant(True), *states))
@@ -50,6 +53,20 @@ def _loop(node, most, condition, *states):
             "export the model with a fixed number of steps",
         )
     return _looped(node, graph, most if trips is None else trips, condition, states, first)
+
+
+def _counted(node, graph: dict, states: tuple) -> int | None:
+    """How often a loop runs that its condition alone ends; None if a condition is not known. Nothing uses the steps.
+
+    tf2onnx writes such loops for layers of Keras: their condition compares a step with the length of the input.
+    """
+    for step in range(_MOST_COUNTED):
+        goes_on, *after = node.results(graph, (tf.constant(step, tf.int64), tf.constant(True), *states))
+        known = static(goes_on)
+        if known is None or not np.any(known):
+            return None if known is None else step + 1
+        states = tuple(after[: len(states)])
+    return None
 
 
 def _unrolled(node, graph: dict, trips: int, states: tuple) -> tuple:

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import static
+from from_onnx.tensors import is_packed, scalars, static
 
 _UNARY = {
     "Acos": tf.acos,
@@ -264,6 +264,9 @@ def cast(node, x, dtype):
         raise node.fault("strings are not supported")
     if dtype == tf.bool:
         return x != tf.zeros((), x.dtype)
+    if is_packed(x) and x.shape.rank == 1:
+        # Sizes of a shape: those stay known that are.
+        return tf.stack([tf.cast(each, dtype) for each in scalars(x)])
     if x.dtype.is_floating and dtype.is_integer and dtype.size < 4:
         # A direct cast of numbers out of range differs between machines; in ONNX they wrap around.
         return tf.cast(tf.cast(x, tf.int32), dtype)

@@ -25,8 +25,9 @@ def _gather(node, x, indices):
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
     # Exporters cut shapes into sizes and pack some of them again; known sizes must stay known on this way.
     place, parts = static(indices), scalars(x) if is_packed(x) else None
-    if parts and place is not None and place.ndim == 0 and -len(parts) <= place < len(parts):
-        return parts[int(place)]  # one size of a shape: known, even if others are not
+    if parts and place is not None and place.ndim < 2 and (-len(parts) <= place).all() and (place < len(parts)).all():
+        # Sizes of a shape: known, even if others are not.
+        return parts[int(place)] if place.ndim == 0 else tf.stack([parts[each] for each in place])
     if place is not None and place.ndim == 0:
         # A slice, so that the compiler may compute the elements of the slice alone.
         return x[(slice(None),) * axis + (int(place),)]

@@ -198,6 +198,14 @@ def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=N
     return made if bias is None else made + bias
 
 
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_quantize_lstm(node, *inputs):
+    raise node.fault(
+        "recurrent layers whose states are quantized are not read",
+        "quantize other layers only: quantize_dynamic(..., op_types_to_quantize=['MatMul', 'Gemm'])",
+    )
+
+
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_quantize_matmul(node, a, b, b_scale, b_zero=None, bias=None):
     bytes_of_a, scale, zero = _dynamic_quantize(node, a)

@@ -91,6 +91,7 @@ def _loaded(file: str, content: bytes | None):
     if not model.graph.output:
         raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
     try:
+        _sort(model.graph)
         _require_external_data(model, os.path.dirname(file))
         onnx.load_external_data_for_model(model, os.path.dirname(file))
         with _output_shapes(model):
@@ -99,6 +100,36 @@ def _loaded(file: str, content: bytes | None):
     except (onnx.checker.ValidationError, OSError, ValueError, KeyError) as error:
         raise ModelFault(f"{file} is not valid ONNX: {one_line(error)}", _EXPORT) from error
     return model
+
+
+def _sort(graph) -> None:
+    """Put nodes behind those whose values they read, as ONNX's own check asks and ONNX Runtime does not.
+
+    Its converter to float16 appends the casts of inputs. Nodes of a cycle stay where they are: the check names them.
+    """
+    made = {name for node in graph.node for name in node.output}
+    order: list = []
+    waiting, known = list(graph.node), set()
+    while waiting:
+        later = []
+        for node in waiting:
+            if _reads(node) & made <= known:
+                order.append(node)
+                known.update(node.output)
+            else:
+                later.append(node)
+        if len(later) == len(waiting):
+            return
+        waiting = later
+    if order != list(graph.node):
+        del graph.node[:]
+        graph.node.extend(order)
+
+
+def _reads(node) -> set:
+    """The names that a node reads, also in graphs within it."""
+    inner = [each for attribute in node.attribute if attribute.HasField("g") for each in attribute.g.node]
+    return {name for name in node.input if name}.union(*map(_reads, inner))
 
 
 @contextlib.contextmanager
@@ -269,15 +300,13 @@ def _tensor(name: str, value, names_first: bool) -> SourceTensor:
         )
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "float32"
-    if dtype == "object":
-        raise ModelFault(
-            f"{value.name!r} is a tensor of strings, which libraries do not support as input or output",
-            "remove it from the model's inputs and outputs, or replace strings by numbers in the model",
-        )
     if dtype not in _DTYPES:
+        kind = "text" if dtype == "object" else dtype
         raise ModelFault(
-            f"{value.name!r} has the element type {dtype}, which libraries do not support as input or output",
-            "cast it in the model to float32",
+            f"{value.name!r} has the element type {kind}, which libraries do not support as input or output",
+            "remove it from the model's inputs and outputs, or replace strings by numbers in the model"
+            if kind == "text"
+            else "cast it in the model to float32",
         )
     shape = (
         tuple(_size(axis, place, names_first) for place, axis in enumerate(tensor.shape.dim))

@@ -92,7 +92,7 @@ def _reshaped_at_run_time(node, x, shape):
     count = shape.shape[0]
     if count is None:
         return tf.reshape(x, _shape(shape))
-    known = tf.unstack(_shape(shape), count)
+    known = [_shape(each) for each in (scalars(shape) if is_packed(shape) else tf.unstack(shape, count))]
     given = sizes(x)
     wanted = []
     for place, each in enumerate(known):
@@ -138,6 +138,8 @@ def _squeeze(node, x, axes=None):
     # A column of the result of Where itself: bounded.py follows no transposition.
     if (places := places_of(x)) is not None and axes == {0}:
         return places[:, 0]
+    if is_packed(x) and count == 1 and x.shape[0] == 1 and axes == {0}:
+        return scalars(x)[0]
     if has_open_rows(x) and all(x.shape[each] == 1 for each in axes):
         return tf.squeeze(x, sorted(axes))
     return reshaped(x, [size for place, size in enumerate(sizes(x)) if place not in axes])
@@ -204,6 +206,11 @@ def _slice(node, x, starts=None, ends=None, axes=None, steps=None):
     for named, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(node, named, count)
         wanted[axis] = _cut(x, axis, start, end, int(step))
+    parts = scalars(x) if is_packed(x) else None
+    if parts and all(each is None or isinstance(each, int) for each in (wanted[0].start, wanted[0].stop)):
+        # Some sizes of a shape: those stay known that are.
+        parts = parts[wanted[0]]
+        return tf.stack(parts) if parts else tf.zeros([0], x.dtype)
     return x[tuple(wanted)]
 
 
