@@ -70,3 +70,31 @@ def test_operators_that_are_not_expanded_are_in_the_table_and_integers_are_exact
         [],
         1023 * 255 * 255 + 2,
     ]
+
+
+def test_differences_of_equal_floats_stay_zero(shared_home_folder: Path) -> None:
+    """(a - b) + c, where TensorFlow's optimizer would compute a + (c - b): the angle between a particle and itself."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    program = (
+        f"import sys, json; sys.path.insert(0, {str(_WORKER)!r})\nimport numpy as np, tensorflow as tf, specialize\n"
+        "from types import SimpleNamespace as Named\n"
+        "@tf.function(input_signature=[tf.TensorSpec([64], tf.float32, name='x')])\n"
+        "def angle(x):\n"
+        "    a, b = x + 0.1, x + tf.constant(np.full(64, 0.1, np.float32))\n"
+        "    return ((a - b) + np.float32(np.pi)) - np.float32(np.pi)\n"
+        "graph, found = angle.get_concrete_function().graph, []\n"
+        "out, = graph.outputs\n"
+        "for marks in (False, True):\n"
+        "    definition = graph.as_graph_def()\n"
+        "    marks and specialize.keep_order(definition)\n"
+        "    made = specialize.folded(definition, [Named(node='x')], [Named(node=out.op.name, index=0)])\n"
+        "    wrapped = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(made, name=''), [])\n"
+        "    pruned = wrapped.prune('x:0', out.name)\n"
+        "    tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})\n"
+        "    found.append(int(np.count_nonzero(pruned(tf.constant(np.linspace(-3, 3, 64, dtype=np.float32))))))\n"
+        "print(json.dumps(found))\n"
+    )
+    python = ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
+    changed, kept = json.loads(run([python, "-I", "-c", program], timeout=120).stdout.splitlines()[-1])
+    assert changed > 0
+    assert kept == 0

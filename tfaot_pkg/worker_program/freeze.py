@@ -281,6 +281,8 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     fill(graph_def, signature)
     inputs = _feeds(signature.inputs, inputs_of(frozen), model)
     placed = own_calls.place(graph_def) if model.is_built else ()
+    if model.is_built:
+        specialize.keep_order(graph_def)
     if model.max_iterations:
         limits.limit(graph_def, model.max_iterations)
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import wiring
+
 PROBES = (5, 7)
 """Two batch sizes, which distinguish axes that grow with the batch from those that do not."""
 _MAXIMA: dict = {}  # no sizes: each symbol has its maximum
@@ -10,6 +12,9 @@ WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
 _OF_SHAPES = frozenset("Shape Size Rank".split())
+_ARITHMETIC = frozenset("Add AddV2 Sub Mul Div RealDiv".split())
+_IN_ORDER = "_tfaot_in_order"
+"""The mark of arithmetic on floats that `folded` leaves in its order."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,35 @@ def inferred_shapes(graph_def, outputs: list) -> list:
     return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
 
+def keep_order(graph_def) -> None:
+    """Let `folded` leave all arithmetic on floats in its order: for models whose right answers are not TensorFlow's.
+
+    Its optimizer makes a + (c - b) of (a - b) + c, which is not c where a and b are equal; the logarithm of such a
+    distance shows it. TensorFlow's own answers have the same differences.
+    """
+    from tensorflow.python.framework import dtypes
+
+    for node in graph_def.node:
+        if node.op in _ARITHMETIC and dtypes.as_dtype(node.attr["T"].type).is_floating:
+            node.attr[_IN_ORDER].b = True
+
+
+def _in_order(graph_def, feeds) -> list:
+    """The nodes with the mark of `keep_order` that depend on `feeds`: constants are computed in any case."""
+    users: dict = {}
+    for node in graph_def.node:
+        for text in wiring.data_inputs(node):
+            users.setdefault(wiring.node_name(text), []).append(node)
+    reached: dict = {}
+    waiting = [feed.node for feed in feeds]
+    while waiting:
+        for node in users.get(waiting.pop(), ()):
+            if node.name not in reached:
+                reached[node.name] = node
+                waiting.append(node.name)
+    return [name for name, node in reached.items() if _IN_ORDER in node.attr]
+
+
 def folded(graph_def, feeds, outputs):
     """`graph_def`, whose shapes are known, with everything that depends only on shapes and constants computed.
 
@@ -100,9 +134,11 @@ def folded(graph_def, feeds, outputs):
     from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
     from tensorflow.python.grappler import tf_optimizer
 
-    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=_with_constant_shapes(graph_def))
+    graph_def = _with_constant_shapes(graph_def)
+    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
     kept = meta_graph_pb2.CollectionDef()
     kept.node_list.value.extend([f"{out.node}:{out.index}" for out in outputs] + [feed.node for feed in feeds])
+    kept.node_list.value.extend(_in_order(graph_def, feeds))
     # The optimizer keeps the nodes that this collection names.
     meta_graph.collection_def["train_op"].CopyFrom(kept)
     config = config_pb2.ConfigProto()
