@@ -42,7 +42,7 @@ def test_a_release_is_built_from_the_commit_checked_and_signed(
     try:
         said = done("make", "release", "REPOSITORY=https://example.org/group/tfaot-pkg", f"KEY={key}")
         names = [f"tfaot_pkg-{found}-py3-none-any.whl", f"tfaot_pkg-{found}.tar.gz"]
-        assert all(f"{name}: PASSED" in said for name in names)
+        assert said.count("PASSED") == 2, said  # by twine, which wraps long lines and colours words
         assert re.search(r"^installed and started in an empty home by Python 3\.1[0-3]", said, re.MULTILINE)
         assert sorted(each.name for each in (clone / "dist").iterdir()) == ["SHA256SUMS", "SHA256SUMS.asc", *names]
         assert "Good signature" in done("gpg", "--verify", "dist/SHA256SUMS.asc", "dist/SHA256SUMS")
