@@ -39,9 +39,13 @@ class Counted(tf.Module):
     def mean(self, x):
         return {"y": tf.boolean_mask(x, x[:, 0] > 0.0) / tf.reduce_sum(tf.boolean_mask(x, x[:, 0] > 0.0), 0)}
 
+    @tf.function(input_signature=[BATCH])
+    def reversed(self, x):
+        return {"y": tf.boolean_mask(x, x[:, 0] > 0.0)[::-1]}
+
 
 module, folder = Counted(), sys.argv[1]
-functions = {name: getattr(module, name) for name in ("masked", "batch", "kinds", "mean")}
+functions = {name: getattr(module, name) for name in ("masked", "batch", "kinds", "mean", "reversed")}
 tf.saved_model.save(module, f"{folder}/counted", signatures=functions)
 random = np.random.default_rng(1)
 given = {

@@ -89,6 +89,7 @@ def test_the_rows_that_are_meant_are_tensorflows(
     np.testing.assert_allclose(_said(_PROGRAM, tmp_path / "masked", x), expected.ravel(), rtol=1e-5, atol=1e-6)
 
     tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])
+    tfaot.fails("check", spec("reversed", "y"), code=12, says=["StridedSlice", "'y'"])
     tfaot.fails("check", spec("kinds", "index"), code=12, says=["'index'"])
 
 

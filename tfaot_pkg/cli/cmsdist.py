@@ -177,15 +177,10 @@ def compile_(
     # Variables and `~` as in cms-tfaot's program, which CMSDIST's scripts were written for.
     folder = Path(os.path.abspath(os.path.expanduser(os.path.expandvars(output))))
     spec = _wanted(load_spec(aot_config), additional_flags, session)
-    wanted = tool(
-        tool_name, tool_base,
-        model=spec.model.name, dev=dev, folder=folder, cmssw_base=os.environ.get("CMSSW_BASE", ""),
-    )  # fmt: skip
+    area = os.environ.get("CMSSW_BASE", "")
+    wanted = tool(tool_name, tool_base, model=spec.model.name, dev=dev, folder=folder, cmssw_base=area)
     pipeline = Pipeline(
-        folders=session.folders,
-        progress=session.progress,
-        toolchain_python=toolchain_python,
-        wheelhouse=wheelhouse,
+        folders=session.folders, progress=session.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse
     )
     made = pipeline.build(pipeline.plan(spec))
     write_layout(layout(made, wanted, dev=dev), folder, spec.model.name)
