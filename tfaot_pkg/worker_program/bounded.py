@@ -99,8 +99,8 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
         # Without axes it would also remove the rows if there is only one.
         return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
     if node.op == "StridedSlice":
-        # Bit 0 of each mask is the axis of the rows, which must stay whole and in order: other strides would count fewer
-        # rows, or put the padding first.
+        # Bit 0 of each mask is the axis of the rows, which must stay whole and in order: other strides would count
+        # fewer rows, or put the padding first.
         strides = _constant(nodes, node.input[3])
         whole = all(node.attr[each].i & 1 for each in ("begin_mask", "end_mask"))
         others = node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
