@@ -17,6 +17,7 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.build import together
+from tfaot_pkg.native.common import WARNINGS
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import ModelSpec
@@ -24,7 +25,6 @@ from tfaot_pkg.targets import TARGETS, lowest
 
 STAGE = "tools"
 _TOOLS = ("test", "benchmark")
-_WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class _Build:
         templates = resources.templates()
         includes: list[str | Path] = ["-I", templates / "tools", "-I", templates / "native", "-I", resources.headers()]
         # For the lowest level: like any other program, it selects the library's code by the CPU.
-        options = [*self.compiler.library_flags, *lowest(architecture).flags, *_WARNINGS, *flags, *includes]
+        options = [*self.compiler.library_flags, *lowest(architecture).flags, *WARNINGS, *flags, *includes]
         self.compiler.compile(source, output, flags=options, folder=work)
         return self._of_any_system(output)
 
