@@ -108,7 +108,7 @@ def test_ctrl_c_in_every_stage(
     assert tfaot.works("publish", spec, "--registry", registry)["status"] == "already published"
 
 
-@pytest.mark.sweep("15")
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_is_an_error_in_json_too_and_sigterm_has_its_own_code(
     own: CommandLine, tmp_path: Path, models: Mapping[str, Path], number: signal.Signals

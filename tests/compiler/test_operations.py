@@ -342,6 +342,23 @@ def test_elements_are_moved(compiled: Compile) -> None:
             np.testing.assert_array_equal(given, right, err_msg=name)
 
 
+def test_a_single_number_of_each_row_is_gathered(compiled: Compile) -> None:
+    """As `tf.gather(x, places, batch_dims=1)` does: the loop over a part of one number has no axes."""
+    writer = Writer()
+    x, places = writer.input(5), writer.input(1, dtype="s32")
+    rows = writer.add("iota", (N, 1), dtype="s32", dimensions=(0,))
+    both = writer.add("concatenate", (N, 2), rows, places, dtype="s32", dimensions=(1,))
+    how: dict[str, Any] = {"indexed": (0, 1), "vector": 1, "operand_batch": (), "index_batch": ()}
+    gathered = writer.add("gather", (N,), x, both, offset=(), collapsed=(0, 1), sizes=(1, 1), **how)
+    code = compiled(writer.program(gathered, writer.add("add", (N,), gathered, gathered)), 8)
+    for rows_given in _ROWS:
+        values = _numbers(rows_given, 5)
+        chosen = np.random.default_rng(rows_given).integers(0, 5, (rows_given, 1)).astype(np.int32)
+        wanted = np.take_along_axis(values, chosen, 1)[:, 0]
+        for given, right in zip(code(values, chosen), (wanted, wanted + wanted), strict=True):
+            np.testing.assert_array_equal(given, right)
+
+
 @pytest.mark.parametrize("channels", [3, 37])
 def test_images_are_resized_place_by_place(compiled: Compile, channels: int) -> None:
     """As TensorFlow's bridge lowers them: a window for each place, gathered, times weights; windows stay inside."""

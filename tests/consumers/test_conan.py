@@ -72,7 +72,7 @@ def test_one_binary_serves_every_compiler_and_build_type(publishers_home: Path) 
     assert len(found) == 1
 
 
-@pytest.mark.sweep("repository as a remote")
+@pytest.mark.nightly
 @pytest.mark.parametrize("route", ["exported base", "repository as a remote"])
 def test_conan_create_of_a_recipe_in_an_empty_home_builds_and_tests_the_model(
     route: str, published: Published, tmp_path: Path

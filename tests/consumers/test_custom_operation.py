@@ -136,7 +136,7 @@ def test_a_function_of_tensorflow_is_such_an_operation(
         pytest.param("spec.yaml", "reference: cone_weights.py", "reference: no.py", id="no-file"),
     ],
 )
-@pytest.mark.sweep("another-result")
+@pytest.mark.nightly
 def test_what_is_wrong_with_an_operation_is_told(
     file: str, old: str, new: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:

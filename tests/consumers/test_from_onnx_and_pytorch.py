@@ -18,7 +18,7 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _EXAMPLE = REPOSITORY / "examples" / "from-onnx"
 _ORACLE = """
 import json, sys
@@ -30,7 +30,6 @@ print(json.dumps(session.run(["p"], {"tracks": tracks, "jet": jet})[0].tolist())
 """
 
 
-@pytest.mark.nightly
 def test_the_example_gives_onnx_runtimes_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     built = tfaot(shared_home_folder, "build", _EXAMPLE / "spec.yaml", "-o", prefix)
@@ -73,7 +72,6 @@ def test_the_example_of_pytorch_gives_pytorchs_answers_in_cpp(shared_home_folder
     np.testing.assert_allclose([float(each) for each in run([program]).stdout.split()], [0.991496, 0.994993], atol=2e-6)
 
 
-@pytest.mark.nightly
 def test_a_package_that_differs_from_pytorchs_answers_is_not_built(shared_home_folder: Path, tmp_path: Path) -> None:
     """The answers in the file decide, although ONNX Runtime agrees with the library."""
     python = onnx_runtime(shared_home_folder)

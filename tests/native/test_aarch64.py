@@ -21,7 +21,7 @@ from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.targets import TARGETS
 
 pytestmark = [
-    pytest.mark.sweep("test_shared_and_static_library_give_tensorflows_answers"),
+    pytest.mark.nightly,
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(1200),
@@ -37,7 +37,6 @@ def cross(require_program: RequireProgram) -> str:
     return require_program("aarch64-linux-gnu-gcc")
 
 
-@pytest.mark.sweep("wine")
 @pytest.mark.parametrize("name", NAMES)
 def test_shared_and_static_library_give_tensorflows_answers(
     name: str,

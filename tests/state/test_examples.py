@@ -15,7 +15,7 @@ from tests.samples import REPOSITORY, recipe
 from tests.wording import reported
 from tfaot_pkg.process import CommandFailed, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 TENSORFLOW = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -48,7 +48,6 @@ def test_frames_from_a_pipe_are_answered_as_the_whole_sequence(
         run([*arguments, str(half), "1", folder / "state.bin"], env=environment())
 
 
-@pytest.mark.nightly
 def test_training_in_cpp_reaches_tensorflows_accuracy(
     tfaot: CommandLine, toolchain_python: Path, tmp_path: Path
 ) -> None:
