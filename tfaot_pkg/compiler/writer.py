@@ -113,8 +113,6 @@ def kind_of(body: Body, accesses: Sequence[Access]) -> str:
 
 def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
     """Whether a loop only reorders elements of short rows, for which vectors would be assembled element by element."""
-    if not body.extents:
-        return False
     read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
     short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
