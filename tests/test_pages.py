@@ -110,5 +110,6 @@ def test_the_tutorial_works_as_written_with_the_wheel_alone(
     (cache / "toolchains").symlink_to(shared_home_folder / "cache" / "toolchains")
     programs = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin"
     kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.endswith("_proxy")}
-    printed = followed(page, home, folder, {**kept, "PATH": programs, "TF_ENABLE_ONEDNN_OPTS": "0"})
+    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    printed = followed(page, home, folder, {**kept, **quiet, "PATH": programs})
     assert printed == [alike(output, home) for _, output in steps]

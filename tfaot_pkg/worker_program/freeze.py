@@ -370,8 +370,16 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: di
 
 def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[str, str]:
     """The operations used by the output `name` whose number of rows depends on values, and what to do."""
-    used = ancestors(by_name(graph_def), [outputs[index][0]])
-    nodes = [node for node in graph_def.node if node.name in used and node.op in instead.SELECTING]
+    known = by_name(graph_def)
+    used = ancestors(known, [outputs[index][0]])
+    # A range up to a size selects nothing by values: shapes are as far as the way back to the inputs goes.
+    followed = {name: node for name, node in known.items() if node.op not in ("Shape", "ShapeN", "Size", "Rank")}
+    inputs = {node.name for node in graph_def.node if node.op == "Placeholder"}
+    nodes = [
+        node
+        for node in graph_def.node
+        if node.name in used and node.op in instead.SELECTING and inputs & ancestors(followed, node.input)
+    ]
     found = [f"{node.op} (node {node.name})" for node in nodes]
     # Of what values select only these can be counted.
     others = [node.op for node in nodes if node.op not in bounded.SOURCES]
