@@ -372,7 +372,7 @@ def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[s
     """The operations used by the output `name` whose number of rows depends on values, and what to do."""
     known = by_name(graph_def)
     used = ancestors(known, [outputs[index][0]])
-    # A range up to a size selects nothing by values: shapes are as far as the way back to the inputs goes.
+    # What depends on inputs only by their shapes, as a range up to a size, does not depend on values.
     followed = {name: node for name, node in known.items() if node.op not in ("Shape", "ShapeN", "Size", "Rank")}
     inputs = {node.name for node in graph_def.node if node.op == "Placeholder"}
     nodes = [
