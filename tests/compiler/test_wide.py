@@ -41,12 +41,12 @@ def test_products_of_doubles_are_nearly_exact_for_any_number_of_rows(
 
 def test_products_of_doubles_know_their_columns_at_run_time(compiled: Compile) -> None:
     writer, size = Writer(), Size.symbol("n")
-    x, y = writer.input(5, 3, dtype="f64"), writer.input(3, size, dtype="f64")
-    made = writer.add("dot", (N, 5, size), x, y, dtype="f64", contracting=((2,), (1,)), batch=((0,), (0,)))
+    x, y = writer.input(7, 3, dtype="f64"), writer.input(3, size, dtype="f64")
+    made = writer.add("dot", (N, 7, size), x, y, dtype="f64", contracting=((2,), (1,)), batch=((0,), (0,)))
     code = compiled(writer.program(made, symbols=(Symbol("n", 70),)), 4)
     random = np.random.default_rng(2)
-    for columns in (1, 7, 8, 9, 70):
-        one, other = random.normal(size=(3, 5, 3)), random.normal(size=(3, 3, columns))
+    for columns in (1, 7, 8, 9, 28, 56, 70):
+        one, other = random.normal(size=(3, 7, 3)), random.normal(size=(3, 3, columns))
         np.testing.assert_allclose(code.at_sizes([columns], one, other)[0], one @ other, rtol=1e-12, atol=1e-14)
 
 

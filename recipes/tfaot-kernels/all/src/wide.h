@@ -144,16 +144,29 @@ inline void multiplyWide(WideProduct product, std::size_t rows) {
   }
   if constexpr (kRows > 1) multiplyWide<kColumns, kRows / 2>(product, rows);
 }
+/// Columns from `j` to the end, in strips of at most kWidth vectors, each half as wide as the one before.
+template <int kRows, int kWidth>
+TFAOT_INLINE void multiplyWideTo(const WideProduct& product, std::size_t j, std::size_t columns) {
+  if constexpr (kWidth > 1) {
+    if (j + kWidth * kWideLanes <= columns) {
+      sumWideAlone<kRows, kWidth, kWideLanes>(product, j);
+      j += kWidth * kWideLanes;
+    }
+    multiplyWideTo<kRows, kWidth / 2>(product, j, columns);
+  } else {
+    for (; j < columns; j += kWideLanes) sumWide<kRows, 1, 0>(product, j, std::min<std::size_t>(columns - j, kWideLanes));
+  }
+}
 /// The same for a number of columns that is known only when it runs.
 template <int kRows = kWideRows>
-inline void multiplyWide(WideProduct product, std::size_t rows, std::size_t columns) {
-  constexpr std::size_t kMost = kWideSums / kRows < 8 ? kWideSums / kRows : 8;
+TFAOT_INLINE void multiplyWide(WideProduct product, std::size_t rows, std::size_t columns) {
+  constexpr int kMost = kWideSums / kRows < 8 ? kWideSums / kRows : 8;
   for (; rows >= kRows; rows -= kRows, product.in += kRows * product.step, product.out += kRows * product.outStep) {
     std::size_t j = 0;
     for (; j + kMost * kWideLanes <= columns; j += kMost * kWideLanes) sumWideAlone<kRows, kMost, kWideLanes>(product, j);
-    for (; j < columns; j += kWideLanes) sumWide<kRows, 1, 0>(product, j, std::min<std::size_t>(columns - j, kWideLanes));
+    multiplyWideTo<kRows, kMost / 2>(product, j, columns);
   }
-  if constexpr (kRows > 1) multiplyWide<1>(product, rows, columns);
+  if constexpr (kRows > 1) multiplyWide<kRows / 2>(product, rows, columns);
 }
 
 // Places of loops
