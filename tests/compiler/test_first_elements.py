@@ -45,8 +45,14 @@ def test_the_first_elements_and_where_they_are(compiled: Compile, k: int, larges
     program = Program(entry=Region(operations=(source, found, *parts), results=(2, 3)))
     verify(program)
     values = _values()
-    given, places = compiled(program, 5)(values)
+    code = compiled(program, 5)
+    given, places = code(values)
     order = np.argsort(_in_order(values) * (-1 if largest else 1), axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(places, order)
     wanted = np.take_along_axis(values, order, axis=1)
     np.testing.assert_array_equal(given.view(np.uint32), wanted.view(np.uint32))
+    # A single row has code of its own.
+    for row in range(len(values)):
+        alone, its_places = code(values[row : row + 1])
+        np.testing.assert_array_equal(its_places, order[row : row + 1])
+        np.testing.assert_array_equal(alone.view(np.uint32), wanted[row : row + 1].view(np.uint32))

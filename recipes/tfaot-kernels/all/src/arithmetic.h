@@ -187,11 +187,7 @@ TFAOT_INLINE Vector oneNan(Vector x) { return chosen(x == x, x, broadcast(std::n
 TFAOT_INLINE float oneNan(float x) { return x == x ? x : std::numeric_limits<float>::quiet_NaN(); }
 TFAOT_INLINE double oneNan(double x) { return x == x ? x : std::numeric_limits<double>::quiet_NaN(); }
 
-/// Integers in the same order as the floats (elementwise.h).
-TFAOT_INLINE Integers inOrder(Vector x) {
-  const auto bits = bitsAs<Integers>(x);
-  return bits ^ ((bits >> 31) & 0x7fffffff);
-}
+/// Integers in the same order as the doubles; those of floats: elementwise.h.
 TFAOT_INLINE std::int64_t inOrder(double x) {
   const auto bits = bitsAs<std::int64_t>(x);
   return bits ^ ((bits >> 63) & 0x7fffffffffffffff);

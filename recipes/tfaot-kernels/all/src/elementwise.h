@@ -623,8 +623,13 @@ TFAOT_INLINE std::int32_t inOrder(float x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
-template <bool kLargest>
-TFAOT_INLINE std::int32_t rankOf(float x) {
+TFAOT_INLINE Integers inOrder(Vector x) {
+  const auto bits = bitsAs<Integers>(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+template <bool kLargest, class Value>
+TFAOT_INLINE auto rankOf(Value x) {
   return kLargest ? inOrder(x) : ~inOrder(x);
 }
 
@@ -659,48 +664,80 @@ TFAOT_INLINE Integers later(Integers before, Integers x) {
   return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
 }
 
-/// The same for `kRows` rows without branches: the sorted floats stay in registers, and a row's steps, which wait for one
-/// another, overlap with those of the other rows. Registers begin with the lowest of all ranks, which is that of a NaN: a
-/// row with fewer than `k` floats above it is sorted one by one instead.
-template <bool kLargest, int kCount, int kRows>
-TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
-  Integers ranks[kRows][kCount], places[kRows][kCount];
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+/// The kCount * kLanes highest ranks that were inserted, in descending order, and their places; equal ones in the order of
+/// insertion. They begin with the lowest of all ranks, which is that of a NaN.
+template <int kCount>
+struct Sorted {
+  Integers ranks[kCount], places[kCount];
+
+  TFAOT_INLINE Sorted() {
     TFAOT_UNROLL
     for (int v = 0; v < kCount; ++v) {
-      ranks[r][v] = filled(std::numeric_limits<std::int32_t>::min());
-      places[r][v] = filled(std::int32_t{-1});
+      ranks[v] = filled(std::numeric_limits<std::int32_t>::min());
+      places[v] = filled(std::int32_t{-1});
     }
   }
-  for (std::size_t i = 0; i < size; ++i) {
-    const Integers place = filled(static_cast<std::int32_t>(i));
+  TFAOT_INLINE void insert(Integers rank, Integers place) {
     TFAOT_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const Integers rank = filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i]));
-      TFAOT_UNROLL
-      for (int v = kCount - 1; v >= 0; --v) {
-        const Integers above = later(v > 0 ? ranks[r][v - 1] : rank, ranks[r][v]);
-        const Integers from = later(v > 0 ? places[r][v - 1] : place, places[r][v]);
-        const Mask stays = ranks[r][v] >= rank, here = above >= rank;
-        ranks[r][v] = chosen(stays, ranks[r][v], chosen(here, rank, above));
-        places[r][v] = chosen(stays, places[r][v], chosen(here, place, from));
-      }
+    for (int v = kCount - 1; v >= 0; --v) {
+      const Integers above = later(v > 0 ? ranks[v - 1] : rank, ranks[v]);
+      const Integers from = later(v > 0 ? places[v - 1] : place, places[v]);
+      const Mask stays = ranks[v] >= rank, here = above >= rank;
+      ranks[v] = chosen(stays, ranks[v], chosen(here, rank, above));
+      places[v] = chosen(stays, places[v], chosen(here, place, from));
     }
   }
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r, in += size, values += k, indices += k) {
+  /// Writes the first `k`. Fewer than `k` of the row's `size` floats may be above the lowest rank: they are sorted one by one.
+  template <bool kLargest>
+  TFAOT_INLINE void write(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) const {
     std::int32_t all[kCount * kLanes];
-    std::memcpy(all, places[r], sizeof all);
-    if (all[k - 1] < 0) {
-      topKOneByOne<kLargest>(size, k, in, values, indices);
-      continue;
-    }
+    std::memcpy(all, places, sizeof all);
+    if (all[k - 1] < 0) return topKOneByOne<kLargest>(size, k, in, values, indices);
     for (std::size_t i = 0; i < k; ++i) {
       indices[i] = all[i];
       values[i] = in[all[i]];
     }
   }
+};
+
+/// The same for `kRows` rows without branches: the sorted floats stay in registers, and a row's steps, which wait for one
+/// another, overlap with those of the other rows.
+template <bool kLargest, int kCount, int kRows>
+TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  Sorted<kCount> sorted[kRows];
+  for (std::size_t i = 0; i < size; ++i) {
+    const Integers place = filled(static_cast<std::int32_t>(i));
+    TFAOT_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sorted[r].insert(filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i])), place);
+    }
+  }
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r, in += size, values += k, indices += k) {
+    sorted[r].template write<kLargest>(size, k, in, values, indices);
+  }
+}
+
+/// The same for one row, whose steps would wait: of most vectors no float is among the first `k` so far, and all are left
+/// out at once.
+template <bool kLargest, int kCount>
+TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  Sorted<kCount> sorted;
+  std::int32_t last = std::numeric_limits<std::int32_t>::min();
+  for (std::size_t i = 0; i < size; i += kLanes) {
+    const std::size_t count = size - i < kLanes ? size - i : kLanes;
+    const Integers ranks = rankOf<kLargest>(loadFirst(in + i, count));
+    if (!isAny((ranks > last) & firstLanes(count))) continue;
+    for (std::size_t j = i; j < i + count; ++j) {
+      const std::int32_t rank = rankOf<kLargest>(in[j]);
+      if (rank <= last) continue;
+      sorted.insert(filled(rank), filled(static_cast<std::int32_t>(j)));
+      std::int32_t all[kCount * kLanes];
+      std::memcpy(all, sorted.ranks, sizeof all);
+      last = all[k - 1];
+    }
+  }
+  sorted.template write<kLargest>(size, k, in, values, indices);
 }
 
 template <bool kLargest, int kCount>
@@ -711,9 +748,7 @@ TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k
   for (; row + kTogether <= rows; row += kTogether) {
     topKInRegisters<kLargest, kCount, kTogether>(size, k, in + row * size, values + row * k, indices + row * k);
   }
-  for (; row < rows; ++row) {
-    topKInRegisters<kLargest, kCount, 1>(size, k, in + row * size, values + row * k, indices + row * k);
-  }
+  for (; row < rows; ++row) topKOfOne<kLargest, kCount>(size, k, in + row * size, values + row * k, indices + row * k);
 }
 
 /// The first `k` of each of `rows` rows of `size` floats in descending (kLargest) or ascending order, and their indices;
