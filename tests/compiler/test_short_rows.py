@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.arrays import Array
 
 pytestmark = pytest.mark.slow  # each compiles its code
 
@@ -96,4 +99,47 @@ def test_outer_axes_of_short_rows_are_reduced_in_their_order(compiled: Compile, 
         for line in range(_LINES * 4):
             second = second + b.reshape(rows, -1, size)[:, line]
         for got, expected in zip(code(a, b), (first, b.max(2), second, (a > 0).any(1)), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+_COMBINED: Mapping[str, tuple[float, Callable[..., Array]]] = {
+    "add": (-0.0, np.add), "multiply": (1.0, np.multiply), "maximum": (-np.inf, np.maximum),
+}  # fmt: skip
+
+
+def _combined(opcode: str, start: float, values: Array) -> Array:
+    """Each row in the tree of decision 039, after `start`."""
+    neutral, function = _COMBINED[opcode]
+    tree = np.full((*values.shape[:-1], 16), neutral, np.float32)
+    tree[..., : values.shape[-1]] = values
+    for half in (8, 4, 2, 1):
+        tree = function(tree[..., :half], tree[..., half : 2 * half])
+    return np.asarray(function(np.float32(start), tree[..., 0]))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7, 8, 9])
+def test_short_rows_are_reduced_in_the_tree_of_long_ones(compiled: Compile, size: int) -> None:
+    """Of a few rows, and of many; with a factor for each row."""
+    writer = Writer()
+    shapes = [(lines, size) for lines in (3, 11)]
+    numbers, results = writer.input(11), []
+    inputs = [writer.input(*shape) for shape in shapes]
+    for x, shape in zip(inputs, shapes, strict=True):
+        for opcode in _COMBINED:
+            regions = (writer.reducer(opcode),)
+            results.append(
+                writer.add("reduce", (N, shape[0]), x, writer.constant(0.5), dimensions=(2,), regions=regions)
+            )
+    scaled = writer.add("multiply", (N, *shapes[1]), inputs[1], _spread(writer, shapes[1], numbers, 0, 1))
+    regions = (writer.reducer("add"),)
+    results.append(writer.add("reduce", (N, 11), scaled, writer.constant(0.5), dimensions=(2,), regions=regions))
+    code = compiled(writer.program(*results), 16)
+    random = np.random.default_rng(size)
+    for rows in _ROWS:
+        factors = random.normal(size=(rows, 11)).astype(np.float32)
+        values = [random.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes]
+        values[1][0, 4, size - 1] = np.nan
+        wanted = [_combined(opcode, 0.5, each) for each in values for opcode in _COMBINED]
+        wanted.append(_combined("add", 0.5, values[1] * factors[:, :, None]))
+        for got, expected in zip(code(factors, *values), wanted, strict=True):
             np.testing.assert_array_equal(got, expected)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split
+from tfaot_pkg.compiler.affine import Axes, Index, address_terms, as_size, cpp, merged, shifted, split
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     ELEMENTWISE,
@@ -21,6 +20,7 @@ from tfaot_pkg.compiler.expressions import (
 from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
 from tfaot_pkg.compiler.rows import are_rows, write_rows
 from tfaot_pkg.compiler.tiles import tile, write_tile
+from tfaot_pkg.compiler.uses import Uses
 from tfaot_pkg.compiler.writer import (
     IN_VECTORS,
     Access,
@@ -37,6 +37,9 @@ _DEEPEST = 64
 """The deepest chain of operations in one loop. `value` recurses along it, and Python limits recursion."""
 _TOGETHER = 8
 """The most values that one loop computes, so that registers hold what they share."""
+
+
+_Merged = tuple[Axes, list[Access], list[tuple[Access, str]], list[tuple[str, Index]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,7 @@ class Emitter(Writer):
         super().__init__(program.symbols, constants)
         self.program, self._tables = program, tables
         self.known: dict[int, Operation] = {}
-        self.uses: Counter[int] = Counter()
-        self._reads: Counter[int] = Counter()  # how often it would be computed if each use computed it
+        self.uses = Uses(program)
         self._depths: dict[int, int] = {}
         self.carried: set[int] = set()  # parameters that are the state of a loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
@@ -73,20 +75,11 @@ class Emitter(Writer):
         self.results: dict[int, list[State]] = {}  # of operations with several results
         self.places: dict[int, str] = {}  # where a value should be written: an output, or the next state of a loop
         self._waiting: list[int] = []  # values of one shape that one loop will compute
-        self._users: dict[int, list[Operation]] = {}
 
     def write(self) -> None:
         """Write the statements of the program, from `input_0` ... to `output_0` ..."""
         program = self.program
-        for operation in program.entry.everything():
-            self.known[operation.id] = operation
-            self.uses.update(operation.operands)
-            for operand in operation.operands:
-                self._users.setdefault(operand, []).append(operation)
-            for nested in operation.regions:
-                self.uses.update(nested.results)
-        self.uses.update(program.entry.results)
-        self._count_reads()
+        self.known.update((operation.id, operation) for operation in program.entry.everything())
         for place, parameter in enumerate(program.entry.parameters):
             self.pointers[parameter.id] = f"input_{place}"
         for place, result in enumerate(program.entry.results):
@@ -94,17 +87,6 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-
-    def _count_reads(self) -> None:
-        """Count reads; an operation that only moves elements reads its operand as often as it is read itself."""
-        self._reads.update(self.program.entry.results)
-        # Users first, because the reads of an operation depend on those of its result.
-        for operation in reversed(tuple(self.program.entry.everything())):
-            for nested in operation.regions:
-                self._reads.update(nested.results)
-            moves = operation.opcode in MOVING and not isinstance(operation.type, tuple)
-            for operand in set(operation.operands):  # x * x reads x once
-                self._reads[operand] += self._reads[operation.id] if moves else 1
 
     def _give(self, place: int, value: int) -> None:
         """Write an output. A value that is already elsewhere in memory is copied."""
@@ -134,10 +116,17 @@ class Emitter(Writer):
     def _wait(self, operation: Operation) -> None:
         """Values of one shape wait: one loop computes them all, and what they share once."""
         other = self._waiting and self.known[self._waiting[0]].type != operation.type
-        if other or len(self._waiting) >= _TOGETHER or self._depth_of(operation) > _DEEPEST:
+        repeats = any(self._repeats(operand) for operand in operation.operands)
+        if other or repeats or len(self._waiting) >= _TOGETHER or self._depth_of(operation) > _DEEPEST:
             self.flush()
         self._depths[operation.id] = self._depth_of(operation)
         self._waiting.append(operation.id)
+
+    def _can_wait(self, value: int) -> bool:
+        """Whether the loop of the waiting values can compute a value that is not computed yet."""
+        operation, known = self.known[value], (value in self.pointers or value in self.scalars)
+        is_alike = operation.type == self.known[self._waiting[0]].type
+        return is_alike and operation.opcode in ELEMENTWISE and not known and value not in self._waiting
 
     def flush(self) -> None:
         """Write the loop for the waiting values."""
@@ -156,20 +145,28 @@ class Emitter(Writer):
 
     def _is_inside(self, value: int) -> bool:
         """Whether all users of a value are computed in the loop of the waiting values: then it needs no memory."""
-        users = self._users.get(value, [])
-        if value in self.places or not users or len(users) < self.uses[value]:
+        users = self.uses.all_of(value)
+        if value in self.places or not users:
             return False
-        shape = self.known[value].shape
         return all(
             user.id in self._waiting
             or (
-                user.opcode in ELEMENTWISE
-                and user.shape.sizes == shape.sizes
+                (user.opcode in ELEMENTWISE or (user.opcode in MOVING and user.opcode != "broadcast"))
                 and self._is_deferred(user)
                 and self._is_inside(user.id)
             )
             for user in users
         )
+
+    def _repeats(self, value: int, *, is_moved: bool = False) -> bool:
+        """Whether to compute `value` would be to compute a costly waiting value at other indices again."""
+        if value in self._waiting:
+            return is_moved and self.uses.is_costly(value)
+        if value not in self._depths:  # in memory
+            return False
+        operation = self.known[value]
+        is_moved = is_moved or (operation.opcode in MOVING and operation.opcode != "reshape")
+        return any(self._repeats(operand, is_moved=is_moved) for operand in operation.operands)
 
     def _name_scalar(self, operation: Operation) -> None:
         """A variable for each scalar: nested expressions would grow exponentially if they are used several times."""
@@ -189,8 +186,7 @@ class Emitter(Writer):
             return False
         depth = self._depth_of(operation)
         # With several uses it would be computed several times, unless each uses a different part.
-        once = operation.opcode in MOVING or self._reads[operation.id] == 1 or self._is_cut_up(operation)
-        if once and depth <= _DEEPEST:
+        if (operation.opcode in MOVING or self.uses.is_single(operation)) and depth <= _DEEPEST:
             self._depths[operation.id] = depth
             return True
         return False
@@ -198,23 +194,14 @@ class Emitter(Writer):
     def _depth_of(self, operation: Operation) -> int:
         return 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
 
-    def _is_cut_up(self, operation: Operation) -> bool:
-        """Whether all uses are slices that do not overlap, as for the gates of a recurrent cell."""
-        users = self._users.get(operation.id, [])
-        if len(users) < self.uses[operation.id] or any(user.opcode != "slice" for user in users):
-            return False
-        starts = {user.attributes["slices"] for user in users}
-        parts = sum((user.shape.elements for user in users), start=ZERO)
-        return len(starts) == len(users) and parts == operation.shape.elements
-
     def is_joined_index(self, operation: Operation) -> bool:
         """Whether it joins single numbers into vectors of indices that only gathers read."""
         if operation.opcode != "concatenate" or operation.id in self.places:
             return False
-        (axis,), users = operation.attributes["dimensions"], self._users.get(operation.id, [])
+        (axis,), users = operation.attributes["dimensions"], self.uses.all_of(operation.id)
         return (
-            all(self.known[part].shape.sizes[axis] == ONE for part in operation.operands)
-            and len(users) == self.uses[operation.id]
+            bool(users)
+            and all(self.known[part].shape.sizes[axis] == ONE for part in operation.operands)
             and all(user.opcode == "gather" and user.operands[0] != operation.id for user in users)
             and all(user.attributes["vector"] == axis for user in users)
         )
@@ -233,7 +220,9 @@ class Emitter(Writer):
 
     def stored(self, value: int) -> str:
         """The address of a value, which is computed now if it is not in memory yet."""
-        # The value must be in memory, so the loop of the waiting values is written first.
+        # The value must be in memory: the loop of the waiting values is written first; this one joins them if it can.
+        if self._waiting and self._can_wait(value):
+            self._wait(self.known[value])
         if value in self._waiting:
             self.flush()
         if value in self.pointers:
@@ -313,22 +302,20 @@ class Emitter(Writer):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
             written.append((access, result))
-        axes = merged(
-            extents, [*(a.index for a in body.accesses), *(i for _, i in body.counted), *(a.index for a, _ in written)]
-        )
-        accesses = [moved_access(access, axes) for access in body.accesses]
-        outputs = [(moved_access(access, axes), result) for access, result in written]
-        counted = [(name, axes.index(index)) for name, index in body.counted]
+        axes, accesses, outputs, counted = self._merged(body, written)
         places = [access for access, _ in outputs]
-        if not self._reads_what_it_writes(accesses, outputs):
-            if tiled := tile(axes, body, accesses, places):
-                ((written_at, result),) = outputs
-                write_tile(self, axes, tiled, body, accesses, written_at, result)
-                return
-            written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
-            if written_rows and not counted and are_rows(axes.extents, body, [*accesses, *places]):
-                write_rows(self, axes, body, accesses, outputs)
-                return
+        is_apart = not self._reads_what_it_writes(accesses, outputs)
+        if is_apart and (tiled := tile(axes, body, accesses, places)):
+            ((written_at, result),) = outputs
+            write_tile(self, axes, tiled, body, accesses, written_at, result)
+            return
+        body.accesses = [self.in_order(access, extents) for access in body.accesses]
+        axes, accesses, outputs, counted = self._merged(body, written)
+        places = [access for access, _ in outputs]
+        written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
+        if is_apart and written_rows and not counted and are_rows(axes.extents, body, [*accesses, *places]):
+            write_rows(self, axes, body, accesses, outputs)
+            return
         body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
         body.kind = kind_of(body, [*accesses, *places])
         body.overlaps = self._overlaps(accesses, outputs)
@@ -340,6 +327,14 @@ class Emitter(Writer):
             with self.each(axes.extents, body):
                 for line in lines:
                     self.line(line)
+
+    def _merged(self, body: Body, written: Sequence[tuple[Access, str]]) -> _Merged:
+        """The axes of a loop, as few as possible, and what it reads, writes and counts along them."""
+        indices = [*(a.index for a in body.accesses), *(i for _, i in body.counted), *(a.index for a, _ in written)]
+        axes = merged(body.extents, indices)
+        accesses = [moved_access(access, axes) for access in body.accesses]
+        outputs = [(moved_access(access, axes), result) for access, result in written]
+        return axes, accesses, outputs, [(name, axes.index(index)) for name, index in body.counted]
 
     def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
         """Whether the last vector of a row may overlap the one before: parts of vectors with strides are slow."""

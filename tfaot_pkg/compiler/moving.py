@@ -98,7 +98,7 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
     array, update, *starts = operation.operands
     shape, part = operation.shape, emitter.known[update].shape
     # Otherwise each iteration of a loop that fills an array would copy all of it.
-    in_place = array in emitter.carried and array in emitter.pointers and emitter.uses[array] == 1
+    in_place = array in emitter.carried and array in emitter.pointers and emitter.uses.count[array] == 1
     if in_place:
         target = emitter.pointers[array]
     else:

@@ -167,7 +167,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
                 emitter.line(f"auto {total} = at.fill({start});")
             for axis in range(outer, len(order) - 2):
                 emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
-            lines = [*loads(emitter, body.accesses), *emitter.counts(body.counted, len(order))]
+            lines = [*loads(emitter, body.extents[-1], body.accesses), *emitter.counts(body.counted, len(order))]
             for line in (*lines, *body.statements()):
                 emitter.line(line)
             _combine(emitter, operation.regions[0], totals, values)
@@ -277,6 +277,17 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
     accesses = [moved_access(access, axes) for access in body.accesses]
     counted = [(name, axes.index(index)) for name, index in body.counted]
     place_of_result = axes.index(out)
+    result = Access("sums", target, to.dtype, place_of_result)
+    if len(inner.extents) == 1 and not counted and _are_short_rows(axes.extents, body, accesses, result):
+        with emitter.nest(axes.extents[:-1]):
+            first_row(emitter, result, is_written=True)
+            lines = loads(emitter, axes.extents[-1], accesses)
+            size, rows = cpp(axes.extents[-1]), cpp(axes.extents[-2])
+            call = f"reduceRows<{combine}, {size}>({rows}, {start}, sums, [&]([[maybe_unused]] auto at)"
+            with emitter.braces(call, "});"):
+                for line in (*lines, *body.statements(), f"return {value};"):
+                    emitter.line(line)
+        return
     with emitter.nest((*outer.extents, ONE)):
         emitter.line(f"auto total = {start};")
         middle = inner.extents[:-1]
@@ -303,6 +314,12 @@ def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[str, str]:
     if size.is_constant and size.constant <= _PARTIAL:
         return f"reducedWideFew<{combine}, {size.constant}>([&]([[maybe_unused]] auto at)", function
     return f"reducedWide<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", function
+
+
+def _are_short_rows(extents: Sequence[Size], body: Body, accesses: Sequence[Access], result: Access) -> bool:
+    """Whether several rows go into one vector, whose results lie side by side."""
+    beside = result.dtype == "f32" and len(extents) > 1 and result.index.factors[-2] == ONE
+    return beside and are_rows(extents, body, accesses)
 
 
 def _is_few(size: Size, outer: tuple[Size, ...]) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Axes, cpp
+from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.writer import Access, Body, Writer
 
-_LONGEST = 8
+LONGEST = 8
 """Elements of a row at most: two rows fill a vector of AVX-512."""
 _FARTHEST = 1 << 20
 """Elements between two rows at most."""
@@ -33,7 +34,7 @@ def are_short(step: Size, size: Size) -> bool:
     """Whether rows of `size` elements, which begin `step` apart, go into one vector."""
     if not size.is_constant or not step.is_constant:
         return False
-    return 1 < size.constant <= _LONGEST and 0 <= step.constant <= _FARTHEST
+    return 1 < size.constant <= LONGEST and 0 <= step.constant <= _FARTHEST
 
 
 def write_rows(
@@ -43,7 +44,7 @@ def write_rows(
     with writer.nest(axes.extents[:-1]):
         for access, _ in outputs:
             first_row(writer, access, is_written=True)
-        lines = loads(writer, accesses)
+        lines = loads(writer, axes.extents[-1], accesses)
         with writer.braces(head(axes.extents), "});"):
             for line in (*lines, *body.statements()):
                 writer.line(line)
@@ -62,8 +63,8 @@ def first_row(writer: Writer, access: Access, *, is_written: bool) -> None:
     writer.address(replace(access, index=inner), is_written=is_written)
 
 
-def loads(writer: Writer, accesses: Sequence[Access]) -> list[str]:
-    """What loads `accesses` in a vector of several rows; their addresses are written here."""
+def loads(writer: Writer, size: Size, accesses: Sequence[Access]) -> list[str]:
+    """What loads `accesses` in a vector of several rows of `size` elements; their addresses are written here."""
     lines = []
     for access in accesses:
         first_row(writer, access, is_written=False)
@@ -71,6 +72,10 @@ def loads(writer: Writer, accesses: Sequence[Access]) -> list[str]:
         name = f"const auto x{access.variable[1:]}"
         if row == column == ZERO:
             writer.line(f"{name} = filled(*{access.variable});")
+        elif row == ZERO:
+            same = f"same{access.variable[1:]}"
+            writer.line(f"const SameRow<{cpp(size)}, {C_TYPES[access.dtype]}> {same}({access.variable});")
+            lines.append(f"{name} = at.load({same});")
         else:
             lines.append(f"{name} = at.load({access.variable}, Apart<{cpp(row)}, {cpp(column)}>{{}});")
     return lines

@@ -370,6 +370,17 @@ def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
     return rule
 
 
+def _and(rewrite: _Rewrite, operation: Operation, _operand: Operation) -> int | Operation:
+    """One of two and not both, as TensorFlow lowers `logical_xor`."""
+    for pair in (operation.operands, operation.operands[::-1]):
+        either, denied = (rewrite.made[value] for value in pair)
+        both = rewrite.made[denied.operands[0]] if denied.opcode == "not" else denied
+        opcodes = (either.opcode, denied.opcode, both.opcode)
+        if opcodes == ("or", "not", "and") and set(either.operands) == set(both.operands):
+            return replace(operation, opcode="xor", operands=either.operands)
+    return operation
+
+
 def _power(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """Products, quotients and roots for common exponents: `x ** 2` takes one instruction, not forty."""
     exponent = next((each for each in _EXPONENTS if _is_filled(rewrite.made, operation.operands[1], each)), None)
@@ -459,6 +470,7 @@ def _reduce(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int
 _RULES: Mapping[str, Any] = {
     # Not 0.0: -0.0 + 0.0 is 0.0 in IEEE 754.
     "add": _with_neutral(-0.0, both_sides=True),
+    "and": _and,
     "batch-norm-inference": batch_norm_inference,
     "broadcast": _broadcast,
     # To its own type, or (dynamic-slice) to its own sizes: HLO clamps the start of such a slice to 0.

@@ -14,11 +14,40 @@ inline namespace TFAOT_KERNELS_TARGET {
 template <int kRow, int kColumn>
 struct Apart {};
 
+/// A row of kSize elements that is the same for all rows of a loop: it is loaded once, before the loop.
+template <int kSize, class Element>
+struct SameRow {
+  const Element* from;
+  Vector loaded = {};
+
+  TFAOT_INLINE explicit SameRow(const Element* row) : from(row) {
+    if constexpr (kLanes / kSize >= 2) {
+      const Vector one = loadFirst(reinterpret_cast<const float*>(row), kSize);
+      loaded = repeated(one, std::make_integer_sequence<int, kLanes>{});
+    }
+  }
+
+ private:
+  template <int... kLane>
+  static TFAOT_INLINE Vector repeated(Vector row, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(row, row, (kLane % kSize)...);
+#else
+    return __builtin_shuffle(row, Mask{(kLane % kSize)...});
+#endif
+  }
+};
+
 /// As many whole rows of kSize elements as fit into a vector, the first of them row `start`: whole vectors of rows, or the
 /// last `rows` ones.
 template <int kSize, bool kIsWhole>
 struct RowsOfVector {
   static constexpr int kMost = kLanes / kSize;
+#if defined(TFAOT_AVX512)
+  static constexpr int kMostTogether = (kMost - 1) * kLanes;  ///< with more elements from first to last, each row is loaded
+#else
+  static constexpr int kMostTogether = kMost * kLanes;
+#endif
   std::size_t start, rows;
 
   template <class Element>
@@ -29,9 +58,12 @@ struct RowsOfVector {
   TFAOT_INLINE Vector load(const float* from, Apart<kRow, kColumn>) const {
     constexpr int kWidth = kColumn == 0 ? 1 : kSize;
     const std::size_t number = kIsWhole ? kMost : rows;
-    if constexpr ((kMost - 1) * kRow + kWidth > kMost * kLanes) return rowByRow<kRow, kWidth>(from + start * kRow, Vector{});
-    return gathered<kRow, kColumn, 0, kRow == 0 ? kWidth : (kMost - 1) * kRow + kWidth>(
-        from + start * kRow, kRow == 0 ? kWidth : (number - 1) * kRow + kWidth, Vector{});
+    if constexpr ((kMost - 1) * kRow + kWidth > kMostTogether) return rowByRow<kRow, kWidth>(from + start * kRow, Vector{});
+    return gathered<kRow, kColumn, 0, (kMost - 1) * kRow + kWidth>(from + start * kRow, (number - 1) * kRow + kWidth, Vector{});
+  }
+  template <class Element>
+  TFAOT_INLINE auto load(const SameRow<kSize, Element>& row) const {
+    return bitsAs<decltype(filled(Element{}))>(row.loaded);
   }
   template <int kRow, int kColumn>
   TFAOT_INLINE Integers load(const std::int32_t* from, Apart<kRow, kColumn> apart) const {
@@ -48,7 +80,41 @@ struct RowsOfVector {
   }
   TFAOT_INLINE void store(std::int32_t* to, Integers value) const { store(reinterpret_cast<float*>(to), bitsAs<Vector>(value)); }
 
+  /// The elements of each row combined, in its first lane; the tree begins with pairs that lie kStep apart.
+  template <class Combine, int kStep = 4>
+  TFAOT_INLINE Vector combined(Vector x) const {
+    if constexpr (kStep == 0) {
+      return x;
+    } else if constexpr (kStep >= kSize) {
+      return combined<Combine, kStep / 2>(x);
+    } else {
+      const Vector later = laterInRow<kStep>(x, filled(Combine::kStart), std::make_integer_sequence<int, kLanes>{});
+      return combined<Combine, kStep / 2>(Combine{}(x, later));
+    }
+  }
+  /// Stores the first element of each row; the results lie side by side.
+  TFAOT_INLINE void storeFirsts(float* to, Vector value) const {
+    storeFirst(to + start, kIsWhole ? kMost : rows, firsts(value, std::make_integer_sequence<int, kLanes>{}));
+  }
+
  private:
+  template <int kStep, int... kLane>
+  static TFAOT_INLINE Vector laterInRow(Vector x, Vector behind, std::integer_sequence<int, kLane...>) {
+    constexpr auto from = [](int lane) { return lane % kSize + kStep < kSize && lane + kStep < kLanes ? lane + kStep : kLanes + lane; };
+#if defined(__clang__)
+    return __builtin_shufflevector(x, behind, from(kLane)...);
+#else
+    return __builtin_shuffle(x, behind, Mask{from(kLane)...});
+#endif
+  }
+  template <int... kLane>
+  static TFAOT_INLINE Vector firsts(Vector x, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(x, x, (kLane < kMost ? kLane * kSize : 0)...);
+#else
+    return __builtin_shuffle(x, Mask{(kLane < kMost ? kLane * kSize : 0)...});
+#endif
+  }
   /// The lanes of `found`, and those of vector kVector, of the kSpan elements that all lanes see. `left` of them exist.
   template <int kRow, int kColumn, int kVector, int kSpan>
   static TFAOT_INLINE Vector gathered(const float* from, std::size_t left, Vector found) {
@@ -60,7 +126,7 @@ struct RowsOfVector {
       } else {
         next = loadFirst(from, kIsWhole ? kHere : std::min<std::size_t>(left, kLanes));
       }
-      found = mixed<kRow, kColumn, kVector>(found, next, std::make_integer_sequence<int, kLanes>{});
+      found = mixed<kRow, kColumn, kVector>(kVector == 0 ? next : found, next, std::make_integer_sequence<int, kLanes>{});
       return gathered<kRow, kColumn, kVector + 1, kSpan>(from + (left < kLanes ? 0 : kLanes), left < kLanes ? 0 : left - kLanes, found);
     }
     return found;
@@ -96,9 +162,10 @@ struct RowsOfVector {
   }
   template <int kRow, int kColumn, int kVector, int... kLane>
   static TFAOT_INLINE Vector mixed(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
+    // In the first vector both are the same, and lanes of later ones may hold anything.
     constexpr auto from = [](int lane) {
-      const int element = lane < kMost * kSize ? lane / kSize * kRow + lane % kSize * kColumn : 0;
-      return element / kLanes == kVector ? kLanes + element % kLanes : lane;
+      const int element = lane / kSize * kRow + lane % kSize * kColumn;
+      return element / kLanes == kVector ? (kVector == 0 ? 0 : kLanes) + element % kLanes : lane;
     };
 #if defined(__clang__)
     return __builtin_shufflevector(found, next, from(kLane)...);
@@ -126,6 +193,10 @@ struct InRow {
       return place.load(from + row * kRow);
     }
   }
+  template <class Element>
+  TFAOT_INLINE auto load(const SameRow<kSize, Element>& same) const {
+    return place.load(same.from);
+  }
   TFAOT_INLINE Integers count(std::int32_t number, std::int32_t) const { return filled(number); }
   template <class Element, class Values>
   TFAOT_INLINE void store(Element* to, Values value) const {
@@ -133,18 +204,42 @@ struct InRow {
   }
 };
 
+/// Calls `body` for the elements of one row.
+template <int kSize, class Body>
+TFAOT_INLINE void eachOfRow(std::size_t row, Body body) {
+  each(kSize, [&](auto place) { body(InRow<kSize, decltype(place)>{place, row}); });
+}
+
 /// Calls `body` for all elements of `rows` rows of kSize elements.
 template <int kSize, class Body>
 TFAOT_INLINE void eachOfRows(std::size_t rows, Body body) {
-  if constexpr (kLanes / kSize < 2) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      each(kSize, [&](auto place) { body(InRow<kSize, decltype(place)>{place, row}); });
-    }
-  } else {
-    constexpr std::size_t kMost = kLanes / kSize;
-    std::size_t row = 0;
+  constexpr std::size_t kMost = kLanes / kSize;
+  std::size_t row = 0;
+  if constexpr (kMost >= 2) {
     for (; row + kMost <= rows; row += kMost) body(RowsOfVector<kSize, true>{row, kMost});
-    if (row < rows) body(RowsOfVector<kSize, false>{row, rows - row});
+    // One row, as a batch often is, has a mask that is known.
+    if constexpr (kMost > 2) {
+      if (row + 1 < rows) return body(RowsOfVector<kSize, false>{row, rows - row});
+    }
+  }
+  for (; row < rows; ++row) eachOfRow<kSize>(row, body);
+}
+
+/// Combines the elements of each of `rows` rows of kSize floats, which `body` gives by place, in the tree of `reduced`,
+/// after `start`. The results are written side by side.
+template <class Combine, int kSize, class Body>
+TFAOT_INLINE void reduceRows(std::size_t rows, float start, float* to, Body body) {
+  constexpr std::size_t kMost = kLanes / kSize;
+  std::size_t row = 0;
+  if constexpr (kMost >= 2) {
+    const auto together = [&](auto at) { at.storeFirsts(to, Combine{}(filled(start), at.template combined<Combine>(body(at)))); };
+    for (; row + kMost <= rows; row += kMost) together(RowsOfVector<kSize, true>{row, kMost});
+    if constexpr (kMost > 2) {
+      if (row + 1 < rows) return together(RowsOfVector<kSize, false>{row, rows - row});
+    }
+  }
+  for (; row < rows; ++row) {
+    to[row] = Combine{}(start, reduced<Combine>(kSize, [&](auto place) { return body(InRow<kSize, decltype(place)>{place, row}); }));
   }
 }
 
