@@ -16,8 +16,11 @@ in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <=
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3.13 python3,$(call in_range,$(name))))
 
 VENV := .venv
-# The stamp's name has a digest of the inputs: the environment is made anew if one of them changes.
-STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
+# The stamps' names have a digest of the inputs: the environment is made anew if one of them changes. First comes what
+# tfaot-pkg needs to run, so that toolchains are installed beside the rest: pip computes on one core.
+inputs := $(shell cat requirements/run.txt requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
+RUNS := $(VENV)/.runs-$(inputs)
+STAMP := $(VENV)/.made-$(inputs)
 # Two more than cores: tests wait for disks, sockets, timers, and for what another worker makes for all.
 PYTEST_JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 # Worksteal: expensive fixtures are made once for all workers (tests/kept.py), so any worker may run any test.
@@ -28,6 +31,9 @@ TOOLS := build/tools-$(shell sha256sum requirements/tools.txt | cut -c1-16)
 # pip's bars on a terminal, elsewhere one line for each phase.
 QUIET := $(shell [ -t 2 ] || echo --quiet)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(QUIET)
+# pluginbase, which the tests need through conan-server, exists as source only. What runs is compiled when it is first
+# imported: less than half of all modules, and on two cores instead of one.
+INSTALL := $(PIP) install --no-compile --require-hashes --only-binary :all: --no-binary pluginbase --requirement
 
 .PHONY: help
 help: ## this list
@@ -36,17 +42,20 @@ help: ## this list
 .PHONY: venv
 venv: $(STAMP) ## the virtual environment .venv, from pinned and hashed requirements
 
-$(STAMP): requirements/test.txt pyproject.toml
+$(RUNS): requirements/run.txt requirements/test.txt pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
 	  echo "No Python 3.10 to 3.13 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
 	  echo "or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
 	@echo "$(VENV): virtual environment of $(PYTHON) ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@echo "$(VENV): packages ..."
-	@# pluginbase, which the tests need through conan-server, exists as source only. What runs is compiled when it is first
-	@# imported: less than half of all modules, and on two cores instead of one.
-	@$(PIP) install --no-compile --require-hashes --only-binary :all: --no-binary pluginbase --requirement requirements/test.txt
+	@echo "$(VENV): what this project needs to run ..."
+	@$(INSTALL) requirements/run.txt
+	@touch $@
+
+$(STAMP): $(RUNS)
+	@echo "$(VENV): what the tests need ..."
+	@$(INSTALL) requirements/test.txt
 	@echo "$(VENV): this project ..."
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -57,9 +66,9 @@ demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy 
 
 # Before the tests, and both at once: most slow tests would wait for the first toolchain.
 .PHONY: toolchains
-toolchains: $(STAMP)
+toolchains: $(RUNS)
 	-@$(VENV)/bin/python -m tests.toolchains \
-	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/tfaot-pkg toolchain add {}
+	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/python -m tfaot_pkg toolchain add {}
 
 # pytest rewrites asserts and keeps the bytecode. Without this, every worker would do it for all files at the same time.
 .PHONY: bytecode
@@ -67,7 +76,7 @@ bytecode: $(STAMP)
 	-@$(VENV)/bin/python -m pytest --collect-only --quiet >/dev/null 2>&1
 
 .PHONY: test
-test: $(STAMP) system-packages ## set-up, lint, types, and all tests except the long sweeps
+test: system-packages ## set-up, lint, types, and all tests except the long sweeps
 	@# At once: mypy and pytest compute on one core each, and pip waits for the network.
 	@$(MAKE) --no-print-directory --jobs 3 lint toolchains bytecode
 	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
