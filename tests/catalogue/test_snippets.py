@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from tfaot_pkg.spec.rules import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 
-PROGRAMS = ("cmake", "require", "conan", "pkgconfig", "python", "c")
+PROGRAMS = ["cmake", "require", "conan", "pkgconfig", "python", "c"]
 """The blocks that print answers."""
 
 
@@ -42,10 +42,16 @@ def pages(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield url
 
 
-@pytest.mark.sweep("digits")
+@pytest.mark.sweep("digits-pkgconfig python")
+@pytest.mark.parametrize("programs", [["pkgconfig", "python"], PROGRAMS], ids=" ".join)
 @pytest.mark.parametrize("model", ["digits", "wine"])
-def test_every_block_of_a_page_works_when_it_is_pasted(
-    model: str, pages: str, start_browser: Callable[..., Browser], require_program: Callable[[str], str], tmp_path: Path
+def test_blocks_of_a_page_work_when_they_are_pasted(
+    model: str,
+    programs: Sequence[str],
+    pages: str,
+    start_browser: Callable[..., Browser],
+    require_program: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     require_program("pkg-config")
     browser = start_browser()
@@ -75,7 +81,7 @@ def test_every_block_of_a_page_works_when_it_is_pasted(
     program = (tmp_path / "here" / "main.cpp").read_text()
     expected = [line.rpartition(": ")[2].split() for line in re.findall("//.*: .*", program)]
     assert expected
-    for name in PROGRAMS:
+    for name in programs:
         lines = [re.sub(r"[\[\]]", " ", line) for line in paste(name).splitlines()[-len(expected) :]]
         printed = [np.array(line.split(), float) for line in lines]
         for ours, theirs in zip(printed, expected, strict=True):

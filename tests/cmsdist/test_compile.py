@@ -91,10 +91,11 @@ def check(program: Path, answers: tuple[str, np.ndarray], name: str) -> None:
     assert_agrees(np.array([[float(word) for word in line.split()] for line in lines], np.float32), theirs)
 
 
-def test_a_program_with_cmssws_interface_or_ours_is_linked_from_installed_objects_and_agrees_with_tensorflow(
-    dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path
-) -> None:
-    name, root, output = "tfaot-model-dense", tmp_path / "installed", tmp_path / "compiled_model"
+@pytest.fixture(scope="module")
+def installed(dense: Path, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The compiler's flags for a model that was installed as CMSDIST does it."""
+    name, folder = "tfaot-model-dense", tmp_path_factory.mktemp("cmsdist")
+    root, output = folder / "installed", folder / "compiled_model"
     cms_tfaot_compile(
         "--aot-config", dense, "--tool-name", name, "--tool-base", root, "--output-directory", output,
         "--additional-flags=--target_triple x86_64-unknown-linux-gnu", home=shared_home_folder,
@@ -105,12 +106,25 @@ def test_a_program_with_cmssws_interface_or_ours_is_linked_from_installed_object
     flags = compiler_flags(install(output, root, name), {})
     assert {Path(flag).name for flag in flags if flag.endswith(".o")} == objects
     assert not [flag for flag in flags if flag.startswith("-l")]
-    check(built("dense.cc", flags, tmp_path), answers, "dense")
-    check(built("dense.cc", flags, tmp_path, "-DCMSSW", "-I", CMSSW), answers, "tfaot_model_dense")
-    check(built("functions.cc", flags, tmp_path), answers, "dense")
-    check(built("functions.cc", flags, tmp_path, "-DCMSSW", "-I", CMSSW), answers, "dense")
-    # The model's header alone finds CMSSW's interface, too.
-    check(built("dense.cc", flags, tmp_path, "-I", CMSSW), answers, "tfaot_model_dense")
+    return flags
+
+
+@pytest.mark.sweep("cmssw", "functions")
+@pytest.mark.parametrize(
+    ("source", "more", "says"),
+    [
+        pytest.param("dense.cc", [], "dense", id="ours"),
+        pytest.param("dense.cc", ["-DCMSSW", "-I", CMSSW], "tfaot_model_dense", id="cmssw"),
+        pytest.param("functions.cc", [], "dense", id="functions"),
+        pytest.param("functions.cc", ["-DCMSSW", "-I", CMSSW], "dense", id="functions in cmssw"),
+        # The model's header alone finds CMSSW's interface, too.
+        pytest.param("dense.cc", ["-I", CMSSW], "tfaot_model_dense", id="header alone"),
+    ],
+)
+def test_a_program_is_linked_from_installed_objects_and_agrees_with_tensorflow(
+    source: str, more: list[str], says: str, installed: list[str], answers: tuple[str, np.ndarray], tmp_path: Path
+) -> None:
+    check(built(source, installed, tmp_path, *more), answers, says)
 
 
 @pytest.mark.nightly

@@ -43,6 +43,7 @@ ENDLESS = {
 _PROGRAM = "import os, threading\npiece = bytes(1 << 20)\n{}threading.Event().wait()\n"
 
 
+@pytest.mark.sweep("namespaces-*", "landlock-*file*")
 @pytest.mark.parametrize("way", ENDLESS)
 def test_what_fills_the_disk_is_stopped(confined: Confined, place: Place, tmp_path: Path, way: str) -> None:
     program = tmp_path / "program.py"

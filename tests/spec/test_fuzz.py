@@ -102,7 +102,7 @@ def test_random_expressions(text: str) -> None:
     outcome(yaml.safe_dump({"model": {"name": "a", "version": "1.0", "author": "{{" + text + "}}"}}).encode())
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(SPECS)
 def test_random_specs_and_whatever_is_accepted_is_valid_by_the_schema(data: dict[str, Any]) -> None:
     content = yaml.safe_dump(data, allow_unicode=True, default_flow_style=None).encode()

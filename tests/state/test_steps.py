@@ -133,6 +133,7 @@ def test_programs_carry_the_state_over(program: str, counter: Stateful, tmp_path
         np.testing.assert_allclose([float(word) for word in line.split()], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep("variables0-says0")
 @pytest.mark.parametrize(
     "variables, says",
     [

@@ -139,10 +139,10 @@ def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
     assert (engine.is_program, engine.reason) == (not reason, reason)
 
 
-@pytest.mark.sweep("linear_algebra-2.21.0")
+@pytest.mark.sweep("bessel-2.21.0")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
-@pytest.mark.parametrize("name", ["linear_algebra"])
+@pytest.mark.parametrize("name", ["linear_algebra", "bessel"])
 def test_what_the_compiler_lacks_is_a_segment_of_xlas_code(name: str, tensorflow: str, build: Build) -> None:
     built = build(BY_NAME[name], tensorflow=tensorflow, engine="program")
     engine = built.compiled.engine
