@@ -41,6 +41,14 @@ policy: {max_failures: 12.5%, timeout: 1.5 h, memory: 512 MiB, output: 1 GiB, re
 """
 
 
+_BROKEN_SINCE = """\
+registry: r
+models:
+  - spec: models/a/spec.yaml
+    known_broken: {{2.21.0: {{since: {}, issue: https://example.org/issues/7}}}}
+"""
+
+
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     made = Lab(tmp_path)
@@ -149,6 +157,10 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
         ("registry: r\nmodels: []\n", "2: models: must have at least one item"),
         ("registry: $HOME\nmodels: [{spec: models/a/spec.yaml}]\n", "1: registry: environment variables are not read"),
         ("registry: r\nregistry: s\nmodels: [{spec: models/a/spec.yaml}]\n", "2: registry: is given twice"),
+        *(
+            (_BROKEN_SINCE.format(day), f"4: models[0].known_broken['2.21.0'].since: must be a date such as 2026-11-01, got '{day}'")
+            for day in ("20261101", "2026-W44-7", "2026-11-31")
+        ),
     ],
 )
 def test_other_faults(lab: Lab, text: str, fault: str) -> None:

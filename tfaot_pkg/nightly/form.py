@@ -71,10 +71,11 @@ def _toolchain_fault(version: str) -> str:
 
 def _date_fault(text: str) -> str:
     try:
-        date.fromisoformat(text)
+        # Since Python 3.11 it reads other forms of ISO 8601, too.
+        is_date = date.fromisoformat(text).isoformat() == text
     except ValueError:
-        return f"must be a date such as 2026-11-01, got {shown(text)}"
-    return ""
+        is_date = False
+    return "" if is_date else f"must be a date such as 2026-11-01, got {shown(text)}"
 
 
 def _duration(text: str) -> str:
