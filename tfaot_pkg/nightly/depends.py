@@ -108,5 +108,6 @@ def in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     try:
         return tuple(by_id[name] for name in TopologicalSorter(graph).static_order())
     except CycleError as error:
-        circle = " -> ".join(error.args[1])
+        # graphlib lists the circle backwards: each task before the one that needs it.
+        circle = " -> ".join(reversed(error.args[1]))
         raise SpecError(f"models depend on one another in a circle: {circle}", hint="take one `depends` out") from error
