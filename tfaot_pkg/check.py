@@ -33,6 +33,9 @@ from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, Propose
 from tfaot_pkg.worker_program.messages.graph import Check, Checked, Inspect, Inspected, Interface
 from tfaot_pkg.worker_program.messages.requests import ListOperations, OperationTable
 
+_NAMELESS = re.compile(r"saved_?model|[0-9]+")
+"""Names of folders that hold any model: TensorFlow Serving numbers the versions of each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCheck:
@@ -202,7 +205,7 @@ def scaffold_spec(
     `beside` has the files that a graph is used with, by their fields of ModelInfo.
     Raises SpecError, ModelError, StorageError.
     """
-    chosen = name or _name_from(model)
+    chosen = name or name_from(model)
     # Before a worker is started, because these checks need no TensorFlow.
     for fault in (name_fault(chosen), version_fault(version)):
         if fault:
@@ -359,7 +362,13 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
             )
 
 
-def _name_from(path: Path) -> str:
-    """A model's name from that of a folder or file: `My-Tagger.v2` becomes `my_tagger_v2`."""
-    name = path.absolute().name if path.is_dir() else path.absolute().stem
+def name_from(path: Path) -> str:
+    """A model's name from that of a folder or file: `My-Tagger.v2` becomes `my_tagger_v2`.
+
+    For folders such as `tagger/saved_model` or `tagger/1`, it is that of the folder above.
+    """
+    place = Path(os.path.abspath(path))
+    name = place.name if place.is_dir() else place.stem
+    if place.is_dir() and _NAMELESS.fullmatch(name.lower()) and place.parent.name:
+        return name_from(place.parent)
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"
