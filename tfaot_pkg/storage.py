@@ -18,8 +18,11 @@ import filelock
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.temporary import temporary_file, temporary_folder
 
-_ELSEWHERE = "or take a folder on another disk (TFAOT_HOME sets where tfaot-pkg keeps its own files)"
-"""The full disk may be that of a prefix, a registry or our own home: the message names the file."""
+_OWN_HOME = "(TFAOT_HOME sets where tfaot-pkg keeps its own files)"
+"""The disk may be that of a prefix, a registry or our own home: the message names the file."""
+
+_ELSEWHERE = f"or take a folder on another disk {_OWN_HOME}"
+_OTHER_FOLDER = f"choose another folder {_OWN_HOME}"
 
 _READ_OF_END = 1 << 20
 
@@ -28,9 +31,9 @@ _HINTS = {
     errno.EDQUOT: f"the quota is used up: free some space, {_ELSEWHERE}",
     errno.EFBIG: "the file is larger than this process may write (ulimit -f; TFAOT_WORKER_DISK for what runs models), "
     "or than the file system allows",
-    errno.EROFS: "the file system is read-only: choose another folder",
-    errno.EACCES: "no permission: choose another folder or change its rights",
-    errno.EPERM: "no permission: choose another folder or change its rights",
+    errno.EROFS: f"the file system is read-only: {_OTHER_FOLDER}",
+    errno.EACCES: f"no permission: change its rights, or {_OTHER_FOLDER}",
+    errno.EPERM: f"no permission: change its rights, or {_OTHER_FOLDER}",
 }
 
 
