@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,35 +24,20 @@ from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 HERE = Path(__file__).resolve().parent
 _OF_ONNX = ("hits", "kept", "kinds", "number", "first", "selected")
 _TORCH = HERE / "artifacts" / "torch" / "selection.onnx"
-_OF_TORCH = """
-#include <cstdio>
-#include <tfaot-model-selection/model.h>
-#include <tfaot/model.h>
-
-int main() {
-  float x[24];
-  if (std::fread(x, sizeof(float), 24, stdin) != 24) return 1;
-  tfaot::Model<tfaot_model::selection> model;
-  const auto out = model.run(1, {x});
-  for (const float each : out.found_rows()) std::printf("%.9g ", static_cast<double>(each));
-  for (const auto each : out.places_rows()) std::printf("%d ", static_cast<int>(each));
-  for (const float each : out.best_rows()) std::printf("%.9g ", static_cast<double>(each));
-}
-"""
 _PROGRAM = """
 #include <cstdio>
-#include <tfaot-model-counted/model.h>
+#include <tfaot-model-NAME/model.h>
 #include <tfaot/model.h>
 
 int main() {
   float x[24];
   if (std::fread(x, sizeof(float), 24, stdin) != 24) return 1;
-  tfaot::Model<tfaot_model::counted> model;
+  tfaot::Model<tfaot_model::NAME> model;
   const auto out = model.run(1, {x});
-  for (const float each : out.rows_rows()) std::printf("%.9g ", static_cast<double>(each));
-  return out.places_rows().size() % 2;
+PRINT
 }
 """
+_PRINT = '  for (const auto each : out.{}_rows()) std::printf("%.9g ", static_cast<double>(each));'
 
 
 class Counted:
@@ -103,8 +89,10 @@ def counted(version: str, shared_home_folder: Path, toolchain_python: Path, tmp_
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_rows_that_are_meant_are_tensorflows_also_in_cpp(counted: Counted) -> None:
     prefix = counted.built("masked", "rows", "places")
-    x, expected = (counted.answers[f"masked/{name}"] for name in ("inputs/x", "outputs/rows"))
-    np.testing.assert_allclose(_said(_PROGRAM, prefix, x), expected.ravel(), rtol=1e-5, atol=1e-6)
+    outputs = ["rows", "places"]
+    printed = _printed("counted", outputs, prefix, counted.answers["masked/inputs/x"])
+    expected = [number for name in outputs for number in counted.answers[f"masked/outputs/{name}"].ravel()]
+    np.testing.assert_allclose(printed, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.nightly
@@ -183,13 +171,14 @@ def test_the_rows_of_a_pytorch_file_are_pytorchs(version: str, shared_home_folde
     assert int(given["hits_count"]) == len(kept) > 0
     np.testing.assert_array_equal(given["places"][: given["places_count"]], np.argwhere(x > 0))
     expected = [*given["found"][: len(kept)].ravel(), *np.argwhere(x > 0).ravel(), *best.ravel()]
-    np.testing.assert_allclose(_said(_OF_TORCH, tmp_path / "prefix", x), expected, rtol=1e-6)
+    printed = _printed("selection", ["found", "places", "best"], tmp_path / "prefix", x)
+    np.testing.assert_allclose(printed, expected, rtol=1e-6)
 
 
-def _said(program: str, prefix: Path, x: np.ndarray) -> np.ndarray:
-    """The numbers that a C++ program with the package in `prefix` prints for `x`."""
+def _printed(model: str, outputs: Sequence[str], prefix: Path, x: np.ndarray) -> np.ndarray:
+    """The rows of `outputs` that a C++ program with the package of `model` in `prefix` prints for `x`."""
     source, library = prefix / "main.cpp", next((prefix / "lib").glob("*.a"))
-    source.write_text(program)
+    source.write_text(_PROGRAM.replace("NAME", model).replace("PRINT", "\n".join(map(_PRINT.format, outputs))))
     strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
     run(["c++", *strict, "-I", prefix / "include", source, library, "-o", prefix / "main"])
     return np.array(run([prefix / "main"], stdin=x.tobytes()).stdout.split(), np.float32)
