@@ -158,7 +158,10 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
         ("registry: $HOME\nmodels: [{spec: models/a/spec.yaml}]\n", "1: registry: environment variables are not read"),
         ("registry: r\nregistry: s\nmodels: [{spec: models/a/spec.yaml}]\n", "2: registry: is given twice"),
         *(
-            (_BROKEN_SINCE.format(day), f"4: models[0].known_broken['2.21.0'].since: must be a date such as 2026-11-01, got '{day}'")
+            (
+                _BROKEN_SINCE.format(day),
+                f"4: models[0].known_broken['2.21.0'].since: must be a date such as 2026-11-01, got '{day}'",
+            )
             for day in ("20261101", "2026-W44-7", "2026-11-31")
         ),
     ],
