@@ -85,7 +85,7 @@ def read_network(folder: Path) -> Network:
 
 def constants_of(folder: Path) -> list[Array]:
     constants = []
-    with (folder / "constants.bin").open("rb") as file:
+    with (folder / "weights.bin").open("rb") as file:
         while file.peek(1):
             constants.append(np.load(file, allow_pickle=False))
     return constants

@@ -1,4 +1,4 @@
-"""A model as the worker lists it, and what XLA computes for it: `frozen.json`, `constants.bin` and `answers.npz`."""
+"""A model as the worker lists it, and what XLA computes for it: `frozen.json`, `weights.bin` and `answers.npz`."""
 
 import os
 import sys

@@ -2,7 +2,7 @@
 
     TOOLCHAIN/bin/python networks.py FOLDER WORKER_PROGRAM
 
-Runs inside a toolchain's Python. FOLDER/NAME has `frozen.json` (the answer of `freeze`), `constants.bin`, and
+Runs inside a toolchain's Python. FOLDER/NAME has `frozen.json` (the answer of `freeze`), `weights.bin`, and
 `answers.npz`: inputs `in_NAME` and outputs `out_NAME` of 17 rows.
 """
 

@@ -2,7 +2,7 @@
 
     TOOLCHAIN/bin/python symbolic.py FOLDER WORKER_PROGRAM
 
-Runs inside a toolchain's Python. FOLDER/NAME has `frozen.json` (the answer of `freeze`), `constants.bin`, and
+Runs inside a toolchain's Python. FOLDER/NAME has `frozen.json` (the answer of `freeze`), `weights.bin`, and
 `answers.npz`: for each size `n` inputs `in_n_NAME` and outputs `out_n_NAME` of 5 rows.
 """
 

@@ -18,6 +18,7 @@ from tests.toolchains import VERSIONS
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
 from tfaot_pkg.compiled.program import engine_of
+from tfaot_pkg.frozen.model import weight_size
 from tfaot_pkg.loader import load
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType
@@ -177,6 +178,15 @@ def test_a_weight_that_xla_must_know_stays_in_the_code_and_the_others_are_shared
     assert built.frozen.weights_file is not None
     whole = build(BY_NAME["dense"], tensorflow=DEFAULT_VERSION)
     assert whole.compiled.weights == whole.frozen.weights
+
+
+@pytest.mark.slow
+def test_weights_are_stored_once_for_a_program_and_for_xla(freeze_only: Freeze) -> None:
+    frozen = freeze_only(BY_NAME["dense"], tensorflow=DEFAULT_VERSION)
+    listed = [array.tobytes() for array in frozen.listed_constants()]
+    assert frozen.weights and all(frozen.weight(weight) in listed for weight in frozen.weights)
+    files = sum(path.stat().st_size for path in frozen.folder.glob("*.bin"))
+    assert files < 1.5 * sum(map(weight_size, frozen.weights))
 
 
 @pytest.mark.slow

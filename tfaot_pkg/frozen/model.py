@@ -50,6 +50,7 @@ from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
 _LISTING, _STATE = "hlo.json", "state.bin"
+_WEIGHTS = "weights.bin"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -70,7 +71,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenModel:
-    """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
+    """`graph.pb` and `weights.bin`, arrays one after the other, in `folder`.
 
     `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature`
     describes them to users. `warnings` say what compiled code does differently. `confinement` is the level of the
@@ -105,10 +106,12 @@ class FrozenModel:
         return decoded(HloListing, json.loads((self.folder / _LISTING).read_text()), _LISTING)
 
     def listed_constants(self) -> list[Array]:
-        """The values of the listing's parameters after the inputs. Raises ValueError for a file of another form."""
+        """The values of the listing's parameters after the inputs, then weights that only XLA's code reads.
+
+        Raises ValueError for a file of another form.
+        """
         # Mapped, not read: these are the weights of the model.
-        path = self.folder / "constants.bin"
-        return mapped_arrays(path) if path.exists() else []
+        return mapped_arrays(self.folder / _WEIGHTS)
 
     @property
     def state_values(self) -> bytes:
@@ -135,12 +138,12 @@ class FrozenModel:
 
     @property
     def weights_file(self) -> Path | None:
-        path = self.folder / "weights.bin"
-        return path if path.exists() else None
+        """The file that has `weights`; None if there are none."""
+        return self.folder / _WEIGHTS if self.weights else None
 
     def weight(self, weight: Weight) -> bytes:
         """The values of one of `weights`, row-major."""
-        with (self.folder / "weights.bin").open("rb") as blob:
+        with (self.folder / _WEIGHTS).open("rb") as blob:
             blob.seek(weight.offset)
             return blob.read(weight_size(weight))
 
@@ -279,7 +282,7 @@ def _require_weights(model: FrozenGraph, folder: Path) -> None:
     """Raise ValueError if the file of weights is shorter than the weights in it."""
     end = max((weight.offset + weight_size(weight) for weight in model.weights), default=0)
     # Offsets come from the worker: a file that is too short would give wrong weights, or none, without an error.
-    if end and (folder / "weights.bin").stat().st_size < end:
+    if end and (folder / _WEIGHTS).stat().st_size < end:
         raise ValueError("the file of weights is too short")
 
 

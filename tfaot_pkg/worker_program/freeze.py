@@ -78,19 +78,22 @@ def freeze(request: Freeze, report) -> Frozen:
     parts.split(graph_def, outputs)
     # Without control edges: XLA compiles only what outputs are computed from, so other constants are no weights.
     used = ancestors(by_name(graph_def), [tensor.node for tensor in outputs], control=False)
-    # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
-    constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     symbols = request.model.symbols
     # The program has calls of the author's operations, whose bodies only TensorFlow runs.
     program = authored.called(graph_def, inputs, request.model.operations)
     # XLA compiles a segment for one size of every axis except the batch.
     pieces = segments.cut(program, inputs, outputs) if request.constants and not symbols else None
-    listing = hlo.listed(program, inputs, outputs, "" if pieces else constants, symbols)
-    listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
-    cut = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
-    apart = tuple(_listed_part(segment, part, request) for segment, part in cut)
-    work = _work(graph_def, used, inputs)
-    shared = weights.share(graph_def, used, request) if request.weights == "shared" else []
+    with open(os.path.join(request.out, "weights.bin"), "wb") as file:
+        blob = weights.Blob(file)
+        # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders. Those
+        # of the listing come first in the file, in the order of its parameters.
+        constants = blob if request.constants else None
+        listing = hlo.listed(program, inputs, outputs, None if pieces else constants, symbols)
+        listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
+        cut = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
+        apart = tuple(_listed_part(segment, part, request) for segment, part in cut)
+        work = _work(graph_def, used, inputs)
+        shared = weights.share(graph_def, used, blob, request.threshold) if request.weights == "shared" else []
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:
         # Deterministic, because protobuf writes maps in another order in each process.
         file.write(graph_def.SerializeToString(deterministic=True))
@@ -143,7 +146,7 @@ def check(request: Check, report) -> Checked:
         warnings=warnings,
         operations=counts,
         unsupported=_unsupported(faults),
-        hlo=None if faults else hlo.listed(program, inputs, outputs, "", request.model.symbols),
+        hlo=None if faults else hlo.listed(program, inputs, outputs, symbols=request.model.symbols),
     )
 
 

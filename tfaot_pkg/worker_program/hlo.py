@@ -80,10 +80,10 @@ def _sizes_of(symbol) -> tuple:
     return tuple([*wanted, *sorted(others[:3])][:3])
 
 
-def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listing.HloListing:
+def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.HloListing:
     """One module per probe, or the reason why the graph does not compile at these sizes.
 
-    The values of the parameters after the inputs are written to the file `constants`: a .npy array for each.
+    The values of the parameters after the inputs are appended to `constants` (weights.Blob), if that is not None.
     """
     fault = ""
     for large in (specialize.WEIGHTS_FROM, None):  # a shape may be computed from a large constant, which must stay one
@@ -94,8 +94,8 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
 
         try:
             modules = _alike(trace, _probes(symbols), _samples(symbols))
-            if constants:
-                _write_constants(graph_def, weights, constants)
+            if constants is not None:
+                _append_constants(graph_def, weights, constants)
             return listing.HloListing(
                 modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
             )
@@ -104,16 +104,15 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
     return listing.HloListing(modules=(), samples=(), fault=fault)
 
 
-def _write_constants(graph_def, weights: list, path: str) -> None:
+def _append_constants(graph_def, weights: list, constants) -> None:
     import numpy as np
 
     nodes = by_name(graph_def)
-    with open(path, "wb") as file:
-        for weight in weights:
-            values = tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor)
-            # Programs compute these types in float32, and NumPy knows no bfloat16.
-            short = weight.dtype in ("float16", "bfloat16")
-            np.save(file, values.astype(np.float32) if short else values, allow_pickle=False)
+    for weight in weights:
+        values = tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor)
+        # Programs compute these types in float32, and NumPy knows no bfloat16.
+        short = weight.dtype in ("float16", "bfloat16")
+        constants.append(weight.node, values.astype(np.float32) if short else values)
 
 
 def _alike(trace, probes: list, samples: list) -> list:

@@ -164,10 +164,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """Write `graph.pb`, and `weights.bin` if `weights` are shared, below `out`.
+    """Write `graph.pb` and `weights.bin`, .npy arrays one after the other, below `out`.
 
-    Constants of `threshold` bytes and more are shared. With `constants`, `constants.bin` contains a .npy array for each
-    parameter of the listing except inputs.
+    With `constants`, the first arrays are the parameters of the listing except inputs. If `weights` are shared,
+    constants of `threshold` bytes and more are placeholders in the graph, and in the file.
     """
 
     model: Chosen
