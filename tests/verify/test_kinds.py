@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from tests.zoo.conftest import Build
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.rows import INDEPENDENT
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.verify import classes, oracle
 from tfaot_pkg.verify.report import ClassReport, ValidationReport, findings
+from tfaot_pkg.verify.runs import LibraryRuns
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 
@@ -89,8 +92,20 @@ def test_rows_that_are_seen_to_meet_are_not_tried_in_other_batches_and_the_repor
     assert "rows depend on one another" in _class(_report(build, "halving_loop", "scaled"), "arranged").not_run
 
 
-def test_rows_are_tried_in_other_batches(build: Build) -> None:
-    report = _report(build, "summed")
+def test_rows_are_tried_in_other_batches_in_the_process_of_all_classes(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes: list[str] = []
+    run = LibraryRuns._process
+
+    def counted(self: LibraryRuns, *args: Any, **options: Any) -> str:
+        processes.append("flushed" if options["flush"] else "usual")
+        return run(self, *args, **options)
+
+    monkeypatch.setattr(LibraryRuns, "_process", counted)
+    folders = Folders(cache=tmp_path / "cache", data=tmp_path / "data")
+    report = build(Case(name="summed", classes=()), tensorflow=DEFAULT_VERSION, folders=folders).report
+    assert processes.count("usual") == 1
     tried = _class(report, "arranged")
     assert tried.elements and not tried.not_run and not tried.differences
     assert any("arranged" in line for line in findings(report))

@@ -1,14 +1,19 @@
-"""Classes of inputs to which the framework gives no answers."""
+"""Classes of inputs to which the framework gives no answers, and those that it is asked about again."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.verify.oracle import Tried, with_answers
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
+from tfaot_pkg.verify.classes import Judge
+from tfaot_pkg.verify.oracle import Batches, Tried, with_answers
 
 
 def test_values_that_the_framework_rejects_are_no_fault_of_sizes() -> None:
@@ -20,3 +25,39 @@ def test_values_that_the_framework_rejects_are_no_fault_of_sizes() -> None:
         with_answers("JAX 0.10.2", usual)
     some = Tried(name="n=17", inputs=Path("x"), rows=2, eager={"4/ran": np.array([False, True])}, at_sizes=True)
     assert with_answers("JAX 0.10.2", some) is some
+
+
+class _Asked:
+    """Records the batches that are asked about, and gives no answers."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batches | None] = []
+
+    def explored(self, tried: Tried, batches: Batches | None = None) -> Tried:
+        self.batches.append(batches)
+        return replace(tried, fault="not run")
+
+
+def test_only_batches_whose_answers_differ_are_perturbed() -> None:
+    spec = ModelSpec(
+        path=Path("spec.yaml"), model=ModelInfo(name="m", version="1"), source=FolderSource(path=Path()),
+        compilation=Compilation(batch_sizes=(1, 4)), validation=Validation(),
+    )  # fmt: skip
+    rows = Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2))
+    whole = Tensor(name="total", dtype=DType.FLOAT32, shape=())
+    x = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3))
+    asked = _Asked()
+    judge = Judge(
+        spec=spec, signature=Signature(inputs=(x,), outputs=(rows, whole)), independent=True,
+        oracle=cast(Any, asked), runs=cast(Any, None), ways={"x86-64-v3": "native"},
+    )  # fmt: skip
+    answers = {"1/y": np.ones((9, 2), np.float32), "4/y": np.ones((8, 2), np.float32)}
+    answers |= {name: np.float32(1.0) * np.ones((), np.float32) for name in ("1/total", "4/total")}
+    tried = Tried(name="large", inputs=Path("x"), rows=9, eager=answers)
+    ours = {name: np.array(values) for name, values in answers.items()}
+    assert not judge.report(tried, {"x86-64-v3": {"large": ours}}).not_run and not asked.batches
+    ours["1/y"][[2, 8], 1] = 3.0
+    ours["4/y"][5] = np.nan
+    other = {**ours, "4/total": np.array(2.0, np.float32)}
+    assert judge.report(tried, {"x86-64-v3": {"large": ours}, "x86-64-v4": {"large": other}}).not_run == "not run"
+    assert asked.batches == [{1: (2, 8), 4: (0, 1)}]

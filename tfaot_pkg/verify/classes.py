@@ -18,8 +18,8 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
-from tfaot_pkg.verify.oracle import Oracle, Tried
-from tfaot_pkg.verify.report import NATIVE, ClassReport, Comparison, compare
+from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
+from tfaot_pkg.verify.report import NATIVE, NOT_RUN, ClassReport, Comparison, compare
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
 from tfaot_pkg.verify.sizes import unlike
@@ -33,6 +33,14 @@ ByTarget = Mapping[str, Mapping[str, Given]]
 _PATIENCE = 5.0
 """Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
 _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rearranged:
+    """The rows of the main class in another `order`, so that they are in other batches."""
+
+    order: Order
+    tried: Tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +104,9 @@ class Judge:
             self._without_answers(tried, target, each) for target, each in answers.items() if isinstance(each, str)
         ]
         complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
-        # Only if something differs: these runs of the framework take longer than all others.
-        if any(self._disagrees(tried, each) for each in complete.values()):
-            tried = self.oracle.explored(tried)
+        # Only of what differs: these runs of the framework take longer than all others.
+        if differing := self._differing(tried, [*complete.values()]):
+            tried = self.oracle.explored(tried, differing)
             if tried.fault:
                 return not_compared(tried, tried.fault)
         for target, each in complete.items():
@@ -123,24 +131,34 @@ class Judge:
             found += unlike(answers, known, target=target, signature=self.signature)
         return compared(tried, complete, found)
 
-    def rows_reports(self, inputs: Mapping[str, Array], ours: ByTarget) -> list[ClassReport]:
-        """The reports of the same rows in other batches, on the best target that runs here and in the framework.
-
-        Each is compared with what it gave for the main class; `ours` has that of the library.
-        """
-        sizes = self.spec.compilation.batch_sizes
+    def rearranged(self, inputs: Mapping[str, Array]) -> Rearranged | None:
+        """The rows of the main class, whose `inputs` these are, in other batches; None if there are no batches."""
         batched = [tensor for tensor in self.signature.inputs if tensor.has_batch_axis]
         if not batched:
-            return []
-        order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
+            return None
+        order = arrangement(min(len(inputs[each.name]) for each in batched), self.spec.compilation.batch_sizes)
         tried = self.oracle.arranged(arranged(inputs, self.signature, order))
-        if not self.independent:
-            return [not_compared(tried, "rows depend on one another: only compiled batch sizes run")]
-        if not ours:
-            return [not_compared(tried, _NO_TARGET)]
+        fault = "" if self.independent else "rows depend on one another: only compiled batch sizes run"
+        return Rearranged(order=order, tried=replace(tried, fault=fault))
+
+    @property
+    def best(self) -> str:
+        """The target on which rearranged rows run; "" if none runs here."""
+        runnable = [name for name, how in self.ways.items() if how != NOT_RUN]
         # Native before emulated, which is slow; then the highest level.
-        best = max(ours, key=lambda name: (self.ways[name] == NATIVE, TARGETS[name].level))
-        answers, before = self.runs.run(best, [tried])[tried.name], ours[best][MAIN]
+        return max(runnable, key=lambda name: (self.ways[name] == NATIVE, TARGETS[name].level), default="")
+
+    def rows_reports(self, inputs: Mapping[str, Array], rows: Rearranged | None, ours: ByTarget) -> list[ClassReport]:
+        """The reports of `rows`, if there are any, on the best target and in the framework.
+
+        Each is compared with what it gave for the main class, whose inputs are `inputs`; `ours` has both answers.
+        """
+        if rows is None:
+            return []
+        sizes, tried, order, best = self.spec.compilation.batch_sizes, rows.tried, rows.order, self.best
+        if tried.fault or not best:
+            return [not_compared(tried, tried.fault or _NO_TARGET)]
+        answers, before = ours[best][tried.name], ours[best][MAIN]
         if isinstance(answers, str) or isinstance(before, str):
             return [compared(tried, {}, [self._without_answers(tried, best, _reason(answers, before))])]
         framework, main = self.oracle.framework, self.oracle.tried_main(inputs)
@@ -191,14 +209,23 @@ class Judge:
         )  # fmt: skip
 
     def _disagrees(self, tried: Tried, ours: Mapping[str, Array]) -> bool:
+        return bool(self._differing(tried, [ours]))
+
+    def _differing(self, tried: Tried, given: Sequence[Mapping[str, Array]]) -> Batches:
+        """The batches in which answers of one of `given` differ from the framework's."""
         validation = self.spec.validation
-        return any(
-            disagreements(
-                _answers(tried, ours, {}, size, tensor), class_name=tried.kind,
-                rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
-            ).any()
-            for size, tensor, _ in self._outputs()
-        )  # fmt: skip
+        found: dict[int, tuple[int, ...]] = {}
+        for size, tensor, _ in self._outputs():
+            for ours in given:
+                differ = disagreements(
+                    _answers(tried, ours, {}, size, tensor), class_name=tried.kind,
+                    rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
+                )  # fmt: skip
+                if differ.any():
+                    # Answers without a batch axis are those of the first batch.
+                    rows = np.argwhere(differ)[:, 0] if tensor.has_batch_axis else np.zeros(1, int)
+                    found[size] = tuple(sorted({*found.get(size, ()), *(rows // size).tolist()}))
+        return found
 
     def _judged(
         self, tried: Tried, target: str, ours: Mapping[str, Array], flushed: Mapping[str, Array]

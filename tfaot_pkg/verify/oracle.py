@@ -44,6 +44,10 @@ _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 """The same for the library's run on the main class; the factor also for TensorFlow's runs on perturbed inputs."""
 
 
+Batches = Mapping[int, tuple[int, ...]]
+"""Numbers of batches, from 0, by batch size."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """One class of inputs, held in the file `inputs`, with the framework's answers, numbers, by "SIZE/OUTPUT".
@@ -157,15 +161,20 @@ class Oracle:
             return replace(tried, fault=self._end(error, self._seconds))
         return replace(tried, eager=answers, operations=operations)
 
-    def explored(self, tried: Tried) -> Tried:
+    def explored(self, tried: Tried, batches: Batches | None = None) -> Tried:
         """`tried` with the answers that distinguish kinds of differences: on perturbed inputs, and XLA's own.
 
-        It has a fault if TensorFlow did not end, except in the main class, which has no limit.
+        Only `batches` are perturbed, by default all. It has a fault if TensorFlow did not end, except in the main
+        class, which has no limit.
         """
         is_main = tried.name == MAIN
         seconds = None if is_main else _PATIENCE_FOR_MAIN * self._seconds
+        options: dict[str, Any] = {"tolerant": not is_main, "perturbed": _TRIES}
+        if batches is not None:
+            chosen = {str(size): numbers for size, numbers in batches.items()}
+            options |= {"batch_sizes": tuple(batches), "chosen": chosen}
         try:
-            eager, _ = self._answers(tried, "perturbed", tolerant=not is_main, perturbed=_TRIES, seconds=seconds)
+            eager, _ = self._answers(tried, "perturbed", seconds=seconds, **options)
         except ToolchainError as error:
             if is_main or not error.cause:
                 raise

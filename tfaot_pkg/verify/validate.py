@@ -33,6 +33,7 @@ from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import (
+    ARRANGED,
     BRANCHES,
     MAIN,
     ROWS,
@@ -60,7 +61,6 @@ from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
 
 STAGE = "validation"
-_ROWS_RUNS = 2  # of rows in other batches
 _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array for each input"
 
 
@@ -120,7 +120,7 @@ def validate(
     model's files or the inputs have changed since. Then nothing is cached. `compiler` is that of the library; a program
     (`engine`) also runs at sizes that are not in the spec. The `operations` that it calls are tested alone, too.
     """
-    total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
+    total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec))
     with progress.step("validate", total=total, unit="runs") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
@@ -188,19 +188,22 @@ class _Validation:
             tried, branches = self._tried(oracle, inputs)
             other = self._in_other_sizes(oracle, inputs)
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
-            # One process per target runs all classes; after a crash, a new one runs those that are left.
-            all_tried = [*tried, *other, *pinned.tried(oracle)]
-            ours = {target: self._runs.run(target, self._run_on(target, all_tried)) for target in self._targets}
             judge = Judge(
                 spec=self._spec, signature=signature, independent=self._frozen.rows.independent,
                 oracle=oracle, runs=self._runs, ways=self._ways,
             )  # fmt: skip
+            rows = judge.rearranged(inputs)
+            # One process per target runs all classes; after a crash, a new one runs those that are left.
+            all_tried = [*tried, *other, *([rows.tried] if rows is not None else []), *pinned.tried(oracle)]
+            ours = {
+                target: self._runs.run(target, self._run_on(target, all_tried, judge.best)) for target in self._targets
+            }
             for target, answers in ours.items():
                 judge.require_shapes(answers[MAIN], theirs, target)
             reports = [judge.report(each, ours) for each in tried]
             # Otherwise wrong answers would be reported a second time, as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
-                reports += judge.rows_reports(inputs, ours)
+                reports += judge.rows_reports(inputs, rows, ours)
                 reports += [judge.sizes_report(each, ours) for each in other]
                 reports += self._steps_reports()
                 reports += self._draws_reports(inputs)
@@ -270,10 +273,11 @@ class _Validation:
         found, not_taken = oracle.branches(rows)
         return [*tried, *([] if found is None else [found])], not_taken
 
-    def _run_on(self, target: str, tried: Sequence[Tried]) -> list[Tried]:
-        """The classes that the code of `target` is run on."""
+    def _run_on(self, target: str, tried: Sequence[Tried], best: str) -> list[Tried]:
+        """The classes that the code of `target` is run on; that of `best` runs rearranged rows, too."""
         # Under an emulator, symbols always have their maxima (decision 043).
-        return [each for each in tried if self._ways[target] == NATIVE or not each.at_sizes]
+        usual = [each for each in tried if self._ways[target] == NATIVE or not each.at_sizes]
+        return [each for each in usual if each.name != ARRANGED or target == best]
 
     def _steps_reports(self) -> list[ClassReport]:
         """The report of steps that carry the state over, if there is any."""

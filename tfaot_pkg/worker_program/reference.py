@@ -47,7 +47,7 @@ def reference(request: Reference, report) -> Referenced:
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
     answers change if the inputs change by some roundings (the largest change of all tries), or how much each try is off
     because special functions lose digits. With `tolerant`, batches that the framework rejects are zeros, and "B/ran"
-    tells which batches ran; if none did, "B/O" is missing.
+    is false for these; if none ran, "B/O" is missing. Batches that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]
     model = getattr(importlib.import_module(module), kind)(request)
@@ -64,8 +64,14 @@ def reference(request: Reference, report) -> Referenced:
 
 
 def _at_size(model, inputs: dict, request: Reference, size: int, refusals: list) -> dict:
-    batches = [_tried(model, inputs, request, start, size, refusals) for start in _starts(inputs, request, size)]
-    answers = {f"{size}/ran": np.array([batch is not None for batch in batches])} if request.tolerant else {}
+    starts = _starts(inputs, request, size)
+    chosen = request.chosen.get(str(size), range(len(starts)))
+    batches = [
+        _tried(model, inputs, request, start, size, refusals) if number in chosen else None
+        for number, start in enumerate(starts)
+    ]
+    rejected = [number in chosen and batch is None for number, batch in enumerate(batches)]
+    answers = {f"{size}/ran": ~np.array(rejected, bool)} if request.tolerant else {}
     whole = next((batch for batch in batches if batch is not None), None)
     for name in whole or ():
         parts = [np.zeros_like(whole[name]) if batch is None else batch[name] for batch in batches]

@@ -208,8 +208,8 @@ class Reference(OfSignature):
     references of operations that the framework lacks, by name. The outputs `counted` are padded with zeros.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
-    are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
-    `perturbed` and `tolerant` do.
+    are run, None for all; of a size in `chosen`, only the batches with these numbers. Each size reports `advance` steps
+    of progress. reference.py says what the options `jit`, `perturbed` and `tolerant` do.
     """
 
     inputs: str
@@ -218,6 +218,7 @@ class Reference(OfSignature):
     batched: tuple[str, ...]
     stacked: tuple[str, ...]
     most: int | None = None
+    chosen: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     advance: int = 1
     jit: bool = False
     perturbed: int = 0
