@@ -664,57 +664,57 @@ TFAOT_INLINE Integers later(Integers before, Integers x) {
   return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
 }
 
-/// The kCount * kLanes highest ranks that were inserted, in descending order, and their places; equal ones in the order of
-/// insertion. They begin with the lowest of all ranks, which is that of a NaN.
+/// Inserts a rank and its place into the kCount * kLanes highest ones, which are in descending order; equal ones stay in
+/// the order of insertion.
 template <int kCount>
-struct Sorted {
-  Integers ranks[kCount], places[kCount];
+TFAOT_INLINE void insert(Integers rank, Integers place, Integers (&ranks)[kCount], Integers (&places)[kCount]) {
+  TFAOT_UNROLL
+  for (int v = kCount - 1; v >= 0; --v) {
+    const Integers above = later(v > 0 ? ranks[v - 1] : rank, ranks[v]);
+    const Integers from = later(v > 0 ? places[v - 1] : place, places[v]);
+    const Mask stays = ranks[v] >= rank, here = above >= rank;
+    ranks[v] = chosen(stays, ranks[v], chosen(here, rank, above));
+    places[v] = chosen(stays, places[v], chosen(here, place, from));
+  }
+}
 
-  TFAOT_INLINE Sorted() {
-    TFAOT_UNROLL
-    for (int v = 0; v < kCount; ++v) {
-      ranks[v] = filled(std::numeric_limits<std::int32_t>::min());
-      places[v] = filled(std::int32_t{-1});
-    }
+/// Writes the first `k` of a row of `size` floats. If fewer than `k` were above the lowest rank, which is that of a NaN,
+/// they are sorted one by one instead.
+template <bool kLargest, int kCount>
+TFAOT_INLINE void writeFirst(std::size_t size, std::size_t k, const Integers (&places)[kCount], const float* in, float* values,
+                             std::int32_t* indices) {
+  std::int32_t all[kCount * kLanes];
+  std::memcpy(all, places, sizeof all);
+  if (all[k - 1] < 0) return topKOneByOne<kLargest>(size, k, in, values, indices);
+  for (std::size_t i = 0; i < k; ++i) {
+    indices[i] = all[i];
+    values[i] = in[all[i]];
   }
-  TFAOT_INLINE void insert(Integers rank, Integers place) {
-    TFAOT_UNROLL
-    for (int v = kCount - 1; v >= 0; --v) {
-      const Integers above = later(v > 0 ? ranks[v - 1] : rank, ranks[v]);
-      const Integers from = later(v > 0 ? places[v - 1] : place, places[v]);
-      const Mask stays = ranks[v] >= rank, here = above >= rank;
-      ranks[v] = chosen(stays, ranks[v], chosen(here, rank, above));
-      places[v] = chosen(stays, places[v], chosen(here, place, from));
-    }
-  }
-  /// Writes the first `k`. Fewer than `k` of the row's `size` floats may be above the lowest rank: they are sorted one by one.
-  template <bool kLargest>
-  TFAOT_INLINE void write(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) const {
-    std::int32_t all[kCount * kLanes];
-    std::memcpy(all, places, sizeof all);
-    if (all[k - 1] < 0) return topKOneByOne<kLargest>(size, k, in, values, indices);
-    for (std::size_t i = 0; i < k; ++i) {
-      indices[i] = all[i];
-      values[i] = in[all[i]];
-    }
-  }
-};
+}
 
 /// The same for `kRows` rows without branches: the sorted floats stay in registers, and a row's steps, which wait for one
 /// another, overlap with those of the other rows.
 template <bool kLargest, int kCount, int kRows>
 TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
-  Sorted<kCount> sorted[kRows];
+  Integers ranks[kRows][kCount], places[kRows][kCount];
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kCount; ++v) {
+      ranks[r][v] = filled(std::numeric_limits<std::int32_t>::min());
+      places[r][v] = filled(std::int32_t{-1});
+    }
+  }
   for (std::size_t i = 0; i < size; ++i) {
     const Integers place = filled(static_cast<std::int32_t>(i));
     TFAOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      sorted[r].insert(filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i])), place);
+      insert(filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i])), place, ranks[r], places[r]);
     }
   }
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r, in += size, values += k, indices += k) {
-    sorted[r].template write<kLargest>(size, k, in, values, indices);
+    writeFirst<kLargest>(size, k, places[r], in, values, indices);
   }
 }
 
@@ -722,22 +722,27 @@ TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* 
 /// out at once.
 template <bool kLargest, int kCount>
 TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
-  Sorted<kCount> sorted;
+  Integers ranks[kCount], places[kCount];
+  TFAOT_UNROLL
+  for (int v = 0; v < kCount; ++v) {
+    ranks[v] = filled(std::numeric_limits<std::int32_t>::min());
+    places[v] = filled(std::int32_t{-1});
+  }
   std::int32_t last = std::numeric_limits<std::int32_t>::min();
   for (std::size_t i = 0; i < size; i += kLanes) {
     const std::size_t count = size - i < kLanes ? size - i : kLanes;
-    const Integers ranks = rankOf<kLargest>(loadFirst(in + i, count));
-    if (!isAny((ranks > last) & firstLanes(count))) continue;
+    const Integers here = rankOf<kLargest>(loadFirst(in + i, count));
+    if (!isAny((here > last) & firstLanes(count))) continue;
     for (std::size_t j = i; j < i + count; ++j) {
       const std::int32_t rank = rankOf<kLargest>(in[j]);
       if (rank <= last) continue;
-      sorted.insert(filled(rank), filled(static_cast<std::int32_t>(j)));
+      insert(filled(rank), filled(static_cast<std::int32_t>(j)), ranks, places);
       std::int32_t all[kCount * kLanes];
-      std::memcpy(all, sorted.ranks, sizeof all);
+      std::memcpy(all, ranks, sizeof all);
       last = all[k - 1];
     }
   }
-  sorted.template write<kLargest>(size, k, in, values, indices);
+  writeFirst<kLargest>(size, k, places, in, values, indices);
 }
 
 template <bool kLargest, int kCount>
