@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tests.native.archived_code import members_in
 from tests.wording import COMPILER_TEXT, reported
@@ -53,6 +54,19 @@ def test_what_is_not_used_is_neither_there_nor_listed(compiler: Compiler, tmp_pa
     assert held == []
     libgcc = Path(run([*compiler.command, "-print-libgcc-file-name"]).stdout.strip())
     assert members_in([made], libgcc, tmp_path / "members")["a.so"] == set()
+
+
+def test_contents_of_a_section_come_in_last(compiler: Compiler, tmp_path: Path) -> None:
+    place = '__attribute__((section(".rodata.place"), aligned(64))) extern const char place[1] = {0};\n'
+    (tmp_path / "a.cc").write_text(place + 'extern "C" const char* divide() { return place; }\n')
+    compiler.compile(tmp_path / "a.cc", tmp_path / "a.o", flags=[], folder=tmp_path)
+    (tmp_path / "contents").write_bytes(bytes(range(256)) * 1000)
+    contents = {".rodata.place": tmp_path / "contents"}
+    compiler.merge([tmp_path / "a.o"], tmp_path / "whole.o", keep=["divide"], contents=contents)
+    with (tmp_path / "whole.o").open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".rodata.place")
+        assert section is not None and section.data() == bytes(range(256)) * 1000 and section["sh_addralign"] == 64
+    assert (tmp_path / "a.o").stat().st_size < 10_000
 
 
 def test_code_that_throws_is_not_linked(compiler: Compiler, tmp_path: Path) -> None:

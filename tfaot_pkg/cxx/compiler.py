@@ -58,6 +58,7 @@ def read_members(text: str) -> dict[str, tuple[ArchiveMember, ...]]:
 
 
 _TIMEOUT = 1800.0
+_NONE: Mapping[str, Path] = {}
 _CANDIDATES = ("g++", "c++", "clang++")
 _FLAGS = (
     "-std=c++17",
@@ -187,8 +188,12 @@ class Compiler:
         folders = [Path(line.strip()) for line in listed.splitlines() if line.strip()]
         return tuple(folder.resolve() for folder in folders)
 
-    def merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> None:
+    def merge(
+        self, objects: Sequence[Path], output: Path, *, keep: Sequence[str], contents: Mapping[str, Path] = _NONE
+    ) -> None:
         """Link `objects` into one relocatable object in which only the symbols `keep` are global.
+
+        Last, sections get the `contents` of files, by name: large ones should be in no object that is linked.
 
         Sections that these do not need are removed, so that programs which link the static library need no
         --gc-sections. COMDAT groups are dissolved first: a linker merges them by name even if their symbols are local,
@@ -202,6 +207,7 @@ class Compiler:
             options.append("-fuse-ld=bfd")
         self._run([*self.command, *options, *objects, "-o", output], output.parent)
         kept = [f"--keep-global-symbol={name}" for name in keep]
+        kept += [f"--update-section={name}={file}" for name, file in contents.items()]
         self._run([self.tools["objcopy"], *kept, "--strip-unneeded", output], output.parent)
 
     def archive(self, objects: Sequence[Path], output: Path) -> None:

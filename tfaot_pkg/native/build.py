@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from tfaot_pkg import resources
 from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
@@ -37,6 +37,7 @@ from tfaot_pkg.native.library import (
     PARTS,
     NativeLibrary,
     baseline,
+    contents_of,
     includes,
     join,
     kernel_flags,
@@ -224,20 +225,20 @@ class LibraryBuild:
     def make(self) -> None:
         """Fill `folder` with the two libraries, the requested objects and the list of parts; nothing else."""
         self.work.mkdir()
-        *common, weights = self._compile_all()
+        common = self._compile_all()
         runtime = _runtime_names(self.symbol, self.work / "runtime.o")
         for path in common:
             rename(path, runtime, self.compiler)
         # Targets are linked before everything is joined: after that, equal names of two targets would be one symbol.
         linked = together([partial(self._link_target, target, runtime) for target in self._targets])
         parts = [each.code for each in linked if each.code is not None]
-        objects = [*common, *parts, weights]
+        objects = [*common, *parts]
+        # Weights come into the last object only: they may be hundreds of megabytes, and each one is another copy.
         if self.spec.package.objects:
             objects = [path.rename(self.folder / path.name) for path in self._objects(objects)]
+            self._link_libraries(objects, weights=None)
         else:
-            # At once: each object with the weights is another copy of them, which may be hundreds of megabytes.
-            objects = [*map(self._linked, self.compiled.units), *objects]
-        self._link_libraries(objects)
+            self._link_libraries([*map(self._linked, self.compiled.units), *objects], weights=self._weights_file)
         self._list_parts(linked)
         # The rest of the folder goes into the cache.
         shutil.rmtree(self.work)
@@ -248,7 +249,7 @@ class LibraryBuild:
         return self.folder / "work"
 
     def _compile_all(self) -> list[Path]:
-        """Compile the code of each unit, and the common code, whose objects are returned, the weights last."""
+        """Compile the code of each unit, and the common code, whose objects are returned."""
         sources = [partial(self._common, name) for name in SOURCES]
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
@@ -261,10 +262,10 @@ class LibraryBuild:
         # The order of the objects is part of the libraries' bytes.
         return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "state", "model", "units", "weights")]
 
-    def _link_libraries(self, objects: Sequence[Path]) -> None:
+    def _link_libraries(self, objects: Sequence[Path], *, weights: Path | None) -> None:
         """The static and the shared library of `objects`, and the list of members of the compiler's own library."""
         whole = self.work / f"{self.library.name}.o"
-        join(objects, whole, symbol=self.symbol, compiler=self.compiler)
+        join(objects, whole, symbol=self.symbol, compiler=self.compiler, weights=weights)
         self.step.advance(note=whole.name)
         # Before the shared library is linked, which changes `whole`.
         self.compiler.archive([whole], self.library.static)
@@ -334,18 +335,33 @@ class LibraryBuild:
         return self._compile(source, [*self._baseline(), *WARNINGS])
 
     def _weights(self) -> Path:
-        path = self.work / "weights.bin"
-        if self.compiled.program is not None:
-            path.symlink_to(self.compiled.program.constants)
+        """The object with the place of the weights, and the file that is put there."""
+        path, program = self._weights_file, self.compiled.program
+        if program is not None and self._weights_size and not self.frozen.signature.state:
+            path.symlink_to(program.constants)
         else:
             with path.open("wb") as blob:
-                for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
-                    # Zeros up to the next aligned offset.
-                    blob.write(bytes(offset - blob.tell()))
-                    blob.write(self.frozen.weight(weight))
-        (self.work / "state.bin").write_bytes(self.frozen.state_values)
-        context: dict[str, object] = {"has_state": bool(self.frozen.signature.state)}
+                self._write_weights(blob)
+        context: dict[str, object] = {"size": path.stat().st_size}
         return self._compile(self._rendered("weights.S.j2", "weights.S", context), [])
+
+    def _write_weights(self, blob: BinaryIO) -> None:
+        """All weights, and the trained values of a state."""
+        if self.compiled.program is not None:
+            blob.write(self.compiled.program.constants.read_bytes())
+        else:
+            for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
+                blob.write(bytes(offset - blob.tell()))  # zeros up to the next aligned offset
+                blob.write(self.frozen.weight(weight))
+        if values := self.frozen.state_values:
+            blob.write(bytes(state_offset(self._weights_size, self.frozen) - blob.tell()))
+            blob.write(values)
+        if not blob.tell():
+            blob.write(bytes(1))  # a section has contents
+
+    @property
+    def _weights_file(self) -> Path:
+        return self.work / "weights.bin"
 
     @property
     def _weights_size(self) -> int:
@@ -355,8 +371,10 @@ class LibraryBuild:
         ends = zip(self.compiled.weights, self.compiled.weight_offsets, strict=True)
         return max((offset + weight_size(weight) for weight, offset in ends), default=0)
 
-    def _merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> Path:
-        self.compiler.merge(objects, output, keep=keep)
+    def _merge(
+        self, objects: Sequence[Path], output: Path, *, keep: Sequence[str], weights: Path | None = None
+    ) -> Path:
+        self.compiler.merge(objects, output, keep=keep, contents=contents_of(weights))
         self.step.advance(note=output.name)
         return output
 
@@ -473,7 +491,7 @@ class LibraryBuild:
         first, *others = object_names(self.spec)
         # The objects of the batch sizes call these, so they stay global until all is joined (docs/decisions/019).
         shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{self.symbol}_"))
-        made = [self._merge(common, self.work / first, keep=[self.symbol, *shared])]
+        made = [self._merge(common, self.work / first, keep=[self.symbol, *shared], weights=self._weights_file)]
         for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):
             units = [unit for unit in self.compiled.units if unit.batch_size == size]
             paths = [*map(self._linked, units)] or [self.work / f"{_NOTHING}.o"]

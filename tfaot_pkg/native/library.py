@@ -25,6 +25,7 @@ from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 PARTS = "parts.json"
 _UID_DIGITS = 12
+_WEIGHTS_SECTION = ".rodata.tfaot_weights"  # of weights.S.j2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +159,17 @@ def rename(code: Path, names: Mapping[str, str], compiler: Compiler) -> None:
         compiler.rename_symbols(code, found)
 
 
-def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler) -> None:
-    """Link `objects` into one, in which only the entry function is global. Raises CompilerError."""
-    compiler.merge(objects, whole, keep=[symbol])
+def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler, weights: Path | None = None) -> None:
+    """Link `objects` into one, in which only the entry function is global.
+
+    The file `weights` is put into the section for it, unless one of the objects has them. Raises CompilerError.
+    """
+    compiler.merge(objects, whole, keep=[symbol], contents=contents_of(weights))
+
+
+def contents_of(weights: Path | None) -> dict[str, Path]:
+    """The section of the file of weights, for `Compiler.merge`."""
+    return {} if weights is None else {_WEIGHTS_SECTION: weights}
 
 
 def link_shared(
