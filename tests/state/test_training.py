@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 
+from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
-from tests.state.conftest import Built
+from tests.kept import saved_models
+from tests.state.conftest import HERE, Built
+from tfaot_pkg.loader import load
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [
@@ -52,3 +56,24 @@ def test_gradients_are_a_function(kind: str, built: Built) -> None:
         assert sorted(answers) == sorted(network.gradients) and len(answers) > 5
         for name, expected in network.gradients.items():
             np.testing.assert_allclose(answers[name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.nightly
+def test_a_step_that_scales_its_loss_follows_tensorflow(
+    tfaot: CommandLine, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    """Of a step whose gradients are not finite, only the scale stays."""
+    models = saved_models(shared_home_folder, HERE / "scaled_loss.py", toolchain_python)
+    sections = {"batch_sizes": [1], "targets": ["x86-64-v3"], "variables": {"update": ["*"]}}
+    spec = write_spec(tmp_path / "spec.yaml", models / "scaled_loss", compilation=sections)
+    with verified("training: a scaled loss", version=DEFAULT_VERSION, engine="program"):
+        tfaot.works("build", spec, "-o", tmp_path / "prefix")
+        answers, state = np.load(models / "scaled_loss.npz"), load(tmp_path / "prefix").state()
+        losses = [state.step(x=x, y=y)["loss"] for x, y in zip(answers["x"], answers["y"], strict=True)]
+        np.testing.assert_allclose(losses, answers["loss"], rtol=2e-5)
+        known = {name.removeprefix("state/") for name in answers if name.startswith("state/")}
+        assert {name for name in known if "dynamic_scale" in name or "step_counter" in name} <= set(state.tensors)
+        for name in known & set(state.tensors):
+            np.testing.assert_allclose(
+                state.tensors[name], answers[f"state/{name}"], rtol=1e-4, atol=1e-6, err_msg=name
+            )

@@ -258,7 +258,7 @@ class _Body:
             each.name = self._functions.made(each.name, bound, given)
         self._with_values(made, variables, made.attr["Tin"], 1)
         shapes = {each.key: each.shape for each in bound if each is not None}
-        if made.attr["output_shapes"].list.shape:
+        if _known_shapes(made):
             for key in given:
                 made.attr["output_shapes"].list.shape.add().CopyFrom(_shape(shapes[key]))
         self._take_results(made, given, variables)
@@ -294,10 +294,15 @@ class _Body:
             self.handles[text] = variable
             if not variable.is_lifted:
                 continue
-            if place < len(made.attr["output_shapes"].list.shape):
+            if place < len(_known_shapes(made)):
                 made.attr["output_shapes"].list.shape[place].CopyFrom(_shape(variable.shape))
             if variable.key in updated:
                 self._update(variable.key, text)
+
+
+def _known_shapes(node):
+    # Reading an attribute that is not there would add an empty one, which TensorFlow rejects.
+    return node.attr["output_shapes"].list.shape if "output_shapes" in node.attr else ()
 
 
 def _shape(sizes: tuple):
