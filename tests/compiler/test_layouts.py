@@ -12,6 +12,7 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_answers import models_of
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
@@ -59,6 +60,44 @@ def test_a_convolution_of_any_layout_is_one_of_the_kernel_librarys(compiled: Com
     ):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(alone, got[1:4])
+
+
+_AROUND = ((0, 0, 0), (1, 2, 0), (2, 1, 0), (0, 0, 0))
+
+
+def _depthwise(value: float, groups: int) -> Program:
+    """A convolution with stride 2 behind numbers around its image, as PyTorch's exporters write it."""
+    writer, laid = Writer(), (0, 3, 1, 2)
+    image = writer.add("pad", (N, 23, 33, 4), writer.input(20, 30, 4), writer.constant(value), padding=_AROUND)
+    filters = writer.constant(np.random.default_rng(5).normal(size=(3, 3, 4 // groups, 4)))
+    made = writer.add(
+        "convolution", (N, 11, 16, 4), image, filters, input=laid, kernel=(3, 2, 0, 1), output=laid,
+        window=((3, 2, 0, 0, 1, 1),) * 2, feature_groups=groups, batch_groups=1,
+    )  # fmt: skip
+    return writer.program(made)
+
+
+@pytest.mark.parametrize(("value", "groups", "kept"), [(0.0, 4, 0), (-0.0, 4, 1), (0.5, 4, 1), (0.0, 1, 1)])
+def test_zeros_around_an_image_are_padding_of_a_depthwise_convolution(
+    compiled: Compile, value: float, groups: int, kept: int
+) -> None:
+    program = _depthwise(value, groups)
+    made = recognize(simplify(program))
+    opcodes = [each.opcode for each in made.entry.operations]
+    assert (opcodes.count("conv2d"), opcodes.count("pad")) == (1, kept)
+    image = np.random.default_rng(7).normal(size=(3, 20, 30, 4)).astype(np.float32)
+    (wanted,) = interpret.run(program, 3, [image])
+    np.testing.assert_allclose(compiled(made, 2)(image)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_only_what_is_around_an_image_is_filled(compiled: Compile) -> None:
+    writer = Writer()
+    padded = writer.add("pad", (N, 23, 33, 16), writer.input(20, 30, 16), writer.constant(0.5), padding=_AROUND)
+    program = writer.program(padded)
+    assert f"{23 * 33 * 16} * n" not in emit(program, "program", 2).source
+    image = np.random.default_rng(7).normal(size=(3, 20, 30, 16)).astype(np.float32)
+    wanted = np.pad(image, [(low, high) for low, high, _ in _AROUND], constant_values=0.5)
+    np.testing.assert_array_equal(compiled(program, 2)(image)[0], wanted)
 
 
 @pytest.mark.nightly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,9 @@ from tfaot_pkg.compiler.affine import Index, as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.writer import Body
+
+Padding = tuple[tuple[Size, ...], ...]
+"""For each axis: before the array, behind it, between its elements."""
 
 
 def gather(emitter: Emitter, operation: Operation) -> str:
@@ -134,12 +138,14 @@ def pad(emitter: Emitter, operation: Operation) -> str:
     if any(_is_negative(each) for sizes in padding for each in sizes):
         return _cropped(emitter, operation, padding)
     target = emitter.target(operation)
-    # The whole result is filled first, then the array is written over its part: one loop each, without branches.
-    filling = next(emitter.fresh)
-    emitter.known[filling] = Operation(
-        id=filling, opcode="broadcast", type=shape, operands=(value,), attributes={"dimensions": ()}
-    )
-    emitter.loop(shape.sizes, [(filling, target, Index(ZERO, shape.strides))])
+    # Filled first, then the array is written over its part: loops without branches.
+    for start, sizes in _borders(shape, part, padding) or [(ZERO, shape.sizes)]:
+        filling = next(emitter.fresh)
+        emitter.known[filling] = Operation(
+            id=filling, opcode="broadcast", type=Shape(shape.dtype, sizes), operands=(value,),
+            attributes={"dimensions": ()},
+        )  # fmt: skip
+        emitter.loop(sizes, [(filling, target, Index(start, shape.strides))])
     offset, factors = ZERO, []
     for (low, _, inner), stride in zip(padding, shape.strides, strict=True):
         offset = offset + low * stride
@@ -150,6 +156,27 @@ def pad(emitter: Emitter, operation: Operation) -> str:
     return target
 
 
+_IN_A_VECTOR = 16  # floats of AVX-512
+
+
+def _borders(shape: Shape, part: Shape, padding: Padding) -> list[tuple[Size, tuple[Size, ...]]]:
+    """Where the parts of `shape` around the array begin, and their sizes; none if filling all of it takes less."""
+    numbers = [*shape.sizes[1:], *part.sizes[1:], *(each for sizes in padding for each in sizes)]
+    inside = all(inner == ZERO for *_, inner in padding) and padding[0] == (ZERO, ZERO, ZERO)
+    if not inside or not all(each.is_constant for each in numbers):
+        return []
+    found, before, written = [], ZERO, 0
+    for axis, (low, high, _) in enumerate(padding):
+        stride, lines = shape.strides[axis], math.prod(each.constant for each in part.sizes[1:axis])
+        for size, start in ((low, before), (high, before + (low + part.sizes[axis]) * stride)):
+            if size != ZERO:
+                found.append((start, (*part.sizes[:axis], size, *shape.sizes[axis + 1 :])))
+                written += lines * -(-size.constant * stride.constant // _IN_A_VECTOR)
+        before = before + low * stride
+    # A loop of several lines costs more than a vector of a long one.
+    return found if 4 * written < math.prod(each.constant for each in shape.sizes[1:]) // _IN_A_VECTOR else []
+
+
 def _is_negative(size: Size) -> bool:
     signs = {coefficient < 0 for _, coefficient in size.terms}
     if len(signs) > 1:
@@ -157,7 +184,7 @@ def _is_negative(size: Size) -> bool:
     return True in signs
 
 
-def _cropped(emitter: Emitter, operation: Operation, padding: tuple[tuple[Size, ...], ...]) -> str:
+def _cropped(emitter: Emitter, operation: Operation, padding: Padding) -> str:
     """A padding with negative sizes, which remove elements: a slice of a larger array."""
     # Padded first, then sliced: HLO removes elements after it has inserted interior padding.
     kept = tuple(tuple(ZERO if _is_negative(each) else each for each in sizes) for sizes in padding)

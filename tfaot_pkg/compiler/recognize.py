@@ -25,7 +25,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.convolutions import conv2d, cut, window_of, woven
+from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, Symbol, reducer, used
@@ -49,6 +49,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         _resample,
         _dense,
         cut,
+        padded,
         conv2d,
         _max_pool,
         _softmax,
