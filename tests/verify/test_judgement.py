@@ -119,6 +119,8 @@ def test_the_users_own_inputs_are_never_excused() -> None:
 def test_each_element_is_judged_by_itself() -> None:
     pooled = judged([1.0, np.inf, 5.0], [NAN, 1.0, 1.0], class_name="nonfinite", operations=("ai.onnx.MaxPool",))
     assert pooled == [("NaN rule", 2, False), ("real", 1, True)]
+    recurrent = judged([NAN, 5.0], [0.5, 1.0], class_name="nonfinite", operations=("ai.onnx.LSTM",))
+    assert recurrent == [("NaN rule", 1, False), ("real", 1, True)]
     found = judged([1.0, 9.0, 3.0], [NAN, 2.0, 3.0], class_name="nonfinite", jit=[1.0, 2.0, 3.0])
     assert found == [("NaN rule", 1, False), ("real", 1, True)]
 

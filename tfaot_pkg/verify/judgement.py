@@ -38,6 +38,8 @@ _BY_PRODUCTS = frozenset(
 """Operations that are computed as matrix products (worker_program/rewrites.py), in which 0 times infinity is NaN."""
 _MAXIMA = frozenset({"ai.onnx.MaxPool"})
 """ONNX Runtime's maxima depend on the position of NaN in a window, and may lose an infinity beside it."""
+_RECURRENT = frozenset({"ai.onnx.GRU", "ai.onnx.LSTM", "ai.onnx.RNN"})
+"""ONNX Runtime limits the arguments of these layers' activations, and so makes numbers of NaN."""
 _POOLS = frozenset({"MaxPool"})
 """TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. ReLU of these is 0 if TensorFlow's graph
 optimizer has moved it after the pooling, as the kernel library does (fusion.h)."""
@@ -215,7 +217,7 @@ def _without_rule(
         yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
         if operations & _BY_PLACE:
             yield "NaN rule", "", False, np.ones(ours.shape, bool)
-        if operations & (_BY_PRODUCTS | _HUES | _MAXIMA):
+        if operations & (_BY_PRODUCTS | _HUES | _MAXIMA | _RECURRENT):
             yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
         if operations & _POOLS:
             yield "NaN rule", "", False, ~np.isfinite(eager)

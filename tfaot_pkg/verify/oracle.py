@@ -41,7 +41,8 @@ _TRIES = 9
 the error of a special function."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
-"""The same for the library's run on the main class; the factor also for TensorFlow's runs on perturbed inputs."""
+"""The same for the library's run on the main class; the factor also for TensorFlow's runs on perturbed inputs, and for
+those of code that XLA compiles first."""
 
 
 Batches = Mapping[int, tuple[int, ...]]
@@ -168,7 +169,8 @@ class Oracle:
         class, which has no limit.
         """
         is_main = tried.name == MAIN
-        seconds = None if is_main else _PATIENCE_FOR_MAIN * self._seconds
+        patience = _PATIENCE_FOR_MAIN * self._seconds
+        seconds = None if is_main else patience
         options: dict[str, Any] = {"tolerant": not is_main, "perturbed": _TRIES}
         if batches is not None:
             chosen = {str(size): numbers for size, numbers in batches.items()}
@@ -179,8 +181,10 @@ class Oracle:
             if is_main or not error.cause:
                 raise
             return replace(tried, fault=self._end(error, seconds or 0))
+        # On a busy machine XLA may need long to compile, and without its answers differences would be faults.
+        compiled = self._compiled(tried, patience) or {}
         # Answers that came with the model are kept: they are the right ones.
-        return replace(tried, eager={**eager, **tried.eager}, jit=self._compiled(tried) or {})
+        return replace(tried, eager={**eager, **tried.eager}, jit=compiled)
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
@@ -204,7 +208,7 @@ class Oracle:
 
     def ends_compiled(self, tried: Tried) -> bool:
         """Whether the model ends if TensorFlow's own XLA compiles it."""
-        return self._compiled(tried) is not None
+        return self._compiled(tried, self._seconds) is not None
 
     def answered(self) -> Tried | None:
         """The framework's answers from the model's export; None if its file has none.
@@ -270,12 +274,12 @@ class Oracle:
         batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 
-    def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
+    def _compiled(self, tried: Tried, seconds: float) -> Mapping[str, Array] | None:
         """The answers of TensorFlow's own XLA; None if the model does not end in time."""
         if self._frozen.own_calls:  # XLA cannot run the model
             return {}
         try:
-            return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
+            return self._answers(tried, "jit", tolerant=True, jit=True, seconds=seconds)[0]
         except ToolchainError as error:
             # A crash of XLA's JIT says nothing about the library: there are just no answers to agree with.
             return None if error.cause == "timed out" else {}
