@@ -45,7 +45,7 @@ engine here. The roofline counts every turn of a loop. Every answer was compared
 """
 
 
-_COLUMNS = """\
+COLUMNS = """\
 Microseconds per run, medians; then ours over the best other engine, of medians and of minima. Other programs ran on the
 machine (see its load): the median of a run of milliseconds has their time in it, the minimum has not.
 """
@@ -93,7 +93,7 @@ def markdown(benches: list[Bench]) -> str:
     rows = tuple(line for each in benches for line in cells(each))
     lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *standing(benches)]
     minima = table.geometric_mean([ratio_of_minima(each, size) for each in benches for size in each.batch_sizes])
-    lines += ["", f"Of minima the geometric mean is {minima:.2f}.", "", _COLUMNS]
+    lines += ["", f"Of minima the geometric mean is {minima:.2f}.", "", COLUMNS]
     lines += [table.Table(head=(*head, "ratio", "of minima"), rows=rows).markdown(), "", "## The networks", ""]
     for each in benches:
         lines.append(f"- {each.model}: {each.description}; {each.weights / 1024:.0f} KB of weights.")

@@ -54,10 +54,10 @@ def write_models(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None
         run([python, "-I", "-B", ROOT / "benchmarks" / "tree_models.py", folder, *missing], timeout=3600)
 
 
-def cells(each: Bench) -> list[tuple[str, ...]]:
+def cells(each: Bench, peers: Sequence[str]) -> list[tuple[str, ...]]:
     """The lines of a model: one for each batch size."""
     (target,) = {row.target for row in each.engines if row.is_ours}
-    names = (f"tfaot-{target}", "library", "tl2cgen", "onnxruntime")
+    names = (f"tfaot-{target}", *peers)
     lines = []
     for size in each.batch_sizes:
         found = []
@@ -71,7 +71,7 @@ def cells(each: Bench) -> list[tuple[str, ...]]:
 
 def markdown(benches: list[Bench]) -> str:
     head = ("model", "batch", "ours", "XGBoost", "tl2cgen", "ONNX Runtime", "ratio", "of minima")
-    rows = tuple(line for each in benches for line in cells(each))
+    rows = tuple(line for each in benches for line in cells(each, ("library", "tl2cgen", "onnxruntime")))
     lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *standing(benches), "", _COLUMNS]
     lines += [table.Table(head=head, rows=rows).markdown(), "", "## The models", ""]
     for each in benches:

@@ -57,13 +57,13 @@ def tagger_of_three():
 
 
 class Tower(nn.Module):
-    def __init__(self, width, kind, units=8):
+    def __init__(self, width, kind, units=8, embedded=8):
         super().__init__()
-        self.embed = nn.Sequential(nn.Conv1d(width, 8, 1), nn.ReLU())
-        self.recur = kind(8, units, batch_first=True)
+        self.embed = nn.Sequential(nn.Conv1d(width, embedded, 1), nn.ReLU())
+        self.recur = kind(embedded, units, batch_first=True)
 
     def forward(self, x):
-        return self.recur(self.embed(x.mT).mT)[0][:, -1]
+        return self.recur(self.embed(x.transpose(1, 2)).transpose(1, 2))[0][:, -1]
 
 
 class Towers(nn.Module):
@@ -105,18 +105,18 @@ def gru_towers_of_eight():
 class Recurrent(nn.Module):
     """The last state of each direction that is there, by the mask: as packed sequences give it."""
 
-    def __init__(self, kind, layers, both):
+    def __init__(self, kind, layers, both, width=6, units=8):
         super().__init__()
-        self.recur = kind(6, 8, layers, batch_first=True, bidirectional=both)
-        self.both = both
-        self.head = dense(16 if both else 8, 12, 2, last=True)
+        self.recur = kind(width, units, layers, batch_first=True, bidirectional=both)
+        self.units, self.both = units, both
+        self.head = dense(2 * units if both else units, 12, 2, last=True)
 
     def forward(self, tracks, mask):
         steps = self.recur(tracks * mask[..., None])[0]
         last = (mask.sum(1).long() - 1).clamp(0, mask.shape[1] - 1)
         found = steps.gather(1, last[:, None, None].expand(-1, 1, steps.shape[-1]))[:, 0]
         if self.both:
-            found = torch.cat([found[:, :8], steps[:, 0, 8:]], 1)
+            found = torch.cat([found[:, : self.units], steps[:, 0, self.units :]], 1)
         return self.head(found).log_softmax(1)
 
 
@@ -186,12 +186,13 @@ class EdgeConv(nn.Module):
 class ParticleNet(nn.Module):
     """Two blocks of EdgeConv; the second one finds the nearest in its features. Empty places are moved far away."""
 
-    def __init__(self):
+    def __init__(self, blocks=None, width=5, fused=16):
         super().__init__()
-        self.norm = nn.BatchNorm1d(5)
-        self.blocks = nn.ModuleList([EdgeConv(4, 5, [8, 8]), EdgeConv(4, 8, [12, 12])])
-        self.fuse = nn.Sequential(nn.Conv1d(20, 16, 1, bias=False), nn.BatchNorm1d(16), nn.ReLU())
-        self.head = nn.Sequential(dense(16, 12), nn.Dropout(0.1), nn.Linear(12, 2))
+        self.norm = nn.BatchNorm1d(width)
+        self.blocks = nn.ModuleList(blocks or [EdgeConv(4, 5, [8, 8]), EdgeConv(4, 8, [12, 12])])
+        made = sum(block.layers[-1].out_channels for block in self.blocks)
+        self.fuse = nn.Sequential(nn.Conv1d(made, fused, 1, bias=False), nn.BatchNorm1d(fused), nn.ReLU())
+        self.head = nn.Sequential(dense(fused, 12), nn.Dropout(0.1), nn.Linear(12, 2))
 
     def forward(self, points, features, mask):
         far = (mask == 0) * 1e3
@@ -217,14 +218,14 @@ def particle_net_of_one_size():
 class ParticleTransformer(nn.Module):
     """Attention with a bias from features of pairs of particles, then of a class token to all particles."""
 
-    def __init__(self, width=16, heads=4):
+    def __init__(self, width=16, heads=4, blocks=2, classes=1, pairs=8):
         super().__init__()
         self.embed = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 24), nn.GELU(), nn.LayerNorm(24), nn.Linear(24, width))
         self.pairs = nn.Sequential(
-            nn.BatchNorm1d(3), nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.GELU(), nn.Conv1d(8, heads, 1)
+            nn.BatchNorm1d(3), nn.Conv1d(3, pairs, 1), nn.BatchNorm1d(pairs), nn.GELU(), nn.Conv1d(pairs, heads, 1)
         )
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(2))
-        self.classes = nn.ModuleList(Block(width, heads) for _ in range(1))
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(blocks))
+        self.classes = nn.ModuleList(Block(width, heads) for _ in range(classes))
         self.token = nn.Parameter(torch.randn(1, 1, width) * 0.1)
         self.norm, self.head, self.heads = nn.LayerNorm(width), nn.Linear(width, 5), heads
 
@@ -283,12 +284,13 @@ def particle_transformer():
 class InteractionNetwork(nn.Module):
     """The two matrices that say who sends and who receives are constants."""
 
-    def __init__(self, count=8):
+    def __init__(self, count=8, width=5, edges=(12, 6), nodes=(12, 8)):
         super().__init__()
-        edges = [(a, b) for a in range(count) for b in range(count) if a != b]
-        self.register_buffer("senders", functional.one_hot(torch.tensor([a for a, _ in edges]), count).float().T)
-        self.register_buffer("receivers", functional.one_hot(torch.tensor([b for _, b in edges]), count).float().T)
-        self.edges, self.nodes, self.head = dense(10, 12, 6), dense(11, 12, 8), dense(8, 8, 2, last=True)
+        pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
+        self.register_buffer("senders", functional.one_hot(torch.tensor([a for a, _ in pairs]), count).float().T)
+        self.register_buffer("receivers", functional.one_hot(torch.tensor([b for _, b in pairs]), count).float().T)
+        self.edges, self.nodes = dense(2 * width, *edges), dense(width + edges[-1], *nodes)
+        self.head = dense(nodes[-1], 8, 2, last=True)
 
     def forward(self, particles):
         pairs = torch.cat([particles @ self.receivers, particles @ self.senders], 1)
@@ -423,13 +425,13 @@ def mobile_net():
 
 
 class UNet(nn.Module):
-    def __init__(self):
+    def __init__(self, one=6, two=10, three=12):
         super().__init__()
-        self.down = nn.ModuleList([self.double(2, 6), self.double(6, 10)])
-        self.bottom = self.double(10, 12)
-        self.rise = nn.ModuleList([nn.ConvTranspose2d(12, 10, 2, 2), nn.Conv2d(10, 6, 1)])
-        self.up = nn.ModuleList([self.double(20, 10), self.double(12, 6)])
-        self.head = nn.Conv2d(6, 1, 1)
+        self.down = nn.ModuleList([self.double(2, one), self.double(one, two)])
+        self.bottom = self.double(two, three)
+        self.rise = nn.ModuleList([nn.ConvTranspose2d(three, two, 2, 2), nn.Conv2d(two, one, 1)])
+        self.up = nn.ModuleList([self.double(2 * two, two), self.double(2 * one, one)])
+        self.head = nn.Conv2d(one, 1, 1)
 
     @staticmethod
     def double(given, made):
