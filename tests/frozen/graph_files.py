@@ -211,7 +211,12 @@ def store_bytes(graph_def, folder, name):
 
 
 def store(graph_def, folder, name):
-    tf.io.write_graph(graph_def, folder, name, as_text=name.endswith(".pbtxt"))
+    if name.endswith(".pbtxt"):
+        # tf.io.write_graph of 2.20 passes an argument that its protobuf no longer has.
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(text_format.MessageToString(graph_def))
+    else:
+        store_bytes(graph_def, folder, name)
 
 
 def write_config(folder):
