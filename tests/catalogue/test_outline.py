@@ -436,6 +436,7 @@ def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
     assert drawn == sorted(drawn)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
