@@ -257,6 +257,18 @@ def no_inputs(path):
 
 
 @model
+def forty_inputs(path):
+    inputs = {f"x{i}": ([None, 1 + i % 3], F) for i in range(40)}
+    kernel = tf.Variable(noise(sum(shape[1] for shape, _ in inputs.values()), 4))
+
+    def body(**given):
+        joined = tf.concat([given[name] for name in inputs], 1)
+        return {"y": tf.matmul(joined, kernel), "last": given["x39"] - given["x0"]}
+
+    function(path, body, variables=[kernel], **inputs)
+
+
+@model
 def scalars(path):
     function(path, lambda x, s: {"y": x * s, "t": s + 1, "total": tf.reduce_sum(x)}, x=([None, 4], F), s=([], F))
 

@@ -76,6 +76,7 @@ CASES = (
     _built("large_constant_output"),
     _built("only_constants"),
     _built("no_inputs", everywhere=True),
+    _built("forty_inputs", everywhere=True),
     _built("scalars", everywhere=True),
     _built("only_scalars"),
     _built("mixed_batch_axes"),
