@@ -109,3 +109,16 @@ def test_images_with_channels_first_are_transposed_once(shared_home_folder: Path
     assert all(len(each.operands) == 3 for each in layers)  # the bias is the layer's
     images = [each for each in operations if each.opcode == "transpose" and each.shape.rank == 4]
     assert len(images) == 1  # the input
+
+
+@pytest.mark.slow  # compiles its code
+@pytest.mark.parametrize("simplified", [False, True])
+def test_a_number_has_no_axes_to_pad(compiled: Compile, simplified: bool) -> None:
+    writer = Writer()
+    x, number = writer.input(4), writer.constant(3.0)
+    padded = writer.add("pad", (), number, writer.constant(0.5), padding=())
+    made = writer.program(writer.add("add", (N, 4), x, writer.add("broadcast", (N, 4), padded, dimensions=())))
+    given = np.arange(12, dtype=np.float32).reshape(3, 4)
+    program = simplify(made) if simplified else made
+    for answers in (compiled(program, 4)(given), interpret.run(program, 3, [given])):
+        np.testing.assert_array_equal(answers[0], given + 3)

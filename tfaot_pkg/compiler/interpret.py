@@ -118,6 +118,8 @@ def _slice(run: _Run, operation: Operation, operand: Array) -> Array:
 
 def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array:
     padding = run.fixed(operation.attributes["padding"])
+    if not padding:  # a number, which np.pad does not take
+        return operand
     spread = np.full(
         [max(0, s + (s - 1) * inner) for s, (_, _, inner) in zip(operand.shape, padding, strict=True)], value
     )

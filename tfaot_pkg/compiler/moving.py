@@ -162,7 +162,7 @@ _IN_A_VECTOR = 16  # floats of AVX-512
 def _borders(shape: Shape, part: Shape, padding: Padding) -> list[tuple[Size, tuple[Size, ...]]]:
     """Where the parts of `shape` around the array begin, and their sizes; none if filling all of it takes less."""
     numbers = [*shape.sizes[1:], *part.sizes[1:], *(each for sizes in padding for each in sizes)]
-    inside = all(inner == ZERO for *_, inner in padding) and padding[0] == (ZERO, ZERO, ZERO)
+    inside = all(inner == ZERO for *_, inner in padding) and padding[:1] == ((ZERO, ZERO, ZERO),)
     if not inside or not all(each.is_constant for each in numbers):
         return []
     found, before, written = [], ZERO, 0

@@ -19,6 +19,8 @@ _CHEAP = frozenset(
 
 
 class Uses:
+    """The users of each value of a program, and how often it would be computed if each of them computed it."""
+
     def __init__(self, program: Program) -> None:
         self.count: Counter[int] = Counter()
         self._reads: Counter[int] = Counter()  # how often it would be computed if each use computed it
