@@ -26,9 +26,12 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports a program that this sign
 
 def run_program(commands: typer.Typer, *, program: str) -> NoReturn:
     """Run the command line of this process and exit."""
-    code = run_commands(commands, sys.argv[1:], program=program)
-    # Python's own exit takes time: a signal during it would kill the process, or print a traceback.
-    ignore_signals()
+    try:
+        code = run_commands(commands, sys.argv[1:], program=program)
+        # Python's own exit takes time: a signal during it would kill the process, or print a traceback.
+        ignore_signals()
+    except Stopped as stop:  # between these two
+        code = _stop(stop)
     sys.exit(code)
 
 
