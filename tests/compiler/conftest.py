@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,9 @@ def constants_of(folder: Path) -> list[Array]:
     return constants
 
 
+_BEHIND = 64
+
+
 @dataclass(frozen=True, kw_only=True)
 class Code:
     """A compiled program."""
@@ -119,7 +123,16 @@ class Code:
         symbols = {symbol.name: size for symbol, size in zip(self.program.symbols, sizes, strict=True)}
         known, types = self.program.entry.by_id(), NUMPY_TYPES
         results = [known[result].shape for result in self.program.entry.results]
-        outputs = [np.empty(shape.at(rows, symbols), types[shape.dtype]) for shape in results]
+        sizes_of = [shape.at(rows, symbols) for shape in results]
+        # Each before bytes that must stay as they are.
+        memory = [
+            np.full(math.prod(size) * types[shape.dtype].itemsize + _BEHIND, 0xFF, np.uint8)
+            for size, shape in zip(sizes_of, results, strict=True)
+        ]
+        outputs = [
+            each[:-_BEHIND].view(types[shape.dtype]).reshape(size)
+            for each, size, shape in zip(memory, sizes_of, results, strict=True)
+        ]
         given = [np.ascontiguousarray(each) for each in inputs]
         scratch = np.full(self.scratch + 64, 0xFF, np.uint8)
         brought = [(ctypes.c_size_t * len(sizes))(*sizes)] if sizes else []
@@ -127,6 +140,7 @@ class Code:
             ctypes.c_size_t(rows), *brought, _addresses(given), _addresses(outputs), _aligned(self.weights),
             _aligned(scratch),
         )  # fmt: skip
+        assert all((each[-_BEHIND:] == 0xFF).all() for each in memory), "written behind an output"
         return outputs
 
 

@@ -34,7 +34,7 @@ def test_a_step_of_a_recurrent_cell_is_one_product_and_one_loop(networks: Networ
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
     assert step.count("dense<") == 1
     # The gates, and the output into the array of outputs.
-    assert len(re.findall(r"\beach\(", step)) == 2
+    assert len(re.findall(r"\beach(<\d+>)?\(", step)) == 2
 
 
 def test_values_of_one_shape_are_computed_in_one_loop() -> None:
@@ -44,9 +44,32 @@ def test_values_of_one_shape_are_computed_in_one_loop() -> None:
     shared = writer.add("exponential", (N, 24), product)
     first, second = writer.add("add", (N, 24), shared, x), writer.add("subtract", (N, 24), shared, product)
     source = emit(simplify(writer.program(first, second)), "program", 4).source
-    assert len(re.findall(r"\beach\(", source)) == 1
+    assert len(re.findall(r"\beach(<\d+>)?\(", source)) == 1
     assert source.count("exponentialOf(") == 1
     assert emit(simplify(writer.program(first, second)), "program", 4).scratch == 0
+
+
+@pytest.mark.slow
+def test_loops_of_any_length_end_with_their_last_element(compiled: Compile) -> None:
+    """By whole vectors, a half, and a part of one; sums over an outer axis end in the same ways."""
+    writer, lengths = Writer(), range(1, 41)
+    given = [writer.input(length) for length in lengths]
+    pairs = [writer.input(2, length) for length in (4, 8, 9, 16, 24, 28)]
+    results = [writer.add("multiply", (N, length), x, x) for length, x in zip(lengths, given, strict=True)]
+    for x in pairs:
+        length = writer.operations[x].shape.sizes[-1]
+        reducer = writer.reducer("add")
+        results.append(writer.add("reduce", (N, length), x, writer.constant(0.0), dimensions=(1,), regions=(reducer,)))
+    program = writer.program(*results)
+    source = emit(program, "program", 16).source
+    assert all(f"{name}(" in source for name in ("each", "each<4>", "each<8>", "each<16>", "eachTogether<8>"))
+    code, random = compiled(program, 16), np.random.default_rng(7)
+    for rows in range(1, 21):
+        values = [random.normal(size=(rows, length)).astype(np.float32) for length in lengths]
+        twice = [random.normal(size=(rows, 2, length)).astype(np.float32) for length in (4, 8, 9, 16, 24, 28)]
+        wanted = [*(x * x for x in values), *(x[:, 0] + x[:, 1] for x in twice)]
+        for got, expected in zip(code(*values, *twice), wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 def test_a_part_that_lies_in_one_piece_is_not_copied() -> None:

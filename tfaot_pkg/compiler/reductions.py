@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.expressions import (
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size, reducer
 from tfaot_pkg.compiler.rows import IN_ROWS, are_rows, are_short, first_row, head, loads
-from tfaot_pkg.compiler.writer import IN_VECTORS, Access, Body, moved_access, store_text
+from tfaot_pkg.compiler.writer import IN_VECTORS, Access, Body, moved_access, store_text, with_multiple
 
 _FEW, _BESIDE = 4, 4
 """Rows of at most so many elements are reduced with a row in each lane, if at least so many results lie side by side
@@ -209,7 +209,7 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     with emitter.nest((*body.extents[:outer], ONE)):
         for result in results:
             emitter.address(result, is_written=True)
-        each_of = "eachWide" if is_wide else "each"
+        each_of = "eachWide" if is_wide else with_multiple("each", body.extents[-1])
         with emitter.braces(f"{each_of}({cpp(body.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
             for result, start in zip(results, starts, strict=True):
                 emitter.line(f"auto {result.variable}_total = at.fill({start});")
@@ -388,7 +388,9 @@ def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, valu
     accesses = [replace(access, index=moved(access.index)) for access in body.accesses]
     counted = [(name, moved(index)) for name, index in body.counted]
     sums = Access("sums", target, to.dtype, moved(out))
-    together, type_ = ("eachTogether", VECTOR_TYPES[to.dtype]) if body.by_vectors else ("eachAlone", "float")
+    together, type_ = "eachAlone", "float"
+    if body.by_vectors:
+        together, type_ = with_multiple("eachTogether", extents[-1]), VECTOR_TYPES[to.dtype]
     with emitter.nest((*extents[: kept - 1], ONE)):
         emitter.address(sums, is_written=True)
         with emitter.braces(f"{together}({cpp(extents[-1])}, [&]([[maybe_unused]] auto... places)", "});"):

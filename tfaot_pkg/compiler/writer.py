@@ -38,6 +38,8 @@ from tfaot_pkg.compiler.program import (
 
 IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
 """Strides at which the kernel library loads whole vectors."""
+_LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
+"""Floats of a vector of AVX-512, and of half a vector of AVX2."""
 _SHORT = 8
 """The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
 
@@ -129,6 +131,12 @@ def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
     short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
     return not body.lines and not body.counted and ((read and written) or (short and (read or written)))
+
+
+def with_multiple(function: str, size: Size) -> str:
+    """A loop's function for a number of elements that is known to be a multiple of a vector, or of half of one."""
+    multiple = math.gcd(_LONGEST_VECTOR, *(factor for _, factor in size.terms))
+    return f"{function}<{multiple}>" if multiple >= _SHORTEST_HALF else function
 
 
 def moved_access(access: Access, axes: Axes) -> Access:
@@ -246,7 +254,10 @@ class Writer:
             each = f"each{body.kind}"
         else:
             each = ("eachWhole" if body.overlaps else "each") if body.by_vectors else "eachAlone"
-        self.line(f"{each}({cpp(extents[-1] if extents else ONE)}, [&]([[maybe_unused]] auto at) {{")
+        size = extents[-1] if extents else ONE
+        if each == "each":
+            each = with_multiple(each, size)
+        self.line(f"{each}({cpp(size)}, [&]([[maybe_unused]] auto at) {{")
         self._depth += 1
         yield
         self._depth -= 1

@@ -290,12 +290,21 @@ struct OneElement {
   std::int32_t count(std::int32_t first, std::int32_t step) const { return first + static_cast<std::int32_t>(start) * step; }
 };
 
-/// Calls `body` for `size` elements.
-template <class Body>
+/// Calls `body` for the last of `size` elements, a multiple of kMultiple, if they are fewer than a vector has lanes.
+template <std::size_t kMultiple, class Body>
+TFAOT_INLINE void lastPart(std::size_t i, std::size_t size, Body body) {
+  if constexpr (kMultiple % kLanes != 0) {
+    // Half a vector has a number that is known, with which it needs no mask.
+    if (i < size) body(PartOfVector{i, kMultiple % kLanes == kLanes / 2 ? kLanes / 2 : size - i});
+  }
+}
+
+/// Calls `body` for `size` elements, a multiple of kMultiple.
+template <std::size_t kMultiple = 1, class Body>
 TFAOT_INLINE void each(std::size_t size, Body body) {
   std::size_t i = 0;
   for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
-  if (i < size) body(PartOfVector{i, size - i});
+  lastPart<kMultiple>(i, size, body);
 }
 /// The same for bodies that do not read what they write: the last vector may overlap the one before.
 template <class Body>
@@ -304,14 +313,14 @@ TFAOT_INLINE void eachWhole(std::size_t size, Body body) {
   for (std::size_t i = 0; i < size; i += kLanes) body(WholeVector{i + kLanes <= size ? i : size - kLanes});
 }
 /// The same for bodies that take one place or four: their steps wait for one another, so four places overlap.
-template <class Body>
+template <std::size_t kMultiple = 1, class Body>
 TFAOT_INLINE void eachTogether(std::size_t size, Body body) {
   std::size_t i = 0;
   for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
     body(WholeVector{i}, WholeVector{i + kLanes}, WholeVector{i + 2 * kLanes}, WholeVector{i + 3 * kLanes});
   }
   for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
-  if (i < size) body(PartOfVector{i, size - i});
+  lastPart<kMultiple>(i, size, body);
 }
 template <class Body>
 TFAOT_INLINE void eachAlone(std::size_t size, Body body) {

@@ -143,11 +143,24 @@ TFAOT_INLINE Mask firstLanes(std::size_t count) {
   return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
 }
 
+#if defined(TFAOT_AVX512)
+inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
+#endif
+
+/// Whether `count` is known when this is compiled, and half a vector: that is loaded and stored without a mask. What a mask
+/// stores is not forwarded to a load that follows, which waits for 2 ns more (Zen 5).
+TFAOT_INLINE bool isHalf([[maybe_unused]] std::size_t count) { return __builtin_constant_p(count) && count == kLanes / 2; }
+
 /// The first `count` floats, at most kLanes, and zeros.
 TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 #if defined(TFAOT_AVX512)
+  if (isHalf(count)) {
+    const __m256d half = _mm256_loadu_pd(reinterpret_cast<const double*>(from));
+    return reinterpret_cast<Vector>(_mm512_maskz_insertf64x4(static_cast<__mmask8>(kAllLanes), __m512d{}, half, 0));
+  }
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
 #elif defined(TFAOT_AVX2)
+  if (isHalf(count)) return _mm256_zextps128_ps256(_mm_loadu_ps(from));
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
 #else
   float padded[kLanes];
@@ -158,6 +171,10 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 
 TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #if defined(TFAOT_AVX512)
+  if (isHalf(count)) {
+    std::memcpy(to, &value, kLanes / 2 * sizeof(float));
+    return;
+  }
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), value);
 #elif defined(TFAOT_AVX2)
   // AMD's masked stores are microcode, of 12 cycles each on Zen 3: benchmarks/kernels.py.
@@ -206,10 +223,6 @@ TFAOT_INLINE Vector broadcast(float x) {
   return Vector{x, x, x, x};
 #endif
 }
-
-#if defined(TFAOT_AVX512)
-inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
-#endif
 
 // Each function below gives the same bits for every target, except those for which the target's arithmetic units have
 // no fused multiply-add (x86-64 and x86-64-v2): there it is a multiplication and an addition, because the C library's
