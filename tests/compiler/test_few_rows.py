@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
@@ -29,8 +32,24 @@ _LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("activated", [False, True])
-def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, activated: bool) -> None:
+_ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+def _activated(writer: Writer, layer: int, outputs: int, activation: str) -> int:
+    if activation == "relu":
+        return writer.add("maximum", (N, outputs), layer, writer.spread(0.0, outputs))
+    opcode = {"tanh": "tanh", "sigmoid": "logistic"}.get(activation)
+    return writer.add(opcode, (N, outputs), layer) if opcode else layer
+
+
+@pytest.mark.parametrize("activation", _ACTIVATIONS)
+def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, activation: str) -> None:
+    """One row of at most 16 outputs is activated in registers."""
     writer = Writer()
     random = np.random.default_rng(11)
     x = writer.input(300)
@@ -43,9 +62,7 @@ def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, act
         if outputs % 2:  # the others have no bias
             bias = writer.add("broadcast", (N, outputs), writer.constant(numbers), dimensions=(1,))
             layer = writer.add("add", (N, outputs), layer, bias)
-        if activated:
-            layer = writer.add("maximum", (N, outputs), layer, writer.spread(0.0, outputs))
-        results.append(layer)
+        results.append(_activated(writer, layer, outputs, activation))
     program = recognize(simplify(writer.program(*results)))
     assert [each.opcode for each in program.entry.operations].count("dense") == len(_LAYERS)
     code = compiled(program, 16)
@@ -53,7 +70,7 @@ def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, act
     many = code(values)
     for (inputs, outputs), matrix, numbers, given in zip(_LAYERS, weights, biases, many, strict=True):
         wanted = values[:, :inputs].astype(np.float64) @ matrix + (numbers if outputs % 2 else 0.0)
-        np.testing.assert_allclose(given, np.maximum(wanted, 0.0) if activated else wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(given, _ACTIVATIONS[activation](wanted), rtol=1e-4, atol=1e-4)
     for rows in range(1, 6):
         for all_rows, given in zip(many, code(values[3 : 3 + rows]), strict=True):
             np.testing.assert_array_equal(given, all_rows[3 : 3 + rows])

@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
-from tfaot_pkg.compiler.program import Operation, Shape, Size
+from tfaot_pkg.compiler.program import ONE, ROWS, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.worker_program.messages.forest import Forest
 
@@ -53,6 +53,13 @@ def _reach(layer: _Layer, axis: str, windows: int) -> int:
 
 
 PANEL = 16
+_IN_REGISTERS = tuple(
+    f"Activation::{name}"
+    for name in (
+        "elu", "gelu_erf", "gelu_tanh", "hard_swish", "selu", "sigmoid", "softplus", "swish", "tanh",
+    )
+)  # fmt: skip
+"""Activations that take no number; `none` and `relu` need no call in any case."""
 
 
 def packed_dense(weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -90,11 +97,15 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     target = emitter.target(operation)
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
+    inputs, outputs = weights.shape
+    known = [str(inputs), str(outputs)]
+    # One row, as a batch often is, is activated in registers.
+    if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
+        known.append(activation)
     emitter.line(
-        f"dense<{weights.shape[0]}, {weights.shape[1]}>(dispatch, {packed_at}, {bias}, {activation}, "
-        f"{cpp(rows)}, {source}, {target});"
+        f"dense<{', '.join(known)}>(dispatch, {packed_at}, {bias}, {activation}, {cpp(rows)}, {source}, {target});"
     )
-    emitter.reaches(f"dense({weights.shape[0]}, {weights.shape[1]}, {activation}", rows)
+    emitter.reaches(f"dense({inputs}, {outputs}, {activation}", rows)
     emitter.touch(target)
     return target
 

@@ -5,7 +5,7 @@
 #ifndef TFAOT_KERNELS_FEW_H_
 #define TFAOT_KERNELS_FEW_H_
 
-#include "activations.h"
+#include "activating.h"
 #include "dispatch.h"
 #include "elementwise.h"
 
@@ -172,6 +172,26 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
   ((count == kRow + 1 ? multiplyFew<kRow + 1, kInputs, kOutputs>(weights, bias, rows) : void()), ...);
 }
 
+/// One row of a layer with few outputs, activated in registers: between products and activation no load waits for a store.
+template <std::size_t kInputs, std::size_t kOutputs, int kKind>
+TFAOT_INLINE void denseOfOne(const float* weights, const float* bias, Activation activation, const float* in, float* out) {
+  constexpr std::size_t kWidth = (kOutputs + kLanes - 1) / kLanes, kLast = kOutputs - (kWidth - 1) * kLanes;
+  Vector sums[kWidth] = {};
+  if (bias != nullptr) {
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v < kWidth; ++v) sums[v] = loadFirst(bias + v * kLanes, v + 1 < kWidth ? kLanes : kLast);
+  }
+  for (std::size_t k = 0; k < kInputs; ++k, weights += kPanel) {
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v < kWidth; ++v) sums[v] = multiplyAdd(load(weights + v * kLanes), broadcast(in[k]), sums[v]);
+  }
+  TFAOT_UNROLL
+  for (std::size_t v = 0; v < kWidth; ++v) {
+    const Vector result = activated<kKind>(activation, sums[v]);
+    std::memcpy(out + v * kLanes, &result, (v + 1 < kWidth ? kLanes : kLast) * sizeof(float));
+  }
+}
+
 /// A dense layer (kernels.h) whose sizes are known at compile time.
 template <std::size_t kInputs, std::size_t kOutputs>
 inline void dense(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
@@ -202,6 +222,17 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
   if constexpr (kMost <= kFewRows) {
     dense(dispatch, {kInputs, kOutputs, weights, bias, activation}, batch, in, kInputs, out, kOutputs);
   }
+}
+
+/// The same for one panel of outputs, and an activation that is known, too.
+template <std::size_t kInputs, std::size_t kOutputs, int kKind>
+inline void dense(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
+                  std::size_t batch, const float* in, float* out) {
+  static_assert(kOutputs <= kPanel);
+  if constexpr (!isChained(kInputs, kOutputs)) {
+    if (batch == 1) return denseOfOne<kInputs, kOutputs, kKind>(weights, bias, activation, in, out);
+  }
+  dense<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET
