@@ -7,6 +7,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program, Size, verify
@@ -57,31 +58,65 @@ def test_several_inner_axes_and_transposed_rows_are_brought_into_order(compiled:
     np.testing.assert_allclose(given, np.einsum("nabm,nacb->nmc", *values), rtol=1e-5, atol=1e-5)
 
 
-def test_single_rows_and_columns_are_not_packed_and_add_up_in_the_same_order(compiled: Compile) -> None:
+def test_single_rows_are_not_packed_and_add_up_in_the_same_order(compiled: Compile) -> None:
     random, writer = np.random.default_rng(3), Writer()
-    row, matrix, column = (
-        random.normal(size=(9, *sizes)).astype(np.float32) for sizes in ((3, 1, 12), (3, 12, 37), (3, 12, 1))
-    )
-    # Of two rows, or six columns, the second operand is packed.
-    pairs = [(row, matrix), (row.repeat(2, 2), matrix), (row, column), (row.repeat(2, 2), column.repeat(6, 3))]
-    products = [
+    row, matrix = (random.normal(size=(9, *sizes)).astype(np.float32) for sizes in ((3, 1, 12), (3, 12, 37)))
+    products = [  # of two rows, the second operand is packed
         writer.add(
-            "dot",
-            (N, 3, first.shape[2], second.shape[3]),
-            writer.input(*first.shape[1:]),
-            writer.input(*second.shape[1:]),
-            contracting=((3,), (2,)),
+            "dot", (N, 3, rows, 37), writer.input(3, rows, 12), writer.input(3, 12, 37), contracting=((3,), (2,)),
             batch=((0, 1), (0, 1)),
         )
-        for first, second in pairs
-    ]
+        for rows in (1, 2)
+    ]  # fmt: skip
     made = recognize(simplify(writer.program(*products)))
-    assert emit(made, "program").source.count("  pack(") == 2
-    code, values = compiled(made, 4), [each for pair in pairs for each in pair]
-    row_alone, row_of_two, column_alone, column_of_six = code(*values)
+    assert emit(made, "program").source.count("  pack(") == 1
+    row_alone, row_of_two = compiled(made, 4)(row, matrix, row.repeat(2, 2), matrix)
     np.testing.assert_allclose(row_alone, row @ matrix, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(row_alone, row_of_two[:, :, :1])
-    np.testing.assert_array_equal(column_alone, column_of_six[:, :, :1, :1])
+
+
+def _in_tree(rows: Array, column: Array) -> Array:
+    """Sums of products as decision 039 has them: fused into 16 partial sums, which are added in pairs."""
+    partial = np.zeros((*rows.shape[:-1], 16), np.float32)
+    for start in range(0, rows.shape[-1], 16):
+        factors = [each[..., start : start + 16].astype(np.float64) for each in (rows, column)]
+        products = factors[0] * factors[1]
+        partial[..., : products.shape[-1]] = products + partial[..., : products.shape[-1]]
+    for half in (8, 4, 2, 1):
+        partial = partial[..., :half] + partial[..., half : 2 * half]
+    return partial[..., 0]
+
+
+@pytest.mark.parametrize(("rows", "inner"), [(1, 150), (3, 5), (13, 16), (29, 37)])
+def test_a_single_column_is_not_packed_and_its_products_add_up_in_a_tree(
+    compiled: Compile, rows: int, inner: int
+) -> None:
+    """A column of its own for each matrix, one for all of them, numbers that lie apart, and weights."""
+    random, writer = np.random.default_rng(inner), Writer()
+    weights = random.normal(size=(2, inner, 1)).astype(np.float32)
+    sizes = {"own": (2, inner), "apart": (2, inner, 3)}
+    columns = {name: random.normal(size=(9, *size)).astype(np.float32) for name, size in sizes.items()}
+    matrices = random.normal(size=(9, 2, rows, inner)).astype(np.float32)
+    x, of_each, apart = writer.input(2, rows, inner), writer.input(*sizes["own"]), writer.input(*sizes["apart"])
+    third = writer.add("slice", (N, 2, inner, 1), apart, slices=((0, N, 1), (0, 2, 1), (0, inner, 1), (2, 3, 1)))
+    of_weights = (x, writer.constant(weights))
+    weighed = writer.add("dot", (2, N, rows, 1), *of_weights, contracting=((3,), (1,)), batch=((1,), (0,)))
+    made = writer.program(
+        writer.add("dot", (N, 2, rows), x, of_each, contracting=((3,), (2,)), batch=((0, 1), (0, 1))),
+        writer.add("dot", (N, 2, rows, 1), x, third, contracting=((3,), (2,)), batch=((0, 1), (0, 1))),
+        writer.add("transpose", (N, 2, rows, 1), weighed, dimensions=(1, 0, 2, 3)),
+        writer.add("dot", (N,), of_each, of_each, contracting=((1, 2), (1, 2)), batch=((0,), (0,))),
+    )
+    program = recognize(simplify(made))
+    assert " pack(" not in emit(program, "program", 4).source
+    code, (own, of_three) = compiled(program, 4), columns.values()
+    wanted = (
+        _in_tree(matrices, own[:, :, None]), _in_tree(matrices, of_three[:, :, None, :, 2])[..., None],
+        _in_tree(matrices, weights[:, None, :, 0])[..., None],
+        _in_tree(own.reshape(9, -1), own.reshape(9, -1)),
+    )  # fmt: skip
+    for given, expected in zip(code(matrices, own, of_three), wanted, strict=True):
+        np.testing.assert_array_equal(given, expected)
 
 
 # What numpy.einsum says of computed values and weights, their sizes, and how HLO multiplies them.

@@ -24,9 +24,9 @@ from tfaot_pkg.compiler.writer import Body
 _Strides = Sequence[Size]
 _SMALL = 12
 """A second operand of at most so many elements is not packed: 3 x 3 matrices took 72 ns with packing, and take 10."""
-_COLUMN = 127
-"""The longest single column that is not packed: packed, one lane of each vector of sums would be used. Longer columns
-are added up in chains (`isChained` of the kernel library), unless there are more than two panels of columns."""
+_UNCHAINED = 127
+"""Longer columns are added up in chains (`isChained` of the kernel library), unless there are more than two panels of
+them, or a single one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         columns_of: _Laid | None = _packed(emitter, second, of_right)
     else:
         columns_of = _laid(emitter, second, of_right)
-    if columns_of is None or None in (_step(k, columns_of.strides[1]), _step(n, columns_of.strides[2])):
+    if columns_of is None or not _is_readable(columns_of, k, n):
         columns_of = _ordered(emitter, second, of_right)
     order = operation.attributes.get("order", tuple(range(operation.shape.rank)))
     strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
@@ -68,6 +68,12 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
     _write(emitter, (batch, m, k, n), rows_of, columns_of, target, is_packed=is_constant)
     return target.pointer
+
+
+def _is_readable(columns: _Laid, k: list[Size], n: list[Size]) -> bool:
+    """Whether columns can be read or packed where they lie: single ones are read by vectors."""
+    down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
+    return None not in (down, right) and (down == ONE or _elements(n) != ONE)
 
 
 def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
@@ -79,7 +85,7 @@ def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[
     sizes = [[values.shape[axis] for axis in group] for group in groups]
     count, inner, width = map(math.prod, sizes)
     matrices = values.transpose([axis for group in groups for axis in group]).reshape(count, inner, width)
-    packed = matrices if _is_small(inner, width) else np.stack([packed_dense(each) for each in matrices])
+    packed = matrices if _is_small(Size(inner), Size(width)) else np.stack([packed_dense(each) for each in matrices])
     each = Size(packed[0].size)
     by_group = [Shape("f32", tuple(map(Size, group))).strides for group in sizes]
     strides, down, right = (
@@ -88,8 +94,9 @@ def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[
     return _Laid(emitter.constant(packed), (strides, down, right))
 
 
-def _is_small(inner: int, width: int) -> bool:
-    return inner * width <= _SMALL or (width == 1 and inner <= _COLUMN)
+def _is_small(inner: Size, width: Size) -> bool:
+    # A single column: packed, one lane of each vector of sums would be used.
+    return width == ONE or (inner.is_constant and width.is_constant and (inner * width).constant <= _SMALL)
 
 
 def _write(
@@ -107,7 +114,7 @@ def _write(
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
     down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
     inner, width = _elements(k), _elements(n)
-    if inner.is_constant and width.is_constant and _is_small(inner.constant, width.constant):
+    if _is_small(inner, width):
         _write_small(emitter, (rows, columns, out), products, lines, (inner, width, down or ONE, right or ONE))
         return
     if not is_packed and right == ONE and all(size == ONE for size, _ in lines) and _is_unchained(inner, width):
@@ -152,7 +159,7 @@ def _write(
 
 
 def _is_unchained(inner: Size, width: Size) -> bool:
-    return (inner.is_constant and inner.constant <= _COLUMN) or (width.is_constant and width.constant > 2 * PANEL)
+    return (inner.is_constant and inner.constant <= _UNCHAINED) or (width.is_constant and width.constant > 2 * PANEL)
 
 
 def _write_single(
@@ -182,7 +189,7 @@ def _write_small(
     lines: list[tuple[Size, list[Size]]],
     extent: tuple[Size, Size, Size, Size],
 ) -> None:
-    """Products so small that a call would take longer. Sums add in the kernel library's order, so bits are the same."""
+    """Products so small that a call would take longer; their sums add in the order of the rows. Or with one column."""
     (rows, columns, out), (inner, width, down, right) = arrays, extent
     # Each loop with its steps in the rows, the columns and the result.
     loops = [(f"b{axis}", size, strides) for axis, (size, strides) in enumerate(products)]
@@ -203,7 +210,7 @@ def _write_small(
         with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
             emitter.line(
                 f"timesColumn({cpp(count)}, {cpp(inner)}, {at(0, rows.pointer)}, {of_row}, "
-                f"{at(1, columns.pointer)}, {of_column}, {cpp(down)}, {at(2, out.pointer)}, {of_out});"
+                f"{at(1, columns.pointer)}, {of_column}, {at(2, out.pointer)}, {of_out});"
             )
     else:
         with emitter.braces(""), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):

@@ -8,6 +8,7 @@
 #include "activating.h"
 #include "dispatch.h"
 #include "elementwise.h"
+#include "softmax.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -52,25 +53,75 @@ constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
 #endif
 }
 
-/// Each of `rows` rows of `inner` floats times a column, with sums in the order of their products, as in `dense`. Rows lie
-/// `step` apart, their columns `columnStep`, and their results `outStep`; the numbers of a column lie `down` apart.
-TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* in, std::size_t step, const float* column,
-                              std::size_t columnStep, std::size_t down, float* out, std::size_t outStep) {
-  const auto together = [&](auto count) {
-    constexpr std::size_t kCount = decltype(count)::value;
-    float sums[kCount] = {};
-    for (std::size_t k = 0; k < inner; ++k) {
-      TFAOT_UNROLL
-      for (std::size_t r = 0; r < kCount; ++r) {
-        sums[r] = multiplyAdd(in[r * step + k], column[r * columnStep + k * down], sums[r]);
-      }
-    }
+/// The products of a row and a column, added in the tree of a row's sums (`reduced`) up to its last kLanes numbers.
+TFAOT_INLINE Vector productsInTree(std::size_t inner, const float* row, const float* column) {
+  Vector partial[kPartialVectors] = {};
+  std::size_t k = 0;
+  for (; k + kPartial <= inner; k += kPartial) {
     TFAOT_UNROLL
-    for (std::size_t r = 0; r < kCount; ++r) out[r * outStep] = sums[r];
-    rows -= kCount, in += kCount * step, column += kCount * columnStep, out += kCount * outStep;
-  };
-  while (rows >= 4) together(std::integral_constant<std::size_t, 4>{});  // each waits for its own sum
-  while (rows > 0) together(std::integral_constant<std::size_t, 1>{});
+    for (std::size_t v = 0; v < kPartialVectors; ++v) {
+      partial[v] = multiplyAdd(load(row + k + v * kLanes), load(column + k + v * kLanes), partial[v]);
+    }
+  }
+  for (std::size_t v = 0; k < inner; ++v, k += kLanes) {
+    const std::size_t count = inner - k < kLanes ? inner - k : kLanes;
+    partial[v] = multiplyAdd(loadFirst(row + k, count), loadFirst(column + k, count), partial[v]);
+  }
+  TFAOT_UNROLL
+  for (int count = kPartialVectors / 2; count > 0; count /= 2) {
+    TFAOT_UNROLL
+    for (int v = 0; v < count; ++v) partial[v] += partial[v + count];
+  }
+  return partial[0];
+}
+
+/// The lanes of each of kCount vectors, added in the same tree. The sum of vector i is in lane i * kLanes / kCount.
+template <int kCount, int kStep = kLanes / 2>
+TFAOT_INLINE Vector sumsOfLanes(const Vector (&rows)[kCount]) {
+  if constexpr (kCount > 1) {
+    Vector pairs[kCount / 2];
+    TFAOT_UNROLL
+    for (int i = 0; i < kCount / 2; ++i) {
+      // Each vector of a pair needs half of the lanes.
+      const Vector a = rows[i], b = rows[i + kCount / 2];
+      pairs[i] = mixedLanes<kStep, false>(a, b, std::make_integer_sequence<int, kLanes>{}) +
+                 mixedLanes<kStep, true>(a, b, std::make_integer_sequence<int, kLanes>{});
+    }
+    return sumsOfLanes<kCount / 2, kStep / 2>(pairs);
+  } else if constexpr (kStep > 0) {
+    const Vector half[] = {rows[0] + exchanged<kStep>(rows[0])};
+    return sumsOfLanes<1, kStep / 2>(half);
+  } else {
+    return rows[0];
+  }
+}
+template <int kApart, int... kLane>
+TFAOT_INLINE Vector lanesApart(Vector x, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(x, x, (kLane * kApart % kLanes)...);
+#else
+  return __builtin_shuffle(x, Mask{(kLane * kApart % kLanes)...});
+#endif
+}
+
+/// Each of `rows` rows of `inner` floats times a column: sums of products in the tree of a row's sums. Rows lie `step` apart,
+/// their columns `columnStep`, and their results `outStep`.
+template <int kRows = kLanes>
+TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* in, std::size_t step, const float* column,
+                              std::size_t columnStep, float* out, std::size_t outStep) {
+  for (; rows >= kRows; rows -= kRows, in += kRows * step, column += kRows * columnStep, out += kRows * outStep) {
+    Vector products[kRows];
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) products[r] = productsInTree(inner, in + r * step, column + r * columnStep);
+    const Vector sums = lanesApart<kLanes / kRows>(sumsOfLanes(products), std::make_integer_sequence<int, kLanes>{});
+    if (outStep == 1) {
+      storePart(out, kRows, sums);
+    } else {
+      TFAOT_UNROLL
+      for (std::size_t r = 0; r < kRows; ++r) out[r * outStep] = sums[r];
+    }
+  }
+  if constexpr (kRows > 1) timesColumn<kRows / 2>(rows, inner, in, step, column, columnStep, out, outStep);
 }
 
 /// A row of `inner` floats times a matrix, whose rows lie `down` apart, with sums as in `dense`.
