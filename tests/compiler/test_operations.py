@@ -584,3 +584,24 @@ def test_remainders_have_the_sign_of_what_is_divided(compiled: Compile) -> None:
         np.testing.assert_array_equal(rest, others - wanted * divisor)
     assert given.tolist() == [[1, -1, 1, -1, 5, 0]]
     np.testing.assert_array_equal(given_floats, [[1.5, -1.5, np.nan, np.nan, 3.0, -0.0]])
+
+
+def test_remainders_of_floats_are_those_of_c_for_all_bits(compiled: Compile) -> None:
+    """Also beside numbers whose quotient is too large for vectors, or rounded to the next integer."""
+    writer = Writer()
+    code = compiled(writer.program(writer.add("remainder", (N, 500), writer.input(500), writer.input(500))), 64)
+    random = np.random.default_rng(8)
+    bits = random.integers(0, 2**32, (2, 400, 500), dtype=np.uint32).view(np.float32)
+    whole = random.integers(1, 2**24, (400, 500))
+    divisors = (random.integers(2**23, 2**24, (400, 500)) * 2.0 ** random.integers(-149, 80, (400, 500))).astype("f4")
+    with np.errstate(all="ignore"):
+        multiples = np.nextafter((whole * divisors.astype(np.float64)).astype(np.float32), np.float32(0))
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1, 2**24, 3e38, 5, 2**24 + 2], np.float32)
+    pairs = np.resize(np.array(np.meshgrid(special, special)).reshape(2, -1), (2, 1, 500))
+    near = random.normal(size=(2, 100, 500)).astype(np.float32)
+    for a, b in (bits, (multiples, divisors), (-multiples, divisors), pairs, near):
+        with np.errstate(invalid="ignore"):
+            wanted = np.fmod(a, b)
+        (given,) = code(a, b)
+        np.testing.assert_array_equal(given, wanted)
+        np.testing.assert_array_equal(np.signbit(given[given == 0]), np.signbit(wanted[given == 0]))

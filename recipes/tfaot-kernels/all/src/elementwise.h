@@ -509,8 +509,17 @@ TFAOT_INLINE Values byLanes(Values x, Values y, Function function) {
   std::memcpy(&x, first, sizeof x);
   return x;
 }
+/// As of one float, exactly. If a quotient is larger, each lane is computed alone.
 TFAOT_INLINE Vector remainderOf(Vector a, Vector b) {
-  return byLanes<float>(a, b, [](float x, float y) { return remainderOf(x, y); });
+  const Vector size = magnitude(a), divisor = magnitude(b), ratio = size / divisor;
+  if (!kFuses || __builtin_expect(isAny(ratio >= 0x1p+24f), false)) {
+    return byLanes<float>(a, b, [](float x, float y) { return remainderOf(x, y); });
+  }
+  // A ratio that was rounded to the next integer gives a negative rest. Both rests are multiples of the last place of one of
+  // the numbers, and smaller than the divisor: so nothing is rounded.
+  const Vector rest = multiplyAdd(-roundedDown(ratio), divisor, size);
+  const Vector found = chosen(size < divisor, size, chosen(rest < 0.0f, rest + divisor, rest));
+  return withSignOf(found, a);
 }
 
 // One float is computed as in vectors; one double by of_doubles.h, exactly, or by the C library.

@@ -230,6 +230,9 @@ TFAOT_INLINE Vector broadcast(float x) {
 // they fuse depends on the target.
 #if defined(__FMA__) || defined(__aarch64__)
 #define TFAOT_FUSED
+inline constexpr bool kFuses = true;
+#else
+inline constexpr bool kFuses = false;
 #endif
 
 /// a * b + c.
