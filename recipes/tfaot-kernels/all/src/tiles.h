@@ -43,29 +43,45 @@ TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, float* 
 
 /// Writes lane j of vector i to to[j * step + i], for the first `lanes` and the first `vectors`, at most kCount each.
 template <int kCount>
-TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::size_t lanes, std::size_t vectors, float* to,
-                                 std::size_t step) {
-  Vector rows[kCount];
-  TFAOT_UNROLL
-  for (int i = 0; i < kCount; ++i) rows[i] = load(values[i]);
+TFAOT_INLINE void storeTransposed(Vector (&rows)[kCount], std::size_t lanes, std::size_t vectors, float* to, std::size_t step) {
   transpose(rows);
   TFAOT_UNROLL
   for (std::size_t j = 0; j < kCount; ++j) {
     if (j < lanes) storePart(to + j * step, vectors, rows[j]);
   }
 }
+/// The same for vectors in memory.
+template <int kCount>
+TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::size_t lanes, std::size_t vectors, float* to,
+                                 std::size_t step) {
+  Vector rows[kCount];
+  TFAOT_UNROLL
+  for (int i = 0; i < kCount; ++i) rows[i] = load(values[i]);
+  storeTransposed(rows, lanes, vectors, to, step);
+}
 
 /// Calls `body(at, i)` for `rows` rows i and all places of `columns` elements; element j of row i goes to to[j * step + i].
 template <class Element, class Body>
 TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element* to, std::size_t step, Body body) {
   static_assert(sizeof(Element) == sizeof(float));
+  constexpr std::size_t kHalf = kLanes / 2, kFew = kLanes < 8 ? kLanes : 8;
+  // Registers hold all of so few rows.
+  if (__builtin_constant_p(rows <= kFew && columns <= kFew) && rows <= kFew && columns <= kFew) {
+    return each(columns, [&](auto at) {
+      Vector few[kFew] = {};
+      TFAOT_UNROLL
+      for (std::size_t i = 0; i < kFew; ++i) {
+        if (i < rows) few[i] = bitsAs<Vector>(body(at, i));
+      }
+      storeTransposed(few, at.count(), rows, reinterpret_cast<float*>(to + at.start * step), step);
+    });
+  }
   each(columns, [&](auto at) {
     float values[kLanes][kLanes] = {};
     for (std::size_t first = 0; first < rows; first += kLanes) {
       const std::size_t count = rows - first < kLanes ? rows - first : kLanes;
       for (std::size_t i = 0; i < count; ++i) store(values[i], bitsAs<Vector>(body(at, first + i)));
       float* const part = reinterpret_cast<float*>(to + at.start * step + first);
-      constexpr std::size_t kHalf = kLanes / 2;
       if (count <= kHalf && at.count() <= kHalf) {
         storeTransposed<kHalf>(values, at.count(), count, part, step);
       } else {
