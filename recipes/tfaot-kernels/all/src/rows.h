@@ -136,20 +136,25 @@ struct RowsOfVector {
   TFAOT_INLINE Vector rowByRow(const float* from, Vector found) const {
     if constexpr (kNumber < kMost) {
       if (!kIsWhole && kNumber >= rows) return found;
-#if defined(TFAOT_AVX512)
-      constexpr auto kLanesOfRow = static_cast<__mmask16>(((1u << kSize) - 1u) << (kNumber * kSize));
       if constexpr (kWidth == 1) {
-        found = _mm512_mask_mov_ps(found, kLanesOfRow, broadcast(from[kNumber * kRow]));
+        const Mask here = laneNumbers(std::make_integer_sequence<int, kLanes>{}) >= kNumber * kSize;
+        found = here ? broadcast(from[kNumber * kRow]) : found;
       } else {
-        found = _mm512_mask_loadu_ps(found, kLanesOfRow, from + kNumber * (kRow - kSize));
+        const Vector row = loadFew<kWidth>(from + kNumber * kRow);
+        found = kNumber == 0 ? row : withRow<kNumber>(found, row, std::make_integer_sequence<int, kLanes>{});
       }
-#else
-      const Vector row = kWidth == 1 ? broadcast(from[kNumber * kRow]) : loadFirst(from + kNumber * kRow, kWidth);
-      found = withRow<kNumber>(found, row, std::make_integer_sequence<int, kLanes>{});
-#endif
       return rowByRow<kRow, kWidth, kNumber + 1>(from, found);
     }
     return found;
+  }
+  /// The first kCount floats; other lanes may hold anything. Short loads cross fewer cache lines.
+  template <int kCount>
+  static TFAOT_INLINE Vector loadFew(const float* from) {
+#if defined(TFAOT_AVX512)
+    if constexpr (kCount <= 4) return _mm512_castps128_ps512(_mm_maskz_loadu_ps((1u << kCount) - 1u, from));
+    if constexpr (kCount <= 8) return _mm512_castps256_ps512(_mm256_maskz_loadu_ps((1u << kCount) - 1u, from));
+#endif
+    return loadFirst(from, kCount);
   }
   template <int kNumber, int... kLane>
   static TFAOT_INLINE Vector withRow(Vector found, Vector row, std::integer_sequence<int, kLane...>) {
