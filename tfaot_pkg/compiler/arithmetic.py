@@ -177,6 +177,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
+    # In doubles, which hold products of floats: the interpreter rounds the sum.
+    "multiply-add": lambda a, b, c: a.astype(np.float64) * b + c,
     "negate": np.negative,
     "not": lambda x: np.logical_not(x) if x.dtype == np.bool_ else np.bitwise_not(x),
     "or": _bitwise(np.logical_or, np.bitwise_or),

@@ -88,6 +88,7 @@ _FUNCTIONS = {
     "logistic": "logistic",
     "maximum": "maximum",
     "minimum": "minimum",
+    "multiply-add": "multiplyAdd",
     "not": "negated",
     "one-nan": "oneNan",
     "popcnt": "onesOf",

@@ -8,6 +8,7 @@
 - `resample` (input, weights, places): NHWC. Each pixel of the output is a weighted sum of a window of the input. The
   constant `places` has the window's first element within an image. Attribute `axes`: the weights' axes of the output's
   rows and columns, and of the window's.
+- `multiply-add` (sum, x, number): a step of a series (series.py).
 - `softmax` (input): over the last axis, or over attribute `axis`.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
@@ -29,6 +30,7 @@ from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, window_of, wove
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, Symbol, reducer, used
+from tfaot_pkg.compiler.series import fused
 
 
 def recognize(program: Program) -> Program:
@@ -62,7 +64,8 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         region = _rewritten(region, outside, rule, ids)
     # After `absorbed`: a bias and an activation move out of the loop with their layer.
     region = hoisted(region, outside, ids, symbols)
-    return _with_one_nan(_top_k(region, outside, ids), outside, ids)
+    region = fused(_top_k(region, outside, ids), outside, ids)
+    return _with_one_nan(region, outside, ids)
 
 
 _Rule = Callable[[Look, Operation], Operation | None]

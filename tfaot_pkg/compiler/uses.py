@@ -11,8 +11,8 @@ from tfaot_pkg.compiler.rows import LONGEST
 
 _CHEAP = frozenset(
     {
-        "abs", "add", "and", "clamp", "compare", "convert", "maximum", "minimum", "multiply", "negate", "not", "or",
-        "select", "subtract", "xor",
+        "abs", "add", "and", "clamp", "compare", "convert", "maximum", "minimum", "multiply", "multiply-add", "negate",
+        "not", "or", "select", "subtract", "xor",
     }
 )  # fmt: skip
 """Elementwise operations that take about as long as reading an operand."""
