@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
@@ -192,6 +193,9 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     source, start = emitter.stored(operation.operands[0]), emitter.scalar(operation.operands[1])
     (target,), outer = targets(emitter, operation), list(range(shape.rank - 1))
     size, window = shape.sizes[-1], operation.attributes["window"]
+    if (running := _running(window, array.sizes, shape.sizes)) is not None:
+        _reduce_running(emitter, operation, running, source, start, target)
+        return target
     counted = [(f"o{axis}", shape.sizes[axis]) for axis in outer]
     if outer and _is_row(window[outer[-1]]) and size.is_constant:
         # Windows along the second last axis move by one element and see no padding: both axes are one row.
@@ -214,6 +218,32 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     for pointer in (source, target):
         emitter.touch(pointer)
     return target
+
+
+def _reduce_running(
+    emitter: Emitter, operation: Operation, running: _Running, source: str, start: str, target: str
+) -> None:
+    """Windows of which each contains the one before it: the results so far stay in registers."""
+    combine, shape = COMBINED[reducer(operation) or ""], operation.shape
+    array, outer = emitter.known[operation.operands[0]].shape, range(shape.rank - 1)
+    with (
+        emitter.braces(""),
+        counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer if axis != running.axis]),
+    ):
+        with emitter.braces(f"eachTogether({cpp(shape.sizes[-1])}, [&]([[maybe_unused]] auto... places)", "});"):
+            emitter.line(f"Vector totals[] = {{places.fill({start})...}};")
+            with running.windows(emitter, shape.sizes):
+                with running.growing(emitter):
+                    steps = [(f"{'p' if axis == running.axis else 'o'}{axis}", array.strides[axis]) for axis in outer]
+                    emitter.line(f"const float* const in = {address(source, *steps)};")
+                    emitter.line("Vector* total = totals;")
+                    emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
+                to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
+                emitter.line(f"float* const row = {to};")
+                emitter.line("const Vector* sum = totals;")
+                emitter.line("(places.store(row, *sum++), ...);")
+    for pointer in (source, target):
+        emitter.touch(pointer)
 
 
 def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: str, target: str) -> None:
@@ -258,8 +288,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
     starts = [emitter.scalar(operand) for operand in operation.operands[half:]]
     made, window, shape = targets(emitter, operation), operation.attributes["window"], operation.shapes[0]
     names, types = [f"r{next(emitter.new)}" for _ in arrays], [C_TYPES[each.dtype] for each in arrays]
-    # TensorFlow lowers cumsum to a window as long as the axis, which would take quadratic time.
-    running = _running_axis(window, arrays[0].sizes, shape.sizes)
+    running = _running(window, arrays[0].sizes, shape.sizes)
     places = [(f"o{axis}", size) for axis, size in enumerate(shape.sizes)]
 
     def combine() -> None:
@@ -267,7 +296,9 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
             f"*({address(source, *((f'p{axis}', stride) for axis, stride in enumerate(array.strides)))})"
             for source, array in zip(sources, arrays, strict=True)
         ]
-        next_ = called(emitter, operation.regions[0], [*names, *inside])
+        is_backwards = running is not None and running.backwards
+        arguments = [*inside, *names] if is_backwards else [*names, *inside]
+        next_ = called(emitter, operation.regions[0], arguments)
         for type_, name, value in zip(types, names, next_, strict=True):
             emitter.line(f"const {type_} {name}_next = {value};")
         for name in names:
@@ -278,7 +309,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
             to = address(pointer, *((f"o{axis}", stride) for axis, stride in enumerate(shape.strides)))
             emitter.line(f"*({to}) = {name};")
 
-    outer = [place for axis, place in enumerate(places) if axis != running]
+    outer = [place for axis, place in enumerate(places) if running is None or axis != running.axis]
     with counting(emitter, outer):
         for type_, name, start in zip(types, names, starts, strict=True):
             emitter.line(f"{type_} {name} = {start};")
@@ -287,22 +318,59 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
                 combine()
             write()
         else:
-            with counting(emitter, [places[running]]):
+            with running.windows(emitter, shape.sizes):
                 for axis in range(shape.rank):
-                    emitter.line(f"[[maybe_unused]] const std::size_t p{axis} = o{axis};")
-                combine()
+                    if axis != running.axis:
+                        emitter.line(f"[[maybe_unused]] const std::size_t p{axis} = o{axis};")
+                with running.growing(emitter):
+                    combine()
                 write()
     for pointer in (*sources, *made):
         emitter.touch(pointer)
     return made
 
 
-def _running_axis(window: Sequence[Sequence[Any]], sizes: Sequence[Size], made: Sequence[Size]) -> int | None:
-    """The axis along which window i is the elements 0 to i, as in a running sum; None if there is none."""
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """An axis along which each window contains the one before it, as in a running sum: one step makes it of that one.
+
+    TensorFlow lowers cumsum to windows as long as the axis, which would take quadratic time.
+    """
+
+    axis: int
+    empty: Size
+    """Windows without elements, which come first."""
+    backwards: bool
+    """Whether windows end with the last element, so that the last one comes first."""
+
+    @contextmanager
+    def windows(self, emitter: Emitter, sizes: Sequence[Size]) -> Iterator[None]:
+        """A loop over the windows: o of the axis is its place, t how many came before."""
+        size = sizes[self.axis]
+        with counting(emitter, [("t", size)]):
+            place = f"{cpp(size)} - 1 - t" if self.backwards else "t"
+            emitter.line(f"const std::size_t o{self.axis} = {place};")
+            yield
+
+    @contextmanager
+    def growing(self, emitter: Emitter) -> Iterator[None]:
+        """Its new element is at p of the axis."""
+        place = f"o{self.axis}" if self.backwards or self.empty == ZERO else f"o{self.axis} - {cpp(self.empty)}"
+        with emitter.braces("" if self.empty == ZERO else f"if (t >= {cpp(self.empty)})"):
+            emitter.line(f"const std::size_t p{self.axis} = {place};")
+            yield
+
+
+def _running(window: Sequence[Sequence[Any]], sizes: Sequence[Size], made: Sequence[Size]) -> _Running | None:
     moving = [axis for axis, side in enumerate(window) if tuple(side) != _WHOLE]
     if len(moving) != 1:
         return None
-    size, stride, low, high, dilation, base = map(as_size, window[moving[0]])
-    length = sizes[moving[0]]
-    plain = stride == dilation == base == ONE and high == ZERO and length == size == made[moving[0]]
-    return moving[0] if plain and low + ONE == size else None
+    (axis,) = moving
+    size, stride, low, high, dilation, base = map(as_size, window[axis])
+    empty = made[axis] + Size(-1) * size
+    if not (stride == dilation == base == ONE and sizes[axis] == size and empty.is_constant and empty.constant >= 0):
+        return None
+    padding = size + empty + Size(-1)
+    if (low, high) == (padding, ZERO):
+        return _Running(axis, empty, backwards=False)
+    return _Running(axis, empty, backwards=True) if (low, high) == (ZERO, padding) else None
