@@ -119,6 +119,44 @@ def test_a_single_column_is_not_packed_and_its_products_add_up_in_a_tree(
         np.testing.assert_array_equal(given, expected)
 
 
+@pytest.mark.parametrize(("rows", "inner", "width"), [(1, 4, 3), (5, 7, 3), (13, 20, 16), (20, 33, 9)])
+def test_matrices_of_few_columns_are_not_packed_and_give_the_same_bits(
+    compiled: Compile, rows: int, inner: int, width: int
+) -> None:
+    """Also if the first operand is transposed; a matrix of more columns is packed."""
+    random, writer, wide = np.random.default_rng(3), Writer(), 37
+    x = random.normal(size=(9, 2, rows, inner)).astype(np.float32)
+    matrix = random.normal(size=(9, 2, inner, wide)).astype(np.float32)
+    first, turned = writer.input(2, rows, inner), writer.input(2, inner, rows)
+    narrow, packed = writer.input(2, inner, width), writer.input(2, inner, wide)
+    batch = ((0, 1), (0, 1))
+    results = [
+        writer.add("dot", (N, 2, rows, width), first, narrow, contracting=((3,), (2,)), batch=batch),
+        writer.add("dot", (N, 2, rows, width), turned, narrow, contracting=((2,), (2,)), batch=batch),
+        writer.add("dot", (N, 2, rows, wide), first, packed, contracting=((3,), (2,)), batch=batch),
+    ]
+    program = recognize(simplify(writer.program(*results)))
+    assert emit(program, "program", 4).source.count(" pack(") == (rows > 1)
+    code = compiled(program, 4)
+    plain, of_turned, of_wide = code(x, x.swapaxes(2, 3), matrix[..., :width], matrix)
+    np.testing.assert_allclose(plain, x @ matrix[..., :width], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(of_turned, plain)
+    np.testing.assert_array_equal(of_wide[..., :width], plain)
+
+
+def test_a_single_row_times_contiguous_columns_is_rows_times_a_column(compiled: Compile) -> None:
+    writer, random = Writer(), np.random.default_rng(3)
+    row, columns = (random.normal(size=(9, 2, size, 21)).astype(np.float32) for size in (1, 30))
+    product = writer.add(
+        "dot", (N, 2, 1, 30), writer.input(2, 1, 21), writer.input(2, 30, 21), contracting=((3,), (3,)),
+        batch=((0, 1), (0, 1)),
+    )  # fmt: skip
+    program = recognize(simplify(writer.program(product)))
+    assert " pack(" not in emit(program, "program", 4).source
+    (given,) = compiled(program, 4)(row, columns)
+    np.testing.assert_array_equal(given[:, :, 0], _in_tree(columns, row))
+
+
 # What numpy.einsum says of computed values and weights, their sizes, and how HLO multiplies them.
 _WEIGHTS = [
     ("nas,shd->nahd", (7, 18), (18, 2, 9), ((2,), (0,)), ((), ())),  # heads of attention

@@ -52,9 +52,6 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
         return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
     rows_of = _laid(emitter, first, of_left)
-    # The kernel library reads contiguous rows of the first operand, so others are copied into that order.
-    if rows_of is None or _step(k, rows_of.strides[2]) != ONE:
-        rows_of = _ordered(emitter, first, of_left)
     is_constant = second.opcode == "constant" and not second.attributes["literal"].growing
     if is_constant:
         columns_of: _Laid | None = _packed(emitter, second, of_right)
@@ -62,11 +59,25 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         columns_of = _laid(emitter, second, of_right)
     if columns_of is None or not _is_readable(columns_of, k, n):
         columns_of = _ordered(emitter, second, of_right)
+    # The kernel library reads contiguous rows of the first operand, unless the second one has few columns.
+    along = None if rows_of is None else _step(k, rows_of.strides[2])
+    is_narrow = not is_constant and _is_narrow(columns_of, k, n)
+    if rows_of is None or along is None or (along != ONE and not is_narrow):
+        rows_of = _ordered(emitter, first, of_left)
     order = operation.attributes.get("order", tuple(range(operation.shape.rank)))
     strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
     ends = (len(batch), len(batch) + len(m))
     target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
-    _write(emitter, (batch, m, k, n), rows_of, columns_of, target, is_packed=is_constant)
+    if is_narrow:
+        _write_narrow(emitter, (batch, m, k, n), (rows_of, columns_of, target))
+    elif not is_constant and _elements(m) == ONE != _elements(n) and _step(k, columns_of.strides[1]) == ONE:
+        # A single row times contiguous columns: with operands exchanged, rows times a single column.
+        swapped = [
+            _Laid(each.pointer, (each.strides[0], *each.strides[:0:-1])) for each in (columns_of, rows_of, target)
+        ]
+        _write(emitter, (batch, n, k, m), *swapped, is_packed=False)
+    else:
+        _write(emitter, (batch, m, k, n), rows_of, columns_of, target, is_packed=is_constant)
     return target.pointer
 
 
@@ -97,6 +108,41 @@ def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[
 def _is_small(inner: Size, width: Size) -> bool:
     # A single column: packed, one lane of each vector of sums would be used.
     return width == ONE or (inner.is_constant and width.is_constant and (inner * width).constant <= _SMALL)
+
+
+def _is_narrow(columns: _Laid, k: list[Size], n: list[Size]) -> bool:
+    """Whether the rows of a matrix are contiguous and so short that it is read in place."""
+    inner, width = _elements(k), _elements(n)
+    if not width.is_constant or not 1 < width.constant <= PANEL:
+        return False
+    return _step(n, columns.strides[2]) == ONE and inner.is_constant and inner.constant <= _UNCHAINED
+
+
+def _write_narrow(
+    emitter: Emitter,
+    sizes: tuple[list[Size], list[Size], list[Size], list[Size]],
+    arrays: tuple[_Laid, _Laid, _Laid],
+) -> None:
+    """Products with a matrix of few columns: packing it would take as long as a product."""
+    (batch, m, k, n), (rows, columns, out) = sizes, arrays
+    products = _loops(batch, [each.strides[0] for each in arrays])
+    lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
+    loops = [(f"b{axis}", size, strides) for axis, (size, strides) in enumerate(products)]
+    loops += [(f"m{axis}", size, [of_row, ZERO, of_out]) for axis, (size, (of_row, of_out)) in enumerate(lines[:-1])]
+    count, (row_step, out_step) = lines[-1]
+    pointers = [
+        address(each.pointer, *((name, strides[number]) for name, _, strides in loops))
+        for number, each in enumerate(arrays)
+    ]
+    along, down = _step(k, rows.strides[2]) or ONE, _step(k, columns.strides[1]) or ONE
+    for each in arrays:
+        emitter.touch(each.pointer)
+    with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
+        parts = (_elements(k), pointers[0], row_step, along, pointers[1], down, pointers[2], out_step)
+        texts = ", ".join(each if isinstance(each, str) else cpp(each) for each in parts)
+        emitter.line(f"timesNarrow<{cpp(_elements(n))}>({{{texts}}}, {cpp(count)});")
+    for each in arrays:
+        emitter.touch(each.pointer)
 
 
 def _write(

@@ -124,6 +124,54 @@ TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* 
   if constexpr (kRows > 1) timesColumn<kRows / 2>(rows, inner, in, step, column, columnStep, out, outStep);
 }
 
+/// Rows of floats, `step` apart and the floats of each `along` apart, times a matrix of few columns that is not packed: its
+/// rows lie `down` apart.
+struct NarrowProduct {
+  std::size_t inner;
+  const float* in;
+  std::size_t step, along;
+  const float* matrix;
+  std::size_t down;
+  float* out;
+  std::size_t outStep;
+};
+/// The sums of kRows rows and kColumns columns, in the order of `dense`.
+template <int kColumns, int kRows>
+TFAOT_INLINE void sumNarrow(const NarrowProduct& product) {
+  constexpr int kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
+  Vector sums[kRows][kWidth] = {};
+  for (std::size_t k = 0; k < product.inner; ++k) {
+    const float *in = product.in + k * product.along, *matrix = product.matrix + k * product.down;
+    Vector weights[kWidth];
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      weights[v] = v + 1 < kWidth || kLast == kLanes ? load(matrix + v * kLanes) : loadFirst(matrix + v * kLanes, kLast);
+    }
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Vector input = broadcast(in[r * product.step]);
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) sums[r][v] = multiplyAdd(input, weights[v], sums[r][v]);
+    }
+  }
+  TFAOT_UNROLL
+  for (std::size_t r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      storePart(product.out + r * product.outStep + v * kLanes, v + 1 < kWidth ? kLanes : kLast, sums[r][v]);
+    }
+  }
+}
+/// `rows` rows times kColumns columns, at most kPanel.
+template <int kColumns, int kRows = kLanes >= 8 ? 8 : 4>
+TFAOT_INLINE void timesNarrow(NarrowProduct product, std::size_t rows) {
+  for (; rows >= kRows; rows -= kRows) {
+    sumNarrow<kColumns, kRows>(product);
+    product.in += kRows * product.step, product.out += kRows * product.outStep;
+  }
+  if constexpr (kRows > 1) timesNarrow<kColumns, kRows / 2>(product, rows);
+}
+
 /// A row of `inner` floats times a matrix, whose rows lie `down` apart, with sums as in `dense`.
 TFAOT_INLINE void timesMatrix(std::size_t inner, std::size_t width, const float* row, const float* matrix, std::size_t down,
                               float* out) {
