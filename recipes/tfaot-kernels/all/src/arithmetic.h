@@ -88,9 +88,20 @@ TFAOT_INLINE Element shiftedWithSign(Element a, Element places) {  // arithmetic
   using Signed = std::make_signed_t<Element>;
   return static_cast<Element>(static_cast<Signed>(a) >> (isWithin(places) ? static_cast<int>(places) : kBits<Element> - 1));
 }
+/// The number of ones among 32 bits, of an integer or a vector: sums of two bits, of four, of eight, and of all bytes.
+template <class Plain>
+TFAOT_INLINE Plain onesOfBits(Plain x) {
+  x = x - ((x >> 1) & 0x55555555u);
+  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
+  x = (x + (x >> 4)) & 0x0f0f0f0fu;
+  x = x + (x >> 8);  // not by a product: compilers would take the instruction for one integer, and make no vectors
+  return (x + (x >> 16)) & 0x3fu;
+}
 template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE Element onesOf(Element a) {
-  return static_cast<Element>(__builtin_popcountll(static_cast<std::make_unsigned_t<Element>>(a)));
+  const auto plain = static_cast<std::make_unsigned_t<Element>>(a);
+  if constexpr (sizeof(Element) <= sizeof(std::uint32_t)) return static_cast<Element>(onesOfBits(std::uint32_t{plain}));
+  return static_cast<Element>(__builtin_popcountll(plain));
 }
 template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE Element leadingZerosOf(Element a) {
@@ -162,11 +173,12 @@ TFAOT_INLINE Integers shiftedRight(Integers a, Integers places) {
 TFAOT_INLINE Integers shiftedWithSign(Integers a, Integers places) {
   return a >> chosen(isWithin(places), places, filled(std::int32_t{31}));
 }
-TFAOT_INLINE Integers onesOf(Integers a) {
-  return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return onesOf(x); });
-}
+TFAOT_INLINE Integers onesOf(Integers a) { return bitsAs<Integers>(onesOfBits(bitsAs<Unsigned>(a))); }
 TFAOT_INLINE Integers leadingZerosOf(Integers a) {
-  return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return leadingZerosOf(x); });
+  Unsigned x = bitsAs<Unsigned>(a);
+  TFAOT_UNROLL
+  for (int step = 1; step < 32; step *= 2) x |= x >> step;  // all bits below the first one are set
+  return onesOf(bitsAs<Integers>(~x));
 }
 
 template <class Value>

@@ -124,6 +124,27 @@ TFAOT_INLINE void storeBytes(void* bytes, Integers wide) {
 #endif
 }
 
+/// The first `count` bytes, fewer than kLanes, and zeros; and back.
+TFAOT_INLINE Integers integersAt(const void* bytes, std::size_t count) {
+#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __m128i narrow = _mm_maskz_loadu_epi8(firstOf(count), bytes);
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(kAllLanes, narrow));
+#else
+  signed char narrow[kLanes] = {};
+  std::memcpy(narrow, bytes, count);
+  return integersAt(narrow);
+#endif
+}
+TFAOT_INLINE void storeBytes(void* bytes, std::size_t count, Integers wide) {
+#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
+  _mm_mask_storeu_epi8(bytes, firstOf(count), _mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(wide)));
+#else
+  signed char narrow[kLanes];
+  storeBytes(narrow, wide);
+  std::memcpy(bytes, narrow, count);
+#endif
+}
+
 /// kLanes unsigned integers of 16 bits as integers, and back.
 TFAOT_INLINE Integers integersAt(const std::uint16_t* from) {
 #if defined(TFAOT_AVX512)
@@ -136,6 +157,15 @@ TFAOT_INLINE Integers integersAt(const std::uint16_t* from) {
   return wide;
 #endif
 }
+TFAOT_INLINE Integers integersAt(const std::uint16_t* from, std::size_t count) {
+#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu16_epi32(kAllLanes, _mm256_maskz_loadu_epi16(firstOf(count), from)));
+#else
+  std::uint16_t narrow[kLanes] = {};
+  std::memcpy(narrow, from, count * sizeof *from);
+  return integersAt(narrow);
+#endif
+}
 TFAOT_INLINE void storeShorts(std::uint16_t* to, Integers wide) {
 #if defined(TFAOT_AVX512)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));
@@ -145,6 +175,17 @@ TFAOT_INLINE void storeShorts(std::uint16_t* to, Integers wide) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(low, high));
 #else
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::uint16_t>(wide[i]);
+#endif
+}
+
+TFAOT_INLINE void storeShorts(std::uint16_t* to, std::size_t count, Integers wide) {
+#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __m256i narrow = _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide));
+  _mm256_mask_storeu_epi16(to, firstOf(count), narrow);
+#else
+  std::uint16_t narrow[kLanes];
+  storeShorts(narrow, wide);
+  std::memcpy(to, narrow, count * sizeof *to);
 #endif
 }
 
@@ -196,6 +237,7 @@ struct Lanes {
   }
   TFAOT_INLINE Mask load(const bool* row, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return -integersAt(row + self().start);
+    if (stride == 1) return -integersAt(row + self().start, self().count());
     if (Place::kIsWhole && stride == -1) {
       const Vector turned = bitsAs<Vector>(-integersAt(row - static_cast<std::ptrdiff_t>(self().start) - (kLanes - 1)));
       return bitsAs<Mask>(turnedAround(turned, std::make_integer_sequence<int, kLanes>{}));
@@ -208,6 +250,7 @@ struct Lanes {
   }
   TFAOT_INLINE Integers load(const std::uint16_t* row, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return integersAt(row + self().start);
+    if (stride == 1) return integersAt(row + self().start, self().count());
     std::int32_t values[kLanes] = {};
     for (std::size_t i = 0; i < self().count(); ++i) {
       values[i] = row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride];
@@ -225,12 +268,14 @@ struct Lanes {
   }
   TFAOT_INLINE void store(bool* row, Mask value, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return storeBytes(row + self().start, value & 1);
+    if (stride == 1) return storeBytes(row + self().start, self().count(), value & 1);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
     }
   }
   TFAOT_INLINE void store(std::uint16_t* row, Integers value, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return storeShorts(row + self().start, value);
+    if (stride == 1) return storeShorts(row + self().start, self().count(), value);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride] = static_cast<std::uint16_t>(value[i]);
     }
@@ -763,6 +808,33 @@ TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, fl
   writeFirst<kLargest>(size, k, places, in, values, indices);
 }
 
+template <int kStep, class Take>
+TFAOT_INLINE void takeAcross(Take take, const Integers& ranks, const Integers& places) {
+  if constexpr (kStep > 0) {
+    take(exchanged<kStep>(ranks), exchanged<kStep>(places));
+    takeAcross<kStep / 2>(take, ranks, places);
+  }
+}
+/// The first of one row, and the first of equal ones.
+template <bool kLargest>
+TFAOT_INLINE void topOne(std::size_t size, const float* in, float* value, std::int32_t* index) {
+  Integers best = filled(std::numeric_limits<std::int32_t>::min()), place = filled(std::int32_t{0});
+  const auto take = [&](Integers rank, Integers here) {
+    const Mask isBetter = (rank > best) | ((rank == best) & (here < place));
+    best = chosen(isBetter, rank, best);
+    place = chosen(isBetter, here, place);
+  };
+  each(size, [&](auto at) {
+    const Integers rank = rankOf<kLargest>(at.load(in)), here = at.count(0, 1);
+    const Mask isBetter = at.kIsWhole ? rank > best : (rank > best) & firstLanes(at.count());
+    best = chosen(isBetter, rank, best);
+    place = chosen(isBetter, here, place);
+  });
+  takeAcross<kLanes / 2>(take, best, place);
+  *index = place[0];
+  *value = in[place[0]];
+}
+
 template <bool kLargest, int kCount>
 TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
                           std::int32_t* indices) {
@@ -779,6 +851,10 @@ TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k
 template <bool kLargest>
 inline void topK(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
                  std::int32_t* indices) {
+  if (k == 1 && rows > 1) {  // of one row, most vectors are left out below
+    for (std::size_t row = 0; row < rows; ++row) topOne<kLargest>(size, in + row * size, values + row, indices + row);
+    return;
+  }
   if (k <= kLanes) return topKOfSeveral<kLargest, 1>(rows, size, k, in, values, indices);
   if (k <= 2 * kLanes) return topKOfSeveral<kLargest, 2>(rows, size, k, in, values, indices);
   for (std::size_t row = 0; row < rows; ++row) {

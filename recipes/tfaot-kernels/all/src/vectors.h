@@ -151,6 +151,10 @@ inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own heade
 /// stores is not forwarded to a load that follows, which waits for 2 ns more (Zen 5).
 TFAOT_INLINE bool isHalf([[maybe_unused]] std::size_t count) { return __builtin_constant_p(count) && count == kLanes / 2; }
 
+#if defined(TFAOT_AVX512)
+TFAOT_INLINE __mmask16 firstOf(std::size_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
+#endif
+
 /// The first `count` floats, at most kLanes, and zeros.
 TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 #if defined(TFAOT_AVX512)
@@ -158,7 +162,7 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
     const __m256d half = _mm256_loadu_pd(reinterpret_cast<const double*>(from));
     return reinterpret_cast<Vector>(_mm512_maskz_insertf64x4(static_cast<__mmask8>(kAllLanes), __m512d{}, half, 0));
   }
-  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
+  return _mm512_maskz_loadu_ps(firstOf(count), from);
 #elif defined(TFAOT_AVX2)
   if (isHalf(count)) return _mm256_zextps128_ps256(_mm_loadu_ps(from));
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
@@ -175,7 +179,7 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
     std::memcpy(to, &value, kLanes / 2 * sizeof(float));
     return;
   }
-  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), value);
+  _mm512_mask_storeu_ps(to, firstOf(count), value);
 #elif defined(TFAOT_AVX2)
   // AMD's masked stores are microcode, of 12 cycles each on Zen 3: benchmarks/kernels.py.
   if (count >= kLanes) return store(to, value);

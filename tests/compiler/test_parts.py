@@ -1,0 +1,53 @@
+"""The last elements of rows, which fill a part of a vector, of types with elements of one or two bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tests.compiler.test_operations import N, Writer
+
+pytestmark = pytest.mark.slow  # compiles its code
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 21, 36])
+def test_truth_values_and_short_floats_of_any_row_are_read_and_written(compiled: Compile, size: int) -> None:
+    writer = Writer()
+    x, which, bits = writer.input(size), writer.input(size, dtype="pred"), writer.input(size, dtype="u16")
+    weights = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    spread = writer.add("broadcast", (N, size), writer.constant(weights), dimensions=(1,))
+    chosen = writer.add("select", (N, size), which, x, spread)  # rows stay apart: weights are those of each
+    above = writer.add("compare", (N, size), x, spread, dtype="pred", direction="GT")
+    half = writer.add("f16-of-bits", (N, size), bits)
+    rounded = writer.add("round-to-f16", (N, size), writer.add("maximum", (N, size), half, spread))
+    back = writer.add("bits-of-f16", (N, size), rounded, dtype="u16")
+    code = compiled(writer.program(chosen, above, half, back), 4)
+    random = np.random.default_rng(3)
+    for rows in (1, 9):
+        values, truths = random.normal(size=(rows, size)).astype(np.float32), random.random((rows, size)) < 0.5
+        short = random.normal(size=(rows, size)).astype(np.float16)
+        given = code(values, truths, short.view(np.uint16))
+        largest = np.maximum(short.astype(np.float32), weights).astype(np.float16)
+        np.testing.assert_array_equal(given[0], np.where(truths, values, weights))
+        np.testing.assert_array_equal(given[1], values > weights)
+        np.testing.assert_array_equal(given[2], short.astype(np.float32))
+        np.testing.assert_array_equal(given[3], largest.view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u8", "s64"])
+def test_bits_are_counted(compiled: Compile, dtype: str) -> None:
+    writer = Writer()
+    x = writer.input(21, dtype=dtype)
+    code = compiled(
+        writer.program(*(writer.add(name, (N, 21), x, dtype=dtype) for name in ("popcnt", "count-leading-zeros"))), 4
+    )
+    kind = np.dtype({"s32": np.int32, "u8": np.uint8, "s64": np.int64}[dtype])
+    random, width = np.random.default_rng(3), 8 * kind.itemsize
+    values = random.integers(0, 2**width, (9, 21), dtype=np.uint64) >> random.integers(
+        0, width, (9, 21), dtype=np.uint64
+    )
+    values[0, :3] = [0, 1, 2**width - 1]
+    ones, zeros = code(values.astype(f"u{kind.itemsize}").view(kind))
+    np.testing.assert_array_equal(ones, np.vectorize(lambda value: int(value).bit_count())(values))
+    np.testing.assert_array_equal(zeros, np.vectorize(lambda value: width - int(value).bit_length())(values))
