@@ -272,6 +272,120 @@ def _(x: Any) -> Any:
     return tf.stack(path[::-1], 1)
 
 
+def by_columns(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`of`, which changes the first axis, for the second one: rows of a batch stay apart."""
+    return lambda x: tf.transpose(of(tf.transpose(x, [1, 0, 2])), [1, 0, 2])
+
+
+def places(x: Any, size: int) -> Any:
+    return tf.cast(tf.abs(x * 10), tf.int32) % size
+
+
+PARTS = tf.constant([0, 2, 1, 0, 3, 3, 2, 0, 1, 1, 2, 3])
+model("scatter update", 10, 8)(
+    by_columns(lambda x: tf.tensor_scatter_nd_update(x, [[1], [3], [7]], x[:3] * 2.0)),
+)
+model("scatter max", 10, 8)(by_columns(lambda x: tf.tensor_scatter_nd_max(x, [[1], [3], [1]], x[7:])))
+model("segment sum", 12, 5)(by_columns(lambda x: tf.math.unsorted_segment_sum(x, PARTS, 4)))
+model("segment mean", 12, 5)(by_columns(lambda x: tf.math.unsorted_segment_mean(x, PARTS, 4)))
+model("segment max", 12, 16)(by_columns(lambda x: tf.math.unsorted_segment_max(x, PARTS, 4)))
+
+model("cumsum middle 7 of 5", 7, 5)(lambda x: tf.cumsum(x, 1))
+model("cumsum reversed", 20)(lambda x: tf.cumsum(x, 1, exclusive=True, reverse=True))
+model("cumprod middle 9 of 6", 9, 6)(lambda x: tf.math.cumprod(x, 1))
+model("cumulative logsumexp", 13)(lambda x: tf.math.cumulative_logsumexp(x, 1))
+model("reverse sequence", 12, 3)(lambda x: tf.reverse_sequence(x, 1 + places(x[:, 0, 0], 12), seq_axis=1, batch_axis=0))
+model("one hot of largest", 7)(lambda x: tf.one_hot(tf.argmax(x, 1), 7))
+model("embedding of 64", 10, dtype=tf.int32)(
+    lambda x: tf.gather(tf.constant(np.arange(3200, dtype="f4").reshape(50, 64)), tf.abs(x) % 50)
+)
+model("embedding mean", 10, dtype=tf.int32)(
+    lambda x: tf.reduce_mean(tf.gather(tf.constant(np.arange(800, dtype="f4").reshape(50, 16)), tf.abs(x) % 50), 1)
+)
+model("embedding one", 1, dtype=tf.int32)(
+    lambda x: tf.gather(tf.constant(np.arange(800, dtype="f4").reshape(50, 16)), tf.abs(x) % 50)
+)
+model("gather nd", 6, 7)(
+    lambda x: tf.gather_nd(x, tf.stack([places(x[:, :, 0], 6), places(x[:, :, 1], 7)], -1), batch_dims=1)
+)
+model("gather rows", 10, 8)(lambda x: tf.gather(x, places(x[:, :5, 0], 10), batch_dims=1))
+model("masked sum", 4, 33)(lambda x: tf.reduce_sum(tf.where(x > 0.0, x, 0.0), -1))
+model("masked mean", 12, 5)(
+    lambda x: (
+        tf.reduce_sum(tf.where(x[:, :, :1] > 0.0, x, 0.0), 1)
+        / (1.0 + tf.reduce_sum(tf.cast(x[:, :, :1] > 0.0, tf.float32), 1))
+    )
+)
+model("is in set", 10, dtype=tf.int32)(
+    lambda x: tf.reduce_any(x[:, :, None] == tf.constant([11, -11, 22, 13, 211]), -1)
+)
+model("number of equal ones", 12, dtype=tf.int32)(
+    lambda x: tf.reduce_sum(tf.cast(x[:, :, None] == x[:, None], tf.int32), -1)
+)
+model("histogram", 40)(lambda x: tf.reduce_sum(tf.one_hot(places(x, 8), 8), 1))
+model("search in sorted ones", 20)(
+    lambda x: tf.searchsorted(tf.tile(tf.constant([[-3.0, -1.0, 0.5, 1.0, 4.0]]), [tf.shape(x)[0], 1]), x)
+)
+
+model("bits", 64, dtype=tf.int32)(
+    lambda x: tf.bitwise.bitwise_xor(tf.bitwise.bitwise_and(x, 255), tf.bitwise.left_shift(x, 3))
+)
+model("number of bits", 64, dtype=tf.int32)(lambda x: tf.raw_ops.PopulationCount(x=x))
+model("u8 to f32", 8, 8, 3, dtype=tf.uint8)(lambda x: tf.cast(x, tf.float32) / 255.0)
+model("i32 clip", 64, dtype=tf.int32)(lambda x: tf.clip_by_value(x, -30, 40))
+model("clip by norm", 20)(lambda x: tf.clip_by_norm(x, 1.0, axes=[1]))
+model("f16 rounded", 64)(lambda x: tf.cast(tf.cast(x, tf.float16), tf.float32))
+model("bf16 rounded", 64)(lambda x: tf.cast(tf.cast(x, tf.bfloat16), tf.float32))
+model("complex abs", 64)(lambda x: tf.abs(tf.complex(x[:, :32], x[:, 32:])))
+model("complex product", 64)(
+    lambda x: tf.math.real(tf.complex(x[:, :32], x[:, 32:]) * tf.complex(x[:, 32:], x[:, :32]))
+)
+model("polynomial", 64)(lambda x: tf.math.polyval([tf.constant(each) for each in (0.3, -0.2, 1.5, -0.7, 0.1)], x))
+model("digamma", 64)(lambda x: tf.math.digamma(1.0 + tf.abs(x)))
+model("erfinv", 64)(lambda x: tf.math.erfinv(tf.tanh(x)))
+model("bessel i0e", 64)(tf.math.bessel_i0e)
+model("cross entropy", 10)(
+    lambda x: -tf.reduce_sum(tf.constant(np.linspace(0, 1, 10, dtype="f4")) * tf.nn.log_softmax(x), -1)
+)
+model("batch norm", 8, 7)(
+    lambda x: x * tf.constant(np.linspace(1, 2, 7, dtype="f4")) + tf.constant(np.linspace(-1, 1, 7, dtype="f4"))
+)
+
+model("sort 20 descending", 20)(lambda x: tf.sort(x, 1, direction="DESCENDING"))
+model("sort rows of 10", 6, 10)(lambda x: tf.sort(x, -1))
+model("sort i32", 12, dtype=tf.int32)(lambda x: tf.sort(x, 1))
+model("argsort 9 descending", 9)(lambda x: tf.argsort(x, 1, direction="DESCENDING", stable=True))
+model("median", 15)(lambda x: tf.sort(x, 1)[:, 7])
+for size, count in ((20, 1), (50, 3), (100, 50), (200, 50)):
+    model(f"top {count} of {size}", size)(lambda x, count=count: tf.math.top_k(x, count)[0])
+
+model("pad reflect", 5, 6)(lambda x: tf.pad(x, [[0, 0], [2, 1], [1, 3]], mode="REFLECT"))
+model("pad symmetric", 20)(lambda x: tf.pad(x, [[0, 0], [3, 4]], mode="SYMMETRIC"))
+model("pad by a number", 12, 16)(lambda x: tf.pad(x, [[0, 0], [0, 4], [0, 0]], constant_values=-1.0))
+model("space to depth 4", 8, 8, 1)(lambda x: tf.nn.space_to_depth(x, 4))
+model("depth to space", 4, 4, 12)(lambda x: tf.nn.depth_to_space(x, 2))
+model("extract patches", 8, 8, 2)(
+    lambda x: tf.image.extract_patches(x, [1, 3, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID")
+)
+model("extract patches of 2", 8, 8, 4)(
+    lambda x: tf.image.extract_patches(x, [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID")
+)
+model("batched 5 x 7 x 3", 56)(
+    lambda x: tf.matmul(tf.reshape(x[:, :35], [-1, 5, 7]), tf.reshape(x[:, 35:], [-1, 7, 3]))
+)
+model("batched 5 x 7 x 3, turned", 56)(
+    lambda x: tf.matmul(tf.reshape(x[:, :35], [-1, 7, 5]), tf.reshape(x[:, 35:], [-1, 7, 3]), transpose_a=True)
+)
+model("batched 1 x 20 x 30", 31, 20)(lambda x: tf.matmul(x[:, :1], x[:, 1:], transpose_b=True))
+model("dot of two", 2, 50)(lambda x: tf.reduce_sum(x[:, 0] * x[:, 1], -1))
+model("quadratic form", 12, 13)(lambda x: tf.einsum("bi,bij,bj->b", x[:, :, 0], x[:, :, 1:], x[:, :, 0]))
+model("cross", 10, 3)(lambda x: tf.linalg.cross(x, tf.roll(x, 1, 1)))
+model("diagonal", 6, 6)(tf.linalg.diag_part)
+model("diagonal matrix", 6)(tf.linalg.diag)
+model("trace", 6, 6)(tf.linalg.trace)
+model("band", 6, 6)(lambda x: tf.linalg.band_part(x, 1, 1))
+
+
 def served(body: Callable[..., Any]) -> Any:
     return tf.function(lambda x: {"y": body(noisy(x))}, autograph=False)
 
