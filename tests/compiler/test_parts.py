@@ -7,6 +7,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.emit import emit
 
 pytestmark = pytest.mark.slow  # compiles its code
 
@@ -51,3 +52,25 @@ def test_bits_are_counted(compiled: Compile, dtype: str) -> None:
     ones, zeros = code(values.astype(f"u{kind.itemsize}").view(kind))
     np.testing.assert_array_equal(ones, np.vectorize(lambda value: int(value).bit_count())(values))
     np.testing.assert_array_equal(zeros, np.vectorize(lambda value: width - int(value).bit_length())(values))
+
+
+def test_truth_values_side_by_side_are_combined_in_vectors(compiled: Compile) -> None:
+    """Whether each number is among a few, and whether it is all of them."""
+    writer, few = Writer(), [3, -1, 7, 4, 4]
+    x = writer.input(21, dtype="s32")
+    spread = writer.add("broadcast", (N, 21, 5), x, dtype="s32", dimensions=(0, 1))
+    numbers = writer.add("broadcast", (N, 21, 5), writer.constant(few, "s32"), dtype="s32", dimensions=(2,))
+    found = [
+        writer.add(
+            "reduce", (N, 21), writer.add("compare", (N, 21, 5), spread, numbers, dtype="pred", direction="EQ"),
+            writer.constant(start, "pred"), dtype="pred", dimensions=(2,), regions=(writer.reducer(name, "pred"),),
+        )
+        for name, start in (("or", False), ("and", True), ("or", True))
+    ]  # fmt: skip
+    program = writer.program(*found)
+    assert "reduced<" not in emit(program, "program").source
+    values = np.random.default_rng(3).integers(-2, 9, (9, 21)).astype(np.int32)
+    among, all_of, always = compiled(program, 4)(values)
+    np.testing.assert_array_equal(among, np.isin(values, few))
+    assert not all_of.any()
+    assert always.all()

@@ -53,6 +53,26 @@ def test_short_rows_are_computed_for_any_number_of_rows(compiled: Compile, size:
             np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("size", [3, 6, 8])
+def test_short_rows_count_their_elements_and_themselves(compiled: Compile, size: int) -> None:
+    writer, shape = Writer(), (_LINES, size)
+    x, y = writer.input(*shape), writer.input(size)
+    line, place = (writer.add("iota", (N, *shape), dtype="s32", dimensions=(axis,)) for axis in (1, 2))
+    on_diagonal = writer.add("compare", (N, *shape), line, place, dtype="pred", direction="EQ")
+    diagonal = writer.add("select", (N, *shape), on_diagonal, _spread(writer, shape, y, 0, 2), x)
+    row = writer.add("iota", (N, *shape), dtype="f32", dimensions=(0,))
+    summed = writer.add("add", (N, *shape), row, writer.add("iota", (N, *shape), dimensions=(2,)))
+    code = compiled(writer.program(diagonal, writer.add("multiply", (N, *shape), summed, x)), 16)
+    random = np.random.default_rng(size)
+    for rows in _ROWS:
+        a, b = (random.normal(size=(rows, *each)).astype(np.float32) for each in (shape, (size,)))
+        given, scaled = code(a, b)
+        np.testing.assert_array_equal(given, np.where(np.eye(_LINES, size, dtype=bool), b[:, None], a))
+        if rows <= 16:  # rows are counted within a block
+            counts = np.arange(rows, dtype=np.float32)[:, None, None] + np.arange(size, dtype=np.float32)
+            np.testing.assert_array_equal(scaled, a * counts)
+
+
 @pytest.mark.parametrize("channels", [2, 3, 5, 8])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_windows_over_few_channels_give_numpys_maxima(compiled: Compile, channels: int, stride: int) -> None:

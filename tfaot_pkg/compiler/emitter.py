@@ -313,8 +313,8 @@ class Emitter(Writer):
         axes, accesses, outputs, counted = self._merged(body, written)
         places = [access for access, _ in outputs]
         written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
-        if is_apart and written_rows and not counted and are_rows(axes.extents, body, [*accesses, *places]):
-            write_rows(self, axes, body, accesses, outputs)
+        if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
+            write_rows(self, axes, body, accesses, outputs, counted)
             return
         body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
         body.kind = kind_of(body, [*accesses, *places])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,12 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         return _reduce_plainly(emitter, operation)[0].name
     if not is_by_rows and (rows := _reduce_short_rows(emitter, operation)) is not None:
         return rows[0].name
+    # Truth values have no order of combining. Elements next to each other, as in rows of memory, stay in one vector.
+    is_short = all(operand.shape.sizes[axis].is_constant for axis in dimensions) and (
+        math.prod(operand.shape.sizes[axis].constant for axis in dimensions) <= _PARTIAL
+    )
+    if operation.shape.dtype == "pred" and is_short and (lanes := _reduce_lanes(emitter, operation)) is not None:
+        return lanes[0].name
     number = number_text(emitter.known[operation.operands[1]])
     start = number if is_wide else f"filled({number})[0]"
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Axes, cpp
+from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.writer import Access, Body, Writer
@@ -38,7 +38,12 @@ def are_short(step: Size, size: Size) -> bool:
 
 
 def write_rows(
-    writer: Writer, axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]
+    writer: Writer,
+    axes: Axes,
+    body: Body,
+    accesses: Sequence[Access],
+    outputs: Sequence[tuple[Access, str]],
+    counted: Sequence[tuple[str, Index]],
 ) -> None:
     """The loop `body` by vectors of several rows."""
     with writer.nest(axes.extents[:-1]):
@@ -46,10 +51,17 @@ def write_rows(
             first_row(writer, access, is_written=True)
         lines = loads(writer, axes.extents[-1], accesses)
         with writer.braces(head(axes.extents), "});"):
-            for line in (*lines, *body.statements()):
+            for line in (*lines, *_counts(counted), *body.statements()):
                 writer.line(line)
             for access, result in outputs:
                 writer.line(f"at.store({access.variable}, {result});")
+
+
+def _counts(counted: Sequence[tuple[str, Index]]) -> Iterator[str]:
+    for name, index in counted:
+        start = " + ".join(address_terms(index, len(index.factors) - 2)) or "0"
+        numbers = (start, *(cpp(factor) for factor in index.factors[-2:]))
+        yield f"const auto {name} = at.count({', '.join(f'static_cast<std::int32_t>({each})' for each in numbers)});"
 
 
 def head(extents: Sequence[Size]) -> str:

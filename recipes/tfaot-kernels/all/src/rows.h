@@ -71,6 +71,11 @@ struct RowsOfVector {
   }
   /// A number that is the same for all elements.
   TFAOT_INLINE Integers count(std::int32_t number, std::int32_t) const { return filled(number); }
+  /// first + row * r + column * c for element (r, c).
+  TFAOT_INLINE Integers count(std::int32_t first, std::int32_t row, std::int32_t column) const {
+    const Integers lanes = laneNumbers(std::make_integer_sequence<int, kLanes>{});
+    return filled(first) + (filled(static_cast<std::int32_t>(start)) + lanes / kSize) * row + lanes % kSize * column;
+  }
   TFAOT_INLINE void store(float* to, Vector value) const {
     if constexpr (kIsWhole && kMost * kSize == kLanes) {
       tfaot_kernels::store(to + start * kSize, value);
@@ -203,6 +208,9 @@ struct InRow {
     return place.load(same.from);
   }
   TFAOT_INLINE Integers count(std::int32_t number, std::int32_t) const { return filled(number); }
+  TFAOT_INLINE Integers count(std::int32_t first, std::int32_t step, std::int32_t column) const {
+    return place.count(first + static_cast<std::int32_t>(row) * step, column);
+  }
   template <class Element, class Values>
   TFAOT_INLINE void store(Element* to, Values value) const {
     place.store(to + row * kSize, value);
