@@ -29,8 +29,12 @@ inline std::size_t bytes_of(const tfaot_tensor& tensor, std::int64_t batch_size)
 
 // Zeroed memory of `size` bytes, aligned such that a model uses it in place.
 inline Buffer allocate(const tfaot_info& info, std::size_t size) {
-  const std::size_t whole = (size / info.alignment + 1) * info.alignment;
-  Buffer made(std::aligned_alloc(info.alignment, whole));
+  // At the start of a page: at other places, the same loop over 64 KiB took 0.69 to 0.98 us, so libraries that are
+  // compared would not be treated alike.
+  constexpr std::size_t kPage = 4096;
+  const std::size_t alignment = info.alignment > kPage ? info.alignment : kPage;
+  const std::size_t whole = (size / alignment + 1) * alignment;
+  Buffer made(std::aligned_alloc(alignment, whole));
   if (made == nullptr) std::abort();
   std::memset(made.get(), 0, whole);
   return made;
