@@ -16,6 +16,7 @@ import numpy as np
 
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
+from tfaot_pkg.compiler.narrowing import compared
 from tfaot_pkg.compiler.normalization import batch_norm_inference
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
@@ -473,6 +474,7 @@ _RULES: Mapping[str, Any] = {
     "and": _and,
     "batch-norm-inference": batch_norm_inference,
     "broadcast": _broadcast,
+    "compare": compared,
     # To its own type, or (dynamic-slice) to its own sizes: HLO clamps the start of such a slice to 0.
     "convert": _same_type,
     "convolution": of_images,
