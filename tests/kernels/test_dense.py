@@ -76,6 +76,15 @@ def test_a_row_has_the_same_bits_whatever_the_batch(kernels: Kernels, outputs: i
             np.testing.assert_array_equal(kernels.dense(values[:batch], weights, bias, "tanh"), whole[:batch])
 
 
+@pytest.mark.parametrize("inputs", [5, 16, 17, 32, 33])
+def test_many_rows_of_few_inputs_have_the_bits_of_few_rows(kernels: Kernels, inputs: int) -> None:
+    """Rows are multiplied 64, 128 or 256 at a time, by the number of inputs."""
+    assert_dense(kernels, 300, inputs, 24, seed=inputs)
+    values, weights = numbers(1, 300, inputs), numbers(2, inputs, 24)
+    parts = [kernels.dense(values[row : row + 50], weights, None, "relu") for row in range(0, 300, 50)]
+    np.testing.assert_array_equal(kernels.dense(values, weights, None, "relu"), np.concatenate(parts))
+
+
 @pytest.mark.parametrize("outputs", [160, 161])
 @pytest.mark.parametrize("batch", [7, 9, 13, 20, 65])
 def test_large_weights_are_gone_through_once_for_blocks_of_all_sizes(

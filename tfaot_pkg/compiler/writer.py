@@ -361,8 +361,8 @@ class Writer:
                 per_row = factor
             else:
                 others = True
-        # Layers compute at most kRowsAtATime rows at a time, which bounds numbers that are unknown here.
-        known = "0, 1, kRowsAtATime" if others else f"{constant}, {per_row}, kRows"
+        # Layers compute at most kMostRowsAtATime rows at a time, which bounds numbers that are unknown here.
+        known = "0, 1, kMostRowsAtATime" if others else f"{constant}, {per_row}, kRows"
         self.reached[f"{call}, {{{known}}})"] = None
 
     def chosen_block(self, *, multiplies_in_loops: bool) -> int:

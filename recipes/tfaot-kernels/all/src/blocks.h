@@ -71,8 +71,8 @@ struct Asked {
 };
 
 /// Adds products of `kRows` rows with `kWidth` vectors of weights: inputs from `begin` up to `end`, one row of
-/// panels each.
-template <int kRows, int kWidth, Ask kAsk>
+/// panels each. If kShares, the sums of the last vector are those of rows r and r + 1 in its halves, for even r.
+template <int kRows, int kWidth, bool kShares, Ask kAsk>
 TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&rows)[kRows], std::size_t begin,
                              std::size_t end, const float* (&weights)[kWidth], [[maybe_unused]] Asked asked) {
   const auto step = [&](std::size_t k) __attribute__((always_inline)) {
@@ -91,17 +91,23 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
         for (int r = 0; r < kRows; ++r) sums[r][v] = multiplyAdd(weight, inputs[r], sums[r][v]);
       }
     } else {
-      Vector weight[kWidth];
+      Vector weight[kWidth], before{};
       TFAOT_UNROLL
       for (int v = 0; v < kWidth; ++v) {
-        weight[v] = load(weights[v]);
+        weight[v] = kShares && v == kWidth - 1 ? loadTwice(weights[v]) : load(weights[v]);
         if constexpr (kRows > 1) keepInRegister(weight[v]);
       }
       TFAOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const Vector input = broadcast(rows[r][k]);
+        Vector input = broadcast(rows[r][k]);
+        if constexpr (kShares) keepInRegister(input);
         TFAOT_UNROLL
-        for (int v = 0; v < kWidth; ++v) sums[r][v] = multiplyAdd(weight[v], input, sums[r][v]);
+        for (int v = 0; v < kWidth - kShares; ++v) sums[r][v] = multiplyAdd(weight[v], input, sums[r][v]);
+        if (!kShares) continue;
+        Vector& shared = sums[r / 2 * 2][kWidth - 1];
+        if (r % 2 == 1) shared = multiplyAdd(weight[kWidth - 1], halvesOf(before, input), shared);
+        if (r % 2 == 0 && r == kRows - 1) shared = multiplyAdd(weight[kWidth - 1], input, shared);
+        before = input;
       }
     }
     if constexpr (kAsk == Ask::aheadAndBehind) prefetch<2>(weights[0], asked.behind);
@@ -191,8 +197,9 @@ TFAOT_INLINE void bound(Activation activation, Sums<kRows, kWidth>& sums) {
   }
 }
 
-/// The products of `blocks` times `kRows` rows and a strip of `kWidth` vectors, activated.
-template <int kRows, int kWidth>
+/// The products of `blocks` times `kRows` rows and a strip of `kWidth` vectors, activated. If kShares, out.last is at most
+/// kHalf.
+template <int kRows, int kWidth, bool kShares>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out) {
   const Segments& segments = product.segments;
   for (std::size_t block = 0; block < blocks; ++block, rows += kRows, out.data += kRows * out.stride) {
@@ -204,7 +211,7 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
     TFAOT_UNROLL
     for (int v = 0; v < kWidth; ++v) {
       weights[v] = strip.weights[v];
-      bias[v] = load(strip.bias + v * kLanes);
+      bias[v] = kShares && v == kWidth - 1 ? loadTwice(strip.bias + v * kLanes) : load(strip.bias + v * kLanes);
     }
     Sums<kRows, kWidth> sums;
     TFAOT_UNROLL
@@ -219,7 +226,7 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
         const std::size_t end = begin + segments.length;
         const auto add = [&](auto what) __attribute__((always_inline)) {
-          accumulate<kRows, kWidth, decltype(what)::value>(sums, from, begin, end, weights, asked);
+          accumulate<kRows, kWidth, kShares, decltype(what)::value>(sums, from, begin, end, weights, asked);
         };
         switch (asked.what) {
           case Ask::nothing: add(std::integral_constant<Ask, Ask::nothing>{}); break;
@@ -241,7 +248,10 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       keepInRegister(to);
       TFAOT_UNROLL
       for (int v = 0; v + 1 < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
-      if (!kStoresParts || out.last == kLanes) {
+      if constexpr (kShares) {
+        const Vector shared = sums[r / 2 * 2][kWidth - 1];
+        storeFirst(to + (kWidth - 1) * kLanes, out.last, r % 2 == 0 ? shared : upperHalf(shared));
+      } else if (!kStoresParts || out.last == kLanes) {
         store(to + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
       } else {  // callers do so only if no activation loads it again, because a partial store cannot be forwarded to a load
         storeFirst(to + (kWidth - 1) * kLanes, out.last, sums[r][kWidth - 1]);

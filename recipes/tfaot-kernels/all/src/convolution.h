@@ -26,14 +26,23 @@ struct Between {
   }
 };
 
+/// Writes `count` floats, which read(i) gives by vectors from number i on, and returns where they end. Lines of images are
+/// often too short for a call of memcpy.
+template <class Read>
+TFAOT_INLINE float* write(float* to, std::size_t count, Read read) {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, read(i, kLanes));
+  if (i < count) storeFirst(to + i, count - i, read(i, count - i));
+  return to + count;
+}
+
 /// Copies the inputs of `count` lines of windows from `line` on, with zeros for padding.
 inline void copyPadded(const Window& window, const Reading& reading, const float* image, std::size_t line,
                        std::size_t count, float* to) {
   const std::size_t lines = (count - 1) * window.strideHeight + reading.lines;
   const Between part(window, reading);
   const auto fill = [&](std::size_t columns) {
-    std::memset(to, 0, columns * window.channels * sizeof(float));
-    to += columns * window.channels;
+    to = write(to, columns * window.channels, [](std::size_t, std::size_t) { return zeros(); });
   };
   for (std::size_t i = 0; i < lines; ++i) {
     const std::size_t y = line * window.strideHeight + i - window.padTop;  // wraps above the image, to a large number
@@ -42,8 +51,10 @@ inline void copyPadded(const Window& window, const Reading& reading, const float
       continue;
     }
     fill(part.left);
-    std::memcpy(to, image + y * window.inWidth * window.channels, part.there * window.channels * sizeof(float));
-    to += part.there * window.channels;
+    const float* const from = image + y * window.inWidth * window.channels;
+    to = write(to, part.there * window.channels, [&](std::size_t done, std::size_t left) {
+      return left < kLanes ? loadFirst(from + done, left) : load(from + done);
+    });
     fill(part.right);
   }
 }
@@ -81,10 +92,11 @@ inline void convolveGroup(const Dispatch& dispatch, const Conv2d& layer, std::si
   const float* from = line;
   std::size_t left = window.outWidth;  // windows of this line
   std::size_t places = lines * window.outWidth;
+  const std::size_t most = rowsAtATime(product.extent().inputs);
   out += group * product.columns;
   while (places > 0) {
-    const std::size_t count = places < kRowsAtATime ? places : kRowsAtATime;
-    const float* rows[kRowsAtATime];
+    const std::size_t count = places < most ? places : most;
+    const float* rows[kMostRowsAtATime];
     for (std::size_t i = 0; i < count;) {
       const std::size_t end = i + left < count ? i + left : count;
       left -= end - i;
@@ -195,9 +207,12 @@ TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* 
     weight[x] = load(weights + x * channels);
     keepInRegister(weight[x]);
   }
+  const float* group = line + inside.begin * static_cast<std::ptrdiff_t>(channels);
   TFAOT_UNROLL_PLACES
   for (int place = 0; place < kPlaces; ++place) {
-    const float* from = line + (inside.begin + place) * static_cast<std::ptrdiff_t>(channels);
+    if (place > 0 && place % 4 == 0) group += 4 * channels;
+    keepInRegister(group);
+    const float* from = group + place % 4 * channels;
     // On either side fewer columns are padding than a window has, see `convolvingOf`.
     if (place + 1 < kTaps && place < inside.first) from = kZeros;
     if (place > kPlaces - kTaps && place >= inside.end) from = kZeros;

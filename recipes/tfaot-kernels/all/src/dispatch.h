@@ -38,6 +38,7 @@ inline constexpr std::size_t kActivations = Activation::clip + 1, kConvolvings =
 /// Functions that no layer can reach are null.
 struct Dispatch {
   Block blocks[kBlockRows][kMostWidth];             ///< by rows and width, both less one
+  Block sharing[kBlockRows][kMostWidth];            ///< the same where two rows share the last vector
   ChainBlock chainBlocks[kChainRows][kChainWidth];  ///< likewise
   Chains chains;
   ActivateBlock activations[kActivations];  ///< by Activation::Kind

@@ -13,6 +13,7 @@ struct Extent {
   bool chained;  ///< whether sums are computed in kChains chains, see `sumChains`
 };
 
+inline constexpr std::size_t kLeastSums = 8;  // two units with a latency of 4 cycles
 inline constexpr std::size_t kMostWidth = 8;  // most vectors of a strip
 inline constexpr std::size_t kChains = 4;
 inline constexpr std::size_t kChainRows = kChainSums / kChains;
@@ -48,6 +49,13 @@ constexpr std::size_t blocksOf(const Extent& extent, std::size_t count) {
 /// The most vectors of a strip for blocks of `rows` rows.
 constexpr std::size_t widestOf(const Extent& extent, std::size_t rows) {
   return extent.chained ? kChainWidth : kBlockWidth[rows];
+}
+
+/// Whether the rows of a block share the vectors of the last columns, two rows each: at most a half of these columns exists.
+/// There must be enough sums left to keep the units busy.
+constexpr bool isShared(std::size_t columns, std::size_t rows, std::size_t width) {
+  const std::size_t last = (columns + kLanes - 1) % kLanes + 1;
+  return kStoresParts && last <= kHalf && rows >= width && rows * (width - 1) + (rows + 1) / 2 >= kLeastSums;
 }
 
 /// Divides `count` rows into blocks of nearly equal size: 8 into 4 and 4 rather than 6 and 2, which would take longer.

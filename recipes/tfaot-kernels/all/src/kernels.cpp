@@ -92,9 +92,10 @@ void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, cons
   const Product product = {layer.weights,         layer.bias,     layer.outputs,
                            layer.inputs * kPanel, {layer.inputs}, layer.activation,
                            isChained(layer.inputs, layer.outputs), &dispatch};
-  for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
-    const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
-    const float* rows[kRowsAtATime];
+  const std::size_t most = rowsAtATime(layer.inputs);
+  for (std::size_t first = 0; first < batch; first += most) {
+    const std::size_t count = batch - first < most ? batch - first : most;
+    const float* rows[kMostRowsAtATime];
     for (std::size_t i = 0; i < count; ++i) rows[i] = in + (first + i) * inStride;
     multiply(product, rows, count, {out + first * outStride, outStride});
   }

@@ -16,7 +16,8 @@ TFAOT_ALONE inline void multiplyStrip(const Product& product, const Strip& strip
       product.dispatch->chains(strip, product, rows + i * size, size, width, to);
     }
   } else {
-    product.dispatch->blocks[size - 1][width - 1](strip, product, rows, blocks, out);
+    const auto& shapes = isShared(out.last, size, width) ? product.dispatch->sharing : product.dispatch->blocks;
+    shapes[size - 1][width - 1](strip, product, rows, blocks, out);
   }
 }
 

@@ -8,7 +8,7 @@ namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
 // Declarations; kernels.cpp has the definitions. Program and library are linked into one object.
-template <int kRows, int kWidth>
+template <int kRows, int kWidth, bool kShares>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out);
 template <int kRows, int kWidth>
 void sumInChains(const Strip& strip, std::size_t length, const float* const* rows, Target out);
@@ -44,7 +44,10 @@ class Reached {
   constexpr Reached products() const {
     Reached all = *this;
     for (std::size_t rows = 1; rows <= kBlockRows; ++rows) {
-      for (std::size_t width = 1; width <= widestOf({}, rows); ++width) all.blocks_[rows - 1][width - 1] = true;
+      for (std::size_t width = 1; width <= widestOf({}, rows); ++width) {
+        all.blocks_[rows - 1][width - 1] = true;
+        all.sharing_[rows - 1][width - 1] = isShared(1, rows, width);
+      }
     }
     for (std::size_t rows = 1; rows <= kChainRows; ++rows) {
       for (std::size_t width = 1; rows * width <= kChainRows && width <= kChainWidth; ++width) {
@@ -67,7 +70,7 @@ class Reached {
   constexpr Reached conv2d(const Conv2d& layer, Rows images) const {
     Reached all = with(layer);
     if (convolvingOf(layer) != convolving_groups) return all;
-    Counts counts;
+    Counts counts(extentOf(layer));
     const Window& window = layer.window;
     if (isPointwise(layer)) {
       const std::size_t pixels = window.inHeight * window.inWidth;
@@ -83,7 +86,7 @@ class Reached {
   constexpr Reached conv2dMaxPool(const Conv2d& layer, const Window& pool) const {
     Reached all = with(layer);
     if (convolvingOf(layer) != convolving_groups) return all;
-    Counts counts;
+    Counts counts(extentOf(layer));
     const std::size_t kept = Ring(layer, pool).lines, atATime = Reading(layer).linesAtATime;
     counts.add({0, layer.window.outWidth, kept < atATime ? kept : atATime});
     return all.with(extentOf(layer), counts);
@@ -94,11 +97,14 @@ class Reached {
  private:
   /// The numbers of rows that may be multiplied at a time.
   struct Counts {
-    bool has[kRowsAtATime + 1] = {};
+    std::size_t most;
+    bool has[kMostRowsAtATime + 1] = {};
+
+    constexpr explicit Counts(const Extent& extent) : most(rowsAtATime(extent.inputs)) {}
 
     constexpr void add(std::size_t rows) {
-      if (rows >= kRowsAtATime) has[kRowsAtATime] = true;
-      has[rows % kRowsAtATime] = true;
+      if (rows >= most) has[most] = true;
+      has[rows % most] = true;
     }
 
     /// Adds those above `few`.
@@ -113,7 +119,7 @@ class Reached {
   static constexpr Extent extentOf(const Conv2d& layer) { return {windowSize(layer), layer.filters / layer.groups, false}; }
 
   constexpr Reached withDense(const Extent& extent, Activation activation, Rows rows, std::size_t few) const {
-    Counts counts;
+    Counts counts(extent);
     counts.add(rows, few);
     Reached all = with(extent, counts);
     all.activations_[activation] = true;
@@ -131,23 +137,25 @@ class Reached {
 
   constexpr Reached with(const Extent& extent, const Counts& counts) const {
     Reached all = *this;
-    for (std::size_t count = 1; count <= kRowsAtATime; ++count) {
+    for (std::size_t count = 1; count <= counts.most; ++count) {
       if (!counts.has[count]) continue;
       divideRows(extent, count, [&](std::size_t, std::size_t size, std::size_t more, std::size_t blocks, std::size_t most) {
         const Strips strips(extent.columns, most);
         for (std::size_t width = strips.width; width <= strips.width + (strips.wider > 0); ++width) {
-          if (more > 0) all.addBlock(extent, size + 1, width);
-          if (blocks > 0) all.addBlock(extent, size, width);
+          const bool isLast = width == strips.width;
+          if (more > 0) all.addBlock(extent, size + 1, width, isLast);
+          if (blocks > 0) all.addBlock(extent, size, width, isLast);
         }
       });
     }
     return all;
   }
 
-  constexpr void addBlock(const Extent& extent, std::size_t rows, std::size_t width) {
+  constexpr void addBlock(const Extent& extent, std::size_t rows, std::size_t width, bool isLast) {
     if (extent.chained) chains_ = true;
     if (!extent.chained || isChainByChain(rows, width)) {
       blocks_[rows - 1][width - 1] = true;
+      if (isLast && !extent.chained) sharing_[rows - 1][width - 1] |= isShared(extent.columns, rows, width);
     } else {
       divideChains(rows, width, [&](std::size_t, std::size_t size) { chainBlocks_[size - 1][width - 1] = true; });
     }
@@ -162,7 +170,10 @@ class Reached {
   template <int kRows, int kWidth>
   constexpr void fillBlock(Dispatch& table) const {
     if constexpr (kWidth <= kBlockWidth[kRows]) {
-      if (blocks_[kRows - 1][kWidth - 1]) table.blocks[kRows - 1][kWidth - 1] = &sumBlocks<kRows, kWidth>;
+      if (blocks_[kRows - 1][kWidth - 1]) table.blocks[kRows - 1][kWidth - 1] = &sumBlocks<kRows, kWidth, false>;
+      if constexpr (isShared(1, kRows, kWidth)) {
+        if (sharing_[kRows - 1][kWidth - 1]) table.sharing[kRows - 1][kWidth - 1] = &sumBlocks<kRows, kWidth, true>;
+      }
     } else {
       if (blocks_[kRows - 1][kWidth - 1]) __builtin_trap();
     }
@@ -188,6 +199,7 @@ class Reached {
   }
 
   bool blocks_[kBlockRows][kMostWidth] = {};
+  bool sharing_[kBlockRows][kMostWidth] = {};
   bool chainBlocks_[kChainRows][kChainWidth] = {};
   bool activations_[kActivations] = {};
   bool convolutions_[kConvolvings] = {};

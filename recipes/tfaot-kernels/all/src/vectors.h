@@ -371,6 +371,29 @@ TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
   }
 }
 
+inline constexpr int kHalf = kLanes / 2;
+
+/// The lower half of `a` and the upper half of `b`.
+TFAOT_INLINE Vector halvesOf(Vector a, Vector b) {
+#if defined(TFAOT_AVX512)
+  return _mm512_mask_mov_ps(a, 0xff00, b);  // GCC would load the upper half and insert it, by a unit that has more to do
+#else
+  for (int i = kHalf; i < kLanes; ++i) a[i] = b[i];
+  return a;
+#endif
+}
+/// The upper half of `a` in both halves.
+TFAOT_INLINE Vector upperHalf(Vector a) { return halvesOf(exchanged<kHalf>(a), a); }
+/// kHalf floats in both halves.
+TFAOT_INLINE Vector loadTwice(const float* from) {
+#if defined(TFAOT_AVX512)
+  return _mm512_maskz_broadcast_f32x8(kAllLanes, _mm256_loadu_ps(from));
+#else
+  const Vector once = loadFirst(from, kHalf);
+  return halvesOf(once, exchanged<kHalf>(once));
+#endif
+}
+
 /// Makes GCC load a value once that is used several times: it would make it a memory operand of each use, which costs more
 /// than it saves. Generates no instruction, and may be empty.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
@@ -380,7 +403,8 @@ TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
 }
 
 /// The same for an address: GCC would keep each address that a loop computes from it in a register of its own.
-TFAOT_INLINE void keepInRegister([[maybe_unused]] float*& address) {
+template <class Float>
+TFAOT_INLINE void keepInRegister([[maybe_unused]] Float*& address) {
 #if defined(__GNUC__) && !defined(__clang__)
   asm("" : "+r"(address));
 #endif

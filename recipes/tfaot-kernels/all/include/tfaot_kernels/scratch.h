@@ -8,8 +8,12 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The most rows that are multiplied with weights at a time (products.h).
-inline constexpr std::size_t kRowsAtATime = 64;
+/// The most rows that are multiplied with weights at a time (products.h): more of them if they have few inputs each, which
+/// stay in the L1 cache. With 64 for all, a pointwise convolution of 16 channels spends 5 % of its time between blocks.
+constexpr std::size_t rowsAtATime(std::size_t inputs) { return inputs <= 16 ? 256 : inputs <= 32 ? 128 : 64; }
+inline constexpr std::size_t kMostRowsAtATime = rowsAtATime(1);
+/// Rows that fill blocks of any size nearly evenly.
+inline constexpr std::size_t kManyRows = 64;
 
 /// The number of lines that a window covers, or of columns.
 constexpr std::size_t reach(std::size_t kernel, std::size_t dilation) { return (kernel - 1) * dilation + 1; }
@@ -31,7 +35,7 @@ struct Reading {
     // At most 64 KiB, which the caches near the core hold, but enough lines to fill blocks.
     constexpr std::size_t kFloats = 16384;
     const std::size_t most = kFloats / (columns * window.channels);
-    const std::size_t least = (kRowsAtATime + window.outWidth - 1) / window.outWidth;
+    const std::size_t least = (kManyRows + window.outWidth - 1) / window.outWidth;
     std::size_t chosen = most > lines ? (most - lines) / window.strideHeight + 1 : 1;
     if (chosen < least) chosen = least;
     if (chosen < linesAtATime) linesAtATime = chosen;
@@ -53,7 +57,7 @@ struct Ring {
     const std::size_t width = layer.window.outWidth;
     lineSize = width * layer.filters;
     // Enough to fill the convolution's blocks.
-    pooledAtATime = 1 + kRowsAtATime / (pool.strideHeight * width);
+    pooledAtATime = 1 + kManyRows / (pool.strideHeight * width);
     if (pooledAtATime > pool.outHeight) pooledAtATime = pool.outHeight;
     lines = (pooledAtATime - 1) * pool.strideHeight + reach(pool.height, pool.dilationHeight);
   }
