@@ -153,10 +153,10 @@ TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
 }
 
 /// 1 / (1 + exp(-x)), numerator and denominator divided by 2^64: so nothing overflows if the result is denormal, at the cost
-/// of no instruction. Beyond the limits it is 1 or 0. It takes 0.74 of the time of `timesSigmoid` (AVX-512), or 0.55 (AVX2).
+/// of no instruction. Beyond the limits it is 1 or 0. It takes 0.6 of the time of `timesSigmoid` (AVX-512), or half (AVX2).
 TFAOT_INLINE Vector sigmoid(Vector x) {
   constexpr float kScaled = 0x1p-64f;
-  constexpr float kPlaces = 12582912.0f + 127.0f - 65.0f;  // kRounder, for 2^(n - 65)
+  constexpr float kPlaces = 12582912.0f + 127.0f - 64.0f;  // kRounder, for 2^(n - 64)
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
   const Vector rounded = multiplyAdd(limited, broadcast(-kLog2OfE), broadcast(kPlaces));
   const Vector n = rounded - broadcast(kPlaces);
@@ -164,8 +164,9 @@ TFAOT_INLINE Vector sigmoid(Vector x) {
   const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), limited));
   const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
   const Vector less = multiplyAdd(r * r, polynomial(r, coefficients), r);
-  const Vector twice = multiplyAdd(broadcast(-2.0f), less, broadcast(2.0f));
-  return kScaled / multiplyAdd(bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), twice, broadcast(kScaled));
+  const Vector power = bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23);
+  // The addition is not fused, because units for additions alone have nothing else to do.
+  return kScaled / subtractProduct(power + kScaled, power, less);
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {
