@@ -162,8 +162,19 @@ TFAOT_INLINE void sumNarrow(const NarrowProduct& product) {
     }
   }
 }
+/// The most rows at a time, a power of two: registers hold their sums beside a row of the matrix.
+constexpr int narrowRows(int columns) {
+#if defined(__AVX512F__) || defined(__aarch64__)
+  constexpr int kSums = 16;
+#else
+  constexpr int kSums = 8;
+#endif
+  int rows = 8;
+  while (rows * ((columns + kLanes - 1) / kLanes) > kSums) rows /= 2;
+  return rows;
+}
 /// `rows` rows times kColumns columns, at most kPanel.
-template <int kColumns, int kRows = kLanes >= 8 ? 8 : 4>
+template <int kColumns, int kRows = narrowRows(kColumns)>
 TFAOT_INLINE void timesNarrow(NarrowProduct product, std::size_t rows) {
   for (; rows >= kRows; rows -= kRows) {
     sumNarrow<kColumns, kRows>(product);
