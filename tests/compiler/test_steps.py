@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfaot_pkg.compiler.program import Operation, Shape, Size
-from tfaot_pkg.compiler.writer import with_comments, with_steps
+from tfaot_pkg.compiler.steps import with_comments, with_steps
 
 
 def operation(number: int, node: str) -> Operation:

@@ -35,7 +35,8 @@ from tfaot_pkg.compiler.program import (
     Unsupported,
     only,
 )
-from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, with_comments, with_steps
+from tfaot_pkg.compiler.steps import with_comments, with_steps
+from tfaot_pkg.compiler.writer import ALIGNMENT, Constants
 from tfaot_pkg.package.render import render
 
 _MOST_SCRATCH = 1 << 31

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, as_size, cpp, merged, shifted, split
+from tfaot_pkg.compiler.chains import write_or_wait
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     ELEMENTWISE,
@@ -30,7 +32,6 @@ from tfaot_pkg.compiler.writer import (
     kind_of,
     moved_access,
     only_moves,
-    store_text,
 )
 
 _DEEPEST = 64
@@ -87,6 +88,7 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
+        self.drop_unused()
 
     def _give(self, place: int, value: int) -> None:
         """Write an output. A value that is already elsewhere in memory is copied."""
@@ -314,19 +316,17 @@ class Emitter(Writer):
         places = [access for access, _ in outputs]
         written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
         if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
-            write_rows(self, axes, body, accesses, outputs, counted)
+            write_alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
+            write_or_wait(self, axes, body, accesses, outputs, write_alone)
             return
         body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
         body.kind = kind_of(body, [*accesses, *places])
         body.overlaps = self._overlaps(accesses, outputs)
-        with self.nest(axes.extents):
-            for access in (*accesses, *(access for access, _ in outputs)):
-                self.address(access, is_written=any(access is each for each, _ in outputs))
-            lines = self.inside(accesses, counted, len(axes.extents), body)
-            lines += [store_text(access, result) for access, result in outputs]
-            with self.each(axes.extents, body):
-                for line in lines:
-                    self.line(line)
+        write_each = partial(self.write_each, axes, body, accesses, outputs, counted)
+        if is_apart and len(axes.extents) == 1 and not (body.alone or body.kind or counted):
+            write_or_wait(self, axes, body, accesses, outputs, write_each)
+        else:
+            write_each()
 
     def _merged(self, body: Body, written: Sequence[tuple[Access, str]]) -> _Merged:
         """The axes of a loop, as few as possible, and what it reads, writes and counts along them."""

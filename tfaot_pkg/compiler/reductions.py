@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
+from tfaot_pkg.compiler.chains import Step, add, step_of
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -80,9 +82,45 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     # The kernel library fixes both orders of additions, for any width of vectors (decision 039).
     written = _Written(target, operation.shape.dtype, out, len(kept))
-    (_reduce_rows if is_by_rows else _reduce_columns)(emitter, combine, start, body, value, written)
+    plain = partial(_reduce_rows if is_by_rows else _reduce_columns, emitter, combine, start, body, value, written)
+    step = _step(combine, start, body, value, written, plain) if is_by_rows else None
+    if step is None:
+        plain()
+    else:
+        add(emitter, step)
     emitter.touch(target)
     return target
+
+
+def _step(combine: str, start: str, body: Body, value: str, to: _Written, plain: Callable[[], None]) -> Step | None:
+    """The reduction as a step of a chain of loops over rows, if it is one."""
+    outer, inner = _both_axes(body, to)
+    if len(outer.extents) != 1 or len(inner.extents) != 1:
+        return None
+    axes = _joined(outer, inner, to.axes)
+    target = Access("sums", to.pointer, to.dtype, outer.index(cut(to.index, 0, to.axes)))
+    accesses = [moved_access(access, axes) for access in body.accesses]
+    return step_of(f"template reduced<{combine}>({start}, ", axes.extents, body, accesses, value, target, plain)
+
+
+def _both_axes(body: Body, to: _Written) -> tuple[Axes, Axes]:
+    """The merged axes of results, and those of what is reduced for each."""
+    target, kept = to.index, to.axes
+    outer = merged(
+        body.extents[:kept],
+        [cut(a.index, 0, kept) for a in body.accesses] + [cut(target, 0, kept)],
+        [cut(i, 0, kept) for _, i in body.counted],
+    )
+    inner = merged(
+        body.extents[kept:],
+        [cut(a.index, kept, None) for a in body.accesses],
+        [cut(i, kept, None) for _, i in body.counted],
+    )
+    return outer, inner
+
+
+def _joined(outer: Axes, inner: Axes, kept: int) -> Axes:
+    return Axes((*outer.extents, *inner.extents), (*outer.chosen, *(kept + axis for axis in inner.chosen)))
 
 
 def reduce_together(emitter: Emitter, operation: Operation) -> None:
@@ -267,20 +305,11 @@ def _has_vectors(operation: Operation, types: Mapping[str, str]) -> bool:
 def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
     """Reduce along the innermost axis, by vectors."""
     target, out, kept = to.pointer, to.index, to.axes
-    outer = merged(
-        body.extents[:kept],
-        [cut(a.index, 0, kept) for a in body.accesses] + [cut(out, 0, kept)],
-        [cut(i, 0, kept) for _, i in body.counted],
-    )
-    inner = merged(
-        body.extents[kept:],
-        [cut(a.index, kept, None) for a in body.accesses],
-        [cut(i, kept, None) for _, i in body.counted],
-    )
+    outer, inner = _both_axes(body, to)
     if not body.is_wide and len(inner.extents) == 1 and _is_few(inner.extents[0], outer.extents):
         _reduce_few(emitter, combine, start, body, value, to, outer, inner)
         return
-    axes = Axes((*outer.extents, *inner.extents), (*outer.chosen, *(kept + axis for axis in inner.chosen)))
+    axes = _joined(outer, inner, kept)
     accesses = [moved_access(access, axes) for access in body.accesses]
     counted = [(name, axes.index(index)) for name, index in body.counted]
     place_of_result = axes.index(out)

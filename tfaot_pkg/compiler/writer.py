@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 
@@ -33,7 +34,6 @@ from tfaot_pkg.compiler.program import (
     Size,
     Symbol,
     Unsupported,
-    type_text,
 )
 
 IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
@@ -198,9 +198,18 @@ class Constants:
         return self._known[same]
 
 
+class Waiting(Protocol):
+    """Statements that are written before the next one, because others may still join them."""
+
+    def write(self) -> None: ...
+
+
 class Writer:
     def __init__(self, symbols: Sequence[Symbol], constants: Constants) -> None:
         self.symbols = symbols
+        self.waiting: Waiting | None = None
+        self._touched: set[str] = set()  # buffers that a statement after the waiting ones uses
+        self._droppable: dict[str, set[int]] = {}  # lines that are only needed if others use a buffer
         self.lines: list[str] = []
         self.makers: list[Operation | None] = []  # the operation that each line belongs to
         self._doing: list[Operation] = []
@@ -213,9 +222,47 @@ class Writer:
         self.constants = constants
         self.values: dict[str, Array] = {}  # of constants, by address
 
+    def wait(self, statements: Waiting) -> None:
+        self.waiting = statements
+        self._touched.clear()
+
+    def write_waiting(self) -> None:
+        statements, self.waiting = self.waiting, None
+        if statements is None:
+            return
+        touched = set(self._touched)
+        statements.write()
+        for name in touched:
+            self.touch(name)
+
+    def may_drop(self, buffer: str) -> None:
+        """The last line is not needed unless another one uses `buffer`."""
+        self._droppable.setdefault(buffer, set()).add(len(self.lines) - 1)
+
+    def drop_unused(self) -> None:
+        """Remove buffers that nothing reads, and the lines that would write them."""
+        self.write_waiting()
+        if not self._droppable:
+            return
+        own = {number for numbers in self._droppable.values() for number in numbers}
+        used = {name for i, line in enumerate(self.lines) if i not in own for name in re.findall(r"\bv\d+\b", line)}
+        gone = set[int]()
+        for name, numbers in self._droppable.items():
+            if name not in used:
+                gone |= numbers
+                del self.buffers[name]
+        self.lines = [line for i, line in enumerate(self.lines) if i not in gone]
+        self.makers = [maker for i, maker in enumerate(self.makers) if i not in gone]
+
+    @property
+    def maker(self) -> Operation | None:
+        """The operation to which the next line belongs."""
+        return self._doing[-1] if self._doing else None
+
     def line(self, text: str) -> None:
+        self.write_waiting()
         self.lines.append("  " * self._depth + text)
-        self.makers.append(self._doing[-1] if self._doing else None)
+        self.makers.append(self.maker)
         self.clock += 1
 
     @contextmanager
@@ -262,6 +309,24 @@ class Writer:
         yield
         self._depth -= 1
         self.line("});")
+
+    def write_each(
+        self,
+        axes: Axes,
+        body: Body,
+        accesses: Sequence[Access],
+        outputs: Sequence[tuple[Access, str]],
+        counted: Sequence[tuple[str, Index]],
+    ) -> None:
+        """The loop `body`, whose vectors run along the last axis."""
+        with self.nest(axes.extents):
+            for access in (*accesses, *(access for access, _ in outputs)):
+                self.address(access, is_written=any(access is each for each, _ in outputs))
+            lines = self.inside(accesses, counted, len(axes.extents), body)
+            lines += [store_text(access, result) for access, result in outputs]
+            with self.each(axes.extents, body):
+                for line in lines:
+                    self.line(line)
 
     def address(self, access: Access, *, is_written: bool) -> None:
         # Again: other values may have been computed since the access was created, and its buffer must live until here.
@@ -322,6 +387,8 @@ class Writer:
             if name in self.buffers:
                 # Plus one, because the statement that is written next may read it.
                 self.buffers[name].last = self.clock + 1
+                if self.waiting is not None:
+                    self._touched.add(name)
 
     def constant(self, values: Array) -> str:
         """The address of a constant. Equal constants, such as those of an unrolled layer's steps, are stored once."""
@@ -402,70 +469,3 @@ class Writer:
             placed.append(buffer)
             end = max(end, offset + sizes[buffer.name])
         return end
-
-
-_LONGEST_NAME, _LONGEST_NODE = 120, 300
-# All characters except those that are safe in strings of C++ and JSON. Names come from models, which are not trusted.
-_UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:;/()\[\]<>=*+-]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramStep:
-    """A step: its operation, and the node of the model's graph that it comes from. Both are safe in strings of C++."""
-
-    name: str
-    node: str
-
-
-def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tuple[list[str], list[ProgramStep]]:
-    """`lines` of a function's body with calls at the start of each step, and the steps; `makers` has one per line."""
-    steps: list[ProgramStep] = []
-    written: list[str] = []
-    for line, maker, begins in _begun(lines, makers):
-        if begins:
-            written.append(f"  profiled.begin({len(steps)});")
-            steps.append(_step(maker))
-        written.append(line)
-    return written, steps
-
-
-def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> list[str]:
-    """`lines` of a function's body with a comment before each step: the node of the model's graph that it computes."""
-    written: list[str] = []
-    last = ""
-    for line, maker, begins in _begun(lines, makers):
-        step = _step(maker)
-        name = step.node or step.name
-        if begins and name != last:
-            written.append(f"  // {name}")
-            last = name
-        written.append(line)
-    return written
-
-
-def _begun(lines: Sequence[str], makers: Sequence[Operation | None]) -> Iterator[tuple[str, Operation | None, bool]]:
-    """Each line with the operation that it belongs to, and whether a step begins at it.
-
-    A step begins at a statement of the body itself, never inside a loop or branch, so it begins once per call.
-    """
-    depth, current = 0, None
-    for line, maker in zip(lines, makers, strict=True):
-        text = line.strip()
-        number = maker.id if maker is not None else current or 0
-        begins = depth == 0 and not text.startswith(("}", "else")) and number != current
-        if begins:
-            current = number
-        yield line, maker, begins
-        depth += sum(text.count(letter) for letter in "{([") - sum(text.count(letter) for letter in "})]")
-
-
-def _step(maker: Operation | None) -> ProgramStep:
-    if maker is None:
-        return ProgramStep(name="outputs", node="")
-    return ProgramStep(
-        name=_safe(f"{maker.opcode} {type_text(maker.type)}", _LONGEST_NAME), node=_safe(maker.node, _LONGEST_NODE)
-    )
-
-
-def _safe(text: str, longest: int) -> str:
-    return _UNSAFE.sub("_", text)[:longest]
