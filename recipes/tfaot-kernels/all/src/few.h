@@ -205,10 +205,14 @@ struct FewRows {
   bool rectified;  ///< whether Activation::relu is applied here, because it is not worth a call
 };
 
+/// Columns that `rows` rows are multiplied by at a time.
+constexpr std::size_t stripOfFew(std::size_t rows) { return (rows > kFewRows ? 1 : kFewPanels[rows]) * kPanel; }
+constexpr std::size_t vectorsOf(std::size_t columns) { return (columns + kLanes - 1) / kLanes; }
+
 /// `kRows` rows times `kColumns` of `kOutputs` columns of packed weights. The order of additions is that of `sumBlocks`.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
 TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) {
-  constexpr std::size_t kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
+  constexpr std::size_t kWidth = vectorsOf(kColumns), kLast = kColumns - (kWidth - 1) * kLanes;
   Vector sums[kRows][kWidth];
   TFAOT_UNROLL
   for (std::size_t v = 0; v < kWidth; ++v) {
@@ -238,42 +242,41 @@ TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) 
   TFAOT_UNROLL
   for (std::size_t r = 0; r < kRows; ++r, rows.out += kOutputs) {
     TFAOT_UNROLL
-    for (std::size_t v = 0; v < kWidth; ++v) {
-      std::memcpy(rows.out + v * kLanes, &sums[r][v], (v + 1 < kWidth ? kLanes : kLast) * sizeof(float));
-    }
+    for (std::size_t v = 0; v + 1 < kWidth; ++v) store(rows.out + v * kLanes, sums[r][v]);
+    storeFirst<kLast>(rows.out + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
   }
 }
 
-/// Loops with at least this many sums are not inlined. Inlined into a program, GCC kept 24 sums of 64 x 256 weights on the
-/// stack: 731 microseconds instead of 395 for 16 rows of an LSTM (AVX-512); a call takes 5 ns, a sixth of a tiny layer
-/// (benchmarks/families.py: lstm, autoencoder).
-inline constexpr std::size_t kSumsAlone = 12;
-
-template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
-TFAOT_ALONE void sumFewAlone(const float* weights, const float* bias, FewRows rows) {
-  sumFew<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
-}
-
-template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
-TFAOT_INLINE void multiplyFewColumns(const float* weights, const float* bias, FewRows rows) {
-  if constexpr (kRows * ((kColumns + kLanes - 1) / kLanes) < kSumsAlone) {
-    sumFew<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
-  } else {
-    sumFewAlone<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
-  }
-}
-
-/// The same times all columns.
+/// The same times all columns, some at a time.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
-void multiplyFew(const float* weights, const float* bias, FewRows rows) {
-  constexpr std::size_t kStrip = (kRows > kFewRows ? 1 : kFewPanels[kRows]) * kPanel, kRest = kOutputs % kStrip;
+TFAOT_INLINE void multiplyFewHere(const float* weights, const float* bias, FewRows rows) {
+  constexpr std::size_t kStrip = stripOfFew(kRows), kRest = kOutputs % kStrip;
   for (std::size_t column = 0; column + kStrip <= kOutputs; column += kStrip) {
-    multiplyFewColumns<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
+    sumFew<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
     weights += kStrip * kInputs;
     if (bias != nullptr) bias += kStrip;
     rows.out += kStrip;
   }
-  if constexpr (kRest != 0) multiplyFewColumns<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
+  if constexpr (kRest != 0) sumFew<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
+}
+
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
+TFAOT_ALONE void multiplyFewAlone(const float* weights, const float* bias, FewRows rows) {
+  multiplyFewHere<kRows, kInputs, kOutputs>(weights, bias, rows);
+}
+
+/// With at least this many sums at a time the product is not inlined. Inlined into a program, whose loops keep the numbers of
+/// their activations in registers, GCC kept 24 sums of 64 x 256 weights on the stack, which took 1.85 times as long for 16
+/// rows of an LSTM (AVX-512), and 8 of 50 x 200 weights: 2.05 times for 4 rows of an LSTM (AVX2). A call takes 5 ns.
+inline constexpr std::size_t kSumsAlone = 8;
+
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
+TFAOT_INLINE void multiplyFew(const float* weights, const float* bias, FewRows rows) {
+  if constexpr (kRows * vectorsOf(std::min(kOutputs, stripOfFew(kRows))) < kSumsAlone) {
+    multiplyFewHere<kRows, kInputs, kOutputs>(weights, bias, rows);
+  } else {
+    multiplyFewAlone<kRows, kInputs, kOutputs>(weights, bias, rows);
+  }
 }
 
 template <std::size_t kInputs, std::size_t kOutputs, std::size_t... kRow>

@@ -125,6 +125,10 @@ using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Mask = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 using Unsigned = std::uint32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
+#if defined(TFAOT_AVX512)
+inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
+#endif
+
 TFAOT_INLINE Vector load(const float* from) {
   Vector value;
   std::memcpy(&value, from, sizeof value);
@@ -142,10 +146,6 @@ TFAOT_INLINE Mask laneNumbers(std::integer_sequence<int, kLane...>) {
 TFAOT_INLINE Mask firstLanes(std::size_t count) {
   return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
 }
-
-#if defined(TFAOT_AVX512)
-inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
-#endif
 
 /// Whether `count` is known when this is compiled, and half a vector: that is loaded and stored without a mask. What a mask
 /// stores is not forwarded to a load that follows, which waits for 2 ns more (Zen 5).
@@ -202,6 +202,35 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
   for (std::size_t i = 0; i < kLanes; ++i) {
     if (i < count) to[i] = padded[i];
   }
+#endif
+}
+
+/// The same for a known number, without masks: in parts of 8, 4, 2 and 1 floats.
+template <std::size_t kCount>
+TFAOT_INLINE void storeFirst(float* to, Vector value) {
+  if constexpr (kCount >= kLanes) return store(to, value);
+#if defined(TFAOT_AVX512)
+  constexpr auto kAll = static_cast<__mmask8>(kAllLanes);
+  __m256 half = reinterpret_cast<__m256>(_mm512_maskz_extractf64x4_pd(kAll, reinterpret_cast<__m512d>(value), 0));
+  if constexpr ((kCount & 8) != 0) {
+    _mm256_storeu_ps(to, half);
+    half = reinterpret_cast<__m256>(_mm512_maskz_extractf64x4_pd(kAll, reinterpret_cast<__m512d>(value), 1));
+    to += 8;
+  }
+  __m128 part = _mm256_castps256_ps128(half);
+  if constexpr ((kCount & 4) != 0) {
+    _mm_storeu_ps(to, part);
+    part = _mm256_extractf128_ps(half, 1);
+    to += 4;
+  }
+  if constexpr ((kCount & 2) != 0) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), part);
+    part = _mm_movehl_ps(part, part);
+    to += 2;
+  }
+  if constexpr ((kCount & 1) != 0) _mm_store_ss(to, part);
+#else
+  storeFirst(to, kCount, value);
 #endif
 }
 
