@@ -15,6 +15,7 @@ import pytest
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_networks import NAMES
+from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
@@ -201,6 +202,17 @@ def test_forests_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
     models = {
         name: Network(model=Path(), program=program_of(each), inputs=[rows(generator, each, 17)], outputs=[])
         for name, each in found.items()
+    }
+    _compare(bench, models)
+
+
+@pytest.mark.nightly
+def test_rows_that_share_vectors_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    found = {f"chain of {size}": (chain(size, flat=False), inputs_of_chain(size, 17)) for size in (9, 17, 20, 33, 50)}
+    found["lstm"] = lstm(50, 3), inputs_of_lstm(50, 3, 17)
+    models = {
+        name: Network(model=Path(), program=program, inputs=inputs, outputs=[])
+        for name, (program, inputs) in found.items()
     }
     _compare(bench, models)
 

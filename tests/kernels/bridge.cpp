@@ -2,6 +2,7 @@
 //
 // Dense layers and convolutions get a table of what they alone can reach (reached.h): a call of anything else fails.
 #include "reached.h"
+#include "rows.h"
 
 namespace kernels = tfaot_kernels;
 
@@ -59,4 +60,29 @@ EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const flo
 
 EXPORT void average_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
   kernels::averagePool(*window, batch, in, out);
+}
+
+namespace {
+
+/// Rows of kSize floats, which lie 2 * kSize apart, times the number of each row, plus one row; results lie kSize + 1 apart.
+template <int kSize>
+void scaleRows(std::size_t rows, const float* in, const float* factors, const float* added, float* out) {
+  const kernels::SameRow<kSize, float> same(added);
+  kernels::eachWithTails<kSize>(rows, [&](auto at) {
+    const auto x = at.load(in, kernels::Apart<2 * kSize, 1>{}), factor = at.load(factors, kernels::Apart<1, 0>{});
+    at.store(out, x * factor + at.load(same), kernels::Apart<kSize + 1, 1>{});
+  });
+}
+
+template <int... kSizes>
+void scaleRowsOf(std::integer_sequence<int, kSizes...>, std::size_t size, std::size_t rows, const float* in, const float* factors,
+                 const float* added, float* out) {
+  ((size == kSizes ? scaleRows<kSizes>(rows, in, factors, added, out) : void()), ...);
+}
+
+}  // namespace
+
+EXPORT void scale_rows(std::size_t size, std::size_t rows, const float* in, const float* factors, const float* added, float* out) {
+  scaleRowsOf(std::integer_sequence<int, 1, 2, 3, 4, 5, 8, 9, 12, 13, 15, 16, 17, 18, 20, 24, 33, 50>{}, size, rows, in, factors,
+              added, out);
 }

@@ -169,6 +169,15 @@ class Kernels:
         self._machine.call("softmax", *values.shape, data.address, out.address)
         return out.read()
 
+    def scale_rows(self, values: Floats, factors: Floats, added: Floats) -> Floats:
+        """`values * factors[:, None] + added`, of rows among others, for the widths that bridge.cpp lists."""
+        rows, size = values.shape
+        apart = np.concatenate([values, np.full_like(values, np.nan)], axis=1).ravel()[:-size]
+        data, numbers, row = self._in(apart), self._in(factors), self._in(added)
+        out = self._out(rows * (size + 1) - 1)
+        self._machine.call("scale_rows", size, rows, data.address, numbers.address, row.address, out.address)
+        return np.append(out.read(), np.float32(0)).reshape(rows, size + 1)[:, :size]
+
     def _packed(self, weights: Floats) -> Buffer:
         data, packed = self._in(weights), self._out(self._machine.call("packed_size", *weights.shape))
         self._machine.call("pack", data.address, *weights.shape, packed.address)

@@ -52,6 +52,7 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(activate),
     FUNCTION(add),
     FUNCTION(softmax),
+    FUNCTION(scale_rows),
     FUNCTION(packed_size),
     FUNCTION(pack),
     FUNCTION(dense),

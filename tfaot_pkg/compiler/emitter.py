@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.expressions import (
     number_text,
 )
 from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
-from tfaot_pkg.compiler.rows import are_rows, write_rows
+from tfaot_pkg.compiler.rows import are_rows, have_tails, write_rows
 from tfaot_pkg.compiler.tiles import tile, write_tile
 from tfaot_pkg.compiler.uses import Uses
 from tfaot_pkg.compiler.writer import (
@@ -318,6 +318,9 @@ class Emitter(Writer):
         if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
             write_alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
             write_or_wait(self, axes, body, accesses, outputs, write_alone)
+            return
+        if not counted and have_tails(axes.extents, body, [*accesses, *places]):
+            write_rows(self, axes, body, accesses, outputs, each="eachWithTails")
             return
         body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
         body.kind = kind_of(body, [*accesses, *places])

@@ -121,6 +121,14 @@ IN_WIDE_VECTORS = frozenset(
     {"add", "subtract", "multiply", "negate", "maximum", "minimum", "compare", "select", "and", "or", "not"}
 )
 
+LONG = frozenset(
+    {
+        "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic",
+        "power", "remainder", "sine", "tan", "tanh",
+    }
+)  # fmt: skip
+"""Elementwise operations of ten or more instructions for a vector."""
+
 MOVING = frozenset({"broadcast", "transpose", "slice", "reverse", "reshape", "iota", "dynamic-slice"})
 
 

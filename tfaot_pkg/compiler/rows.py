@@ -1,4 +1,4 @@
-"""Loops over rows of few elements, of which several fill one vector."""
+"""Loops whose vectors hold several rows: of few elements, or the last elements of longer ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
-from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.expressions import C_TYPES, LONG
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.writer import Access, Body, Writer
 
@@ -16,6 +16,8 @@ _FARTHEST = 1 << 20
 """Elements between two rows at most."""
 IN_ROWS = ("f32", "s32")
 """Types of elements."""
+_LANES = (4, 8, 16)
+"""Elements of the vectors of all targets."""
 
 
 def are_rows(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) -> bool:
@@ -37,24 +39,45 @@ def are_short(step: Size, size: Size) -> bool:
     return 1 < size.constant <= LONGEST and 0 <= step.constant <= _FARTHEST
 
 
+def have_tails(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) -> bool:
+    """Whether whole vectors leave at most half of one of each row, with so much work that rows should share it."""
+    if len(extents) < 2 or extents[-2] == ONE or not extents[-1].is_constant or not body.by_vectors:
+        return False
+    if body.opcodes.isdisjoint(LONG) or not any(0 < 2 * (extents[-1].constant % each) <= each for each in _LANES):
+        return False
+    # What is the same for all elements of a row is computed for each vector, so it should only be read.
+    varied = [access for access in accesses if access.index.factors[-1] != ZERO]
+    return body.varies(varied) and all(
+        access.dtype in IN_ROWS
+        and access.index.factors[-1] in (ZERO, ONE)
+        and access.index.factors[-2].is_constant
+        and 0 <= access.index.factors[-2].constant <= _FARTHEST
+        for access in accesses
+    )
+
+
 def write_rows(
     writer: Writer,
     axes: Axes,
     body: Body,
     accesses: Sequence[Access],
     outputs: Sequence[tuple[Access, str]],
-    counted: Sequence[tuple[str, Index]],
+    counted: Sequence[tuple[str, Index]] = (),
+    *,
+    each: str = "eachOfRows",
 ) -> None:
-    """The loop `body` by vectors of several rows."""
+    """The loop `body` by vectors of several rows, or of their last elements (`eachWithTails`)."""
     with writer.nest(axes.extents[:-1]):
         for access, _ in outputs:
             first_row(writer, access, is_written=True)
         lines = loads(writer, axes.extents[-1], accesses)
-        with writer.braces(head(axes.extents), "});"):
+        with writer.braces(head(axes.extents, each), "});"):
             for line in (*lines, *_counts(counted), *body.statements()):
                 writer.line(line)
             for access, result in outputs:
-                writer.line(f"at.store({access.variable}, {result});")
+                row = access.index.factors[-2]
+                where = "" if row == axes.extents[-1] else f", Apart<{cpp(row)}, 1>{{}}"
+                writer.line(f"at.store({access.variable}, {result}{where});")
 
 
 def _counts(counted: Sequence[tuple[str, Index]]) -> Iterator[str]:
@@ -64,9 +87,9 @@ def _counts(counted: Sequence[tuple[str, Index]]) -> Iterator[str]:
         yield f"const auto {name} = at.count({', '.join(f'static_cast<std::int32_t>({each})' for each in numbers)});"
 
 
-def head(extents: Sequence[Size]) -> str:
+def head(extents: Sequence[Size], each: str = "eachOfRows") -> str:
     """Of the loop over the last two axes."""
-    return f"eachOfRows<{cpp(extents[-1])}>({cpp(extents[-2])}, [&]([[maybe_unused]] auto at)"
+    return f"{each}<{cpp(extents[-1])}>({cpp(extents[-2])}, [&]([[maybe_unused]] auto at)"
 
 
 def first_row(writer: Writer, access: Access, *, is_written: bool) -> None:

@@ -1,4 +1,4 @@
-// rows.h: loops over rows that fill a part of a vector: several rows go into one.
+// rows.h: loops over rows that fill a part of a vector, or whole vectors and a part: the parts of several rows go into one.
 #ifndef TFAOT_KERNELS_ROWS_H_
 #define TFAOT_KERNELS_ROWS_H_
 
@@ -215,6 +215,10 @@ struct InRow {
   TFAOT_INLINE void store(Element* to, Values value) const {
     place.store(to + row * kSize, value);
   }
+  template <class Element, class Values, int kRow>
+  TFAOT_INLINE void store(Element* to, Values value, Apart<kRow, 1>) const {
+    place.store(to + row * kRow, value);
+  }
 };
 
 /// Calls `body` for the elements of one row.
@@ -236,6 +240,102 @@ TFAOT_INLINE void eachOfRows(std::size_t rows, Body body) {
     }
   }
   for (; row < rows; ++row) eachOfRow<kSize>(row, body);
+}
+
+/// The last kSize % kLanes elements, at most half a vector, of each of some rows of kSize elements.
+template <int kSize>
+struct TailsOfRows {
+  static constexpr int kRest = kSize % kLanes, kBefore = kSize - kRest, kMost = kLanes / kRest;
+  RowsOfVector<kRest, false> tails;
+
+  template <class Element>
+  TFAOT_INLINE auto fill(Element x) const {
+    return filled(x);
+  }
+  template <class Element, int kRow, int kColumn>
+  TFAOT_INLINE auto load(const Element* from, Apart<kRow, kColumn> apart) const {
+#if defined(TFAOT_AVX512)
+    if constexpr (kRow > 0 && kColumn > 0) {
+      const auto* const first = reinterpret_cast<const float*>(from + kBefore) + tails.start * kRow;
+      return bitsAs<decltype(filled(Element{}))>(loadRows<kRow>(first, Vector{}));
+    }
+#endif
+    return tails.load(from + kColumn * kBefore, apart);
+  }
+  template <class Element>
+  TFAOT_INLINE auto load(const SameRow<kSize, Element>& row) const {
+    return tails.load(row.from + kBefore, Apart<0, 1>{});
+  }
+  template <class Element, class Values, int kRow = kSize>
+  TFAOT_INLINE void store(Element* to, Values value, Apart<kRow, 1> = {}) const {
+    storeRows<kRow>(reinterpret_cast<float*>(to + kBefore) + tails.start * kRow, bitsAs<Vector>(value));
+  }
+
+ private:
+#if defined(TFAOT_AVX512)
+  /// The lanes of row kNumber; none if it does not exist.
+  template <int kNumber>
+  TFAOT_INLINE __mmask16 lanesOf() const {
+    constexpr std::uint32_t kLanesOfRow = ((1u << kRest) - 1u) << (kNumber * kRest);
+    return static_cast<__mmask16>(kNumber == 0 ? kLanesOfRow : kLanesOfRow & ((1u << tails.rows * kRest) - 1u));
+  }
+  template <int kRow, int kNumber = 0>
+  TFAOT_INLINE Vector loadRows(const float* from, Vector found) const {
+    if constexpr (kNumber < kMost) {
+      if (endsAt<kNumber>()) return found;
+      found = _mm512_mask_loadu_ps(found, lanesOf<kNumber>(), from + kNumber * (kRow - kRest));
+      return loadRows<kRow, kNumber + 1>(from, found);
+    }
+    return found;
+  }
+#endif
+  template <int kRow, int kNumber = 0>
+  TFAOT_INLINE void storeRows(float* to, Vector value) const {
+    if constexpr (kNumber < kMost) {
+      if (endsAt<kNumber>()) return;
+#if defined(TFAOT_AVX512)
+      _mm512_mask_storeu_ps(to + kNumber * (kRow - kRest), lanesOf<kNumber>(), value);
+#else
+      storeFirst(to + kNumber * kRow, kRest, firstRow<kNumber>(value, std::make_integer_sequence<int, kLanes>{}));
+#endif
+      storeRows<kRow, kNumber + 1>(to, value);
+    }
+  }
+  /// Whether row kNumber and those after it do not exist. Masks leave them out, too, so only some numbers are compared: each
+  /// comparison is as large as a load.
+  template <int kNumber>
+  TFAOT_INLINE bool endsAt() const {
+#if defined(TFAOT_AVX512)
+    if (kNumber != 1 && kNumber % 4 != 0) return false;
+#endif
+    return kNumber > 0 && kNumber >= tails.rows;
+  }
+  template <int kNumber, int... kLane>
+  static TFAOT_INLINE Vector firstRow(Vector rows, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(rows, rows, ((kLane + kNumber * kRest) % kLanes)...);
+#else
+    return __builtin_shuffle(rows, Mask{((kLane + kNumber * kRest) % kLanes)...});
+#endif
+  }
+};
+
+/// Calls `body` for all elements of `rows` rows of kSize elements: for whole vectors of each row, and for the last elements of
+/// as many rows as fit into a vector. For bodies that take longer than to put such a vector together.
+template <int kSize, class Body>
+TFAOT_INLINE void eachWithTails(std::size_t rows, Body body) {
+  constexpr std::size_t kRest = kSize % kLanes, kTogether = kRest == 0 ? 1 : kLanes / kRest;
+  for (std::size_t row = 0; row < rows; row += kTogether) {
+    const std::size_t number = std::min(kTogether, rows - row);
+    for (std::size_t each = row; each < row + number; ++each) {
+      for (std::size_t i = 0; i + kLanes <= kSize; i += kLanes) body(InRow<kSize, WholeVector>{WholeVector{i}, each});
+    }
+    if constexpr (kTogether > 1) {
+      body(TailsOfRows<kSize>{{row, number}});
+    } else if constexpr (kRest > 0) {
+      body(InRow<kSize, PartOfVector>{PartOfVector{kSize - kRest, kRest}, row});
+    }
+  }
 }
 
 /// Combines the elements of each of `rows` rows of kSize floats, which `body` gives by place, in the tree of `reduced`,
