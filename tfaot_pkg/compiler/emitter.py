@@ -198,15 +198,26 @@ class Emitter(Writer):
 
     def is_joined_index(self, operation: Operation) -> bool:
         """Whether it joins single numbers into vectors of indices that only gathers read."""
-        if operation.opcode != "concatenate" or operation.id in self.places:
+        if operation.opcode != "concatenate" or operation.id in self.places or not self.joined(operation):
             return False
         (axis,), users = operation.attributes["dimensions"], self.uses.all_of(operation.id)
-        return (
-            bool(users)
-            and all(self.known[part].shape.sizes[axis] == ONE for part in operation.operands)
-            and all(user.opcode == "gather" and user.operands[0] != operation.id for user in users)
-            and all(user.attributes["vector"] == axis for user in users)
-        )
+        if [user.opcode for user in users] == ["concatenate"]:  # a part of such vectors
+            return users[0].attributes["dimensions"] == (axis,) and self.is_joined_index(users[0])
+        gathers = (user.opcode == "gather" and user.operands[0] != operation.id for user in users)
+        return bool(users) and all(gathers) and all(user.attributes["vector"] == axis for user in users)
+
+    def joined(self, operation: Operation, depth: int = 2) -> tuple[int, ...]:
+        """The single numbers that vectors are joined of, also in two steps; none if these are not all of its parts."""
+        (axis,), parts = operation.attributes["dimensions"], list[int]()
+        for part in (self.known[operand] for operand in operation.operands):
+            inner: tuple[int, ...] = (part.id,) if part.shape.sizes[axis] == ONE else ()
+            is_alone = part.id not in self.places and [user.id for user in self.uses.all_of(part.id)] == [operation.id]
+            if not inner and depth > 1 and part.opcode == "concatenate" and is_alone:
+                inner = self.joined(part, depth - 1) if part.attributes["dimensions"] == (axis,) else ()
+            if not inner:
+                return ()
+            parts += inner
+        return tuple(parts)
 
     def want(self, value: int, place: str) -> None:
         """Let the operation that computes `value` write it to `place`."""

@@ -73,7 +73,7 @@ def _components(
     are not read from it.
     """
     is_joined = emitter.is_joined_index(indices)
-    parts = indices.operands if is_joined else (indices.id,)
+    parts = emitter.joined(indices) if is_joined else (indices.id,)
     step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
     components, read = [], []
     for part in parts:

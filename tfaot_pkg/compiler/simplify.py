@@ -420,8 +420,9 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     if operation.opcode != "constant" or operation.attributes["literal"].growing:
         return False
     values = operation.attributes["literal"].constant
-    # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0.
-    return bool(np.all(values == wanted) and np.all(np.signbit(values) == np.signbit(wanted)))
+    # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0. Integers have one zero.
+    has_sign = values.dtype.kind in "iu" or np.all(np.signbit(values) == np.signbit(wanted))
+    return bool(np.all(values == wanted) and has_sign)
 
 
 def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:

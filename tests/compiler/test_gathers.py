@@ -1,0 +1,47 @@
+"""Indices that are joined of single numbers are read where these lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.simplify import simplify
+
+_ROWS, _COLUMNS, _COUNT = 6, 7, 5
+
+
+def _program(*, kept: bool = False) -> Program:
+    """As gather_nd within rows: the number of the row, and a stack of two; `kept`: the stack is an output, too."""
+    writer = Writer()
+    x, i, j = writer.input(_ROWS, _COLUMNS), writer.input(_COUNT, dtype="s32"), writer.input(_COUNT, dtype="s32")
+    singles = [writer.add("reshape", (N, _COUNT, 1), value, dtype="s32") for value in (i, j)]
+    stack = writer.add("concatenate", (N, _COUNT, 2), *singles, dtype="s32", dimensions=(2,))
+    row = writer.add("iota", (N, _COUNT, 1), dtype="s32", dimensions=(0,))
+    zeros = writer.add("broadcast", (N, _COUNT, 1), writer.constant([0] * _COUNT, "s32"), dtype="s32", dimensions=(1,))
+    row = writer.add("add", (N, _COUNT, 1), row, zeros, dtype="s32")
+    indices = writer.add("concatenate", (N, _COUNT, 3), row, stack, dtype="s32", dimensions=(2,))
+    found = writer.add(
+        "gather", (N, _COUNT), x, indices, offset=(), collapsed=(0, 1, 2), indexed=(0, 1, 2), vector=2,
+        operand_batch=(), index_batch=(), sizes=(1, 1, 1),
+    )  # fmt: skip
+    return simplify(writer.program(found, *([stack] if kept else [])))
+
+
+@pytest.mark.slow  # compiles its code
+@pytest.mark.parametrize("kept", [False, True])
+def test_stacks_of_indices_give_the_elements_there(compiled: Compile, kept: bool) -> None:
+    code, random = compiled(_program(kept=kept), 4), np.random.default_rng(3)
+    x = random.normal(size=(4, _ROWS, _COLUMNS)).astype(np.float32)
+    i, j = (random.integers(0, size, (4, _COUNT)).astype(np.int32) for size in (_ROWS, _COLUMNS))
+    given, *stacks = code(x, i, j)
+    np.testing.assert_array_equal(given, x[np.arange(4)[:, None], i, j])
+    assert all((stack == np.stack([i, j], -1)).all() for stack in stacks)
+
+
+def test_vectors_of_indices_are_not_written_to_memory() -> None:
+    assert emit(_program(), "program").scratch == 0
+    assert emit(_program(kept=True), "program").scratch > 0
