@@ -131,6 +131,7 @@ def test_what_is_computed_once_for_a_row_stays_before_its_loop() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep("50")
 @pytest.mark.parametrize("size", [5, 9, 17, 18, 20, 33, 50])
 def test_random_chains_give_the_bits_of_one_long_row_and_what_the_interpreter_does(
     compiled: Compile, size: int
