@@ -164,7 +164,6 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
   }
   return _mm512_maskz_loadu_ps(firstOf(count), from);
 #elif defined(TFAOT_AVX2)
-  if (isHalf(count)) return _mm256_zextps128_ps256(_mm_loadu_ps(from));
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
 #else
   float padded[kLanes];
