@@ -34,7 +34,7 @@ def test_a_step_of_a_recurrent_cell_is_one_product_and_one_loop(networks: Networ
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
     assert step.count("dense<") == 1
     # The gates, and the output into the array of outputs.
-    assert len(re.findall(r"\beach(<\d+>)?\(", step)) == 2
+    assert len(re.findall(r"\beach\w*(<[\d, ]+>)?\(", step)) == 2
 
 
 def test_values_of_one_shape_are_computed_in_one_loop() -> None:
