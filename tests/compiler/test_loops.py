@@ -26,15 +26,15 @@ from tfaot_pkg.compiler.simplify import simplify
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_step_of_a_recurrent_cell_is_one_product_and_one_loop(networks: Networks, version: str) -> None:
+def test_a_step_of_a_recurrent_cell_is_one_product_and_two_loops(networks: Networks, version: str) -> None:
     program = recognize(simplify(networks(version, "lstm").program))
     (loop,) = [each for each in program.entry.operations if each.opcode == "while"]
     # The products with the inputs are computed before the loop, for all steps.
     assert [each.opcode for each in loop.regions[0].operations].count("dense") == 1
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
     assert step.count("dense<") == 1
-    # The gates, and the output into the array of outputs.
-    assert len(re.findall(r"\beach\w*(<[\d, ]+>)?\(", step)) == 2
+    # The state, the output gate with tanh of it, and the output into the array of outputs.
+    assert len(re.findall(r"\beach\w*(<[\d, ]+>)?\(", step)) == 3
 
 
 def test_values_of_one_shape_are_computed_in_one_loop() -> None:
@@ -47,6 +47,25 @@ def test_values_of_one_shape_are_computed_in_one_loop() -> None:
     assert len(re.findall(r"\beach(<\d+>)?\(", source)) == 1
     assert source.count("exponentialOf(") == 1
     assert emit(simplify(writer.program(first, second)), "program", 4).scratch == 0
+
+
+def test_a_function_of_another_ones_result_is_computed_in_a_loop_of_its_own(compiled: Compile) -> None:
+    """As in the gates of an LSTM. What it does not need is computed with it."""
+    writer = Writer()
+    x, y = writer.input(24), writer.input(24)
+    forget, out = writer.add("logistic", (N, 24), x), writer.add("logistic", (N, 24), y)
+    state = writer.add("add", (N, 24), writer.add("multiply", (N, 24), forget, y), y)
+    result = writer.add("multiply", (N, 24), writer.add("tanh", (N, 24), state), out)
+    program = simplify(writer.program(result, state))
+    first, second = re.split(r"\beach(?:<\d+>)?\(", emit(program, "program", 4).source)[1:]
+    assert (first.count("logistic("), first.count("hyperbolicTangent(")) == (1, 0)
+    assert (second.count("logistic("), second.count("hyperbolicTangent(")) == (1, 1)
+    given = [np.random.default_rng(seed).normal(size=(5, 24)).astype(np.float32) for seed in (1, 2)]
+    forgot, opened = (1 / (1 + np.exp(-each.astype(np.float64))) for each in given)
+    wanted = forgot * given[1] + given[1]
+    found = compiled(program, 4)(*given)
+    np.testing.assert_allclose(found[0], np.tanh(wanted) * opened, rtol=2e-6)
+    np.testing.assert_allclose(found[1], wanted, rtol=2e-6)
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ class Emitter(Writer):
         self.results: dict[int, list[State]] = {}  # of operations with several results
         self.places: dict[int, str] = {}  # where a value should be written: an output, or the next state of a loop
         self._waiting: list[int] = []  # values of one shape that one loop will compute
+        self._arguments: set[int] = set()  # values that were written because a long function takes them
 
     def write(self) -> None:
         """Write the statements of the program, from `input_0` ... to `output_0` ..."""
@@ -123,12 +124,26 @@ class Emitter(Writer):
             self.flush()
         self._depths[operation.id] = self._depth_of(operation)
         self._waiting.append(operation.id)
+        if self.uses.is_argument(operation, self._is_known):
+            self._arguments.add(operation.id)
+            self._flush_for(operation.id)
+
+    def _flush_for(self, value: int) -> None:
+        """Write the loop for a waiting value and those that it is computed of; the others wait on."""
+        needed = self.uses.needed_for(value, self._is_known)
+        others = [value for value in self._waiting if value not in needed]
+        self._waiting = [value for value in self._waiting if value in needed]
+        self.flush()
+        self._waiting = others
+
+    def _is_known(self, value: int) -> bool:
+        return value in self.pointers or value in self.scalars
 
     def _can_wait(self, value: int) -> bool:
         """Whether the loop of the waiting values can compute a value that is not computed yet."""
-        operation, known = self.known[value], (value in self.pointers or value in self.scalars)
-        is_alike = operation.type == self.known[self._waiting[0]].type
-        return is_alike and operation.opcode in ELEMENTWISE and not known and value not in self._waiting
+        operation = self.known[value]
+        is_alike = operation.type == self.known[self._waiting[0]].type and operation.opcode in ELEMENTWISE
+        return is_alike and not self._is_known(value) and value not in self._waiting
 
     def flush(self) -> None:
         """Write the loop for the waiting values."""
@@ -178,8 +193,10 @@ class Emitter(Writer):
 
     def _is_deferred(self, operation: Operation) -> bool:
         """Whether it is computed where it is used."""
-        if operation.opcode == "constant" or self.is_joined_index(operation):
+        if operation.opcode == "constant" or self.uses.is_joined_index(operation, self.places):
             return True
+        if operation.id in self._arguments or self.uses.is_argument(operation, self._is_known):
+            return False
         if isinstance(operation.type, tuple) or operation.opcode not in (*ELEMENTWISE, *MOVING):
             return False
         if not operation.shape.rank and operation.opcode in ELEMENTWISE:
@@ -195,29 +212,6 @@ class Emitter(Writer):
 
     def _depth_of(self, operation: Operation) -> int:
         return 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
-
-    def is_joined_index(self, operation: Operation) -> bool:
-        """Whether it joins single numbers into vectors of indices that only gathers read."""
-        if operation.opcode != "concatenate" or operation.id in self.places or not self.joined(operation):
-            return False
-        (axis,), users = operation.attributes["dimensions"], self.uses.all_of(operation.id)
-        if [user.opcode for user in users] == ["concatenate"]:  # a part of such vectors
-            return users[0].attributes["dimensions"] == (axis,) and self.is_joined_index(users[0])
-        gathers = (user.opcode == "gather" and user.operands[0] != operation.id for user in users)
-        return bool(users) and all(gathers) and all(user.attributes["vector"] == axis for user in users)
-
-    def joined(self, operation: Operation, depth: int = 2) -> tuple[int, ...]:
-        """The single numbers that vectors are joined of, also in two steps; none if these are not all of its parts."""
-        (axis,), parts = operation.attributes["dimensions"], list[int]()
-        for part in (self.known[operand] for operand in operation.operands):
-            inner: tuple[int, ...] = (part.id,) if part.shape.sizes[axis] == ONE else ()
-            is_alone = part.id not in self.places and [user.id for user in self.uses.all_of(part.id)] == [operation.id]
-            if not inner and depth > 1 and part.opcode == "concatenate" and is_alone:
-                inner = self.joined(part, depth - 1) if part.attributes["dimensions"] == (axis,) else ()
-            if not inner:
-                return ()
-            parts += inner
-        return tuple(parts)
 
     def want(self, value: int, place: str) -> None:
         """Let the operation that computes `value` write it to `place`."""

@@ -72,8 +72,8 @@ def _components(
     Vectors that are joined from single numbers, as for a gather within rows, are not written to memory, and counters
     are not read from it.
     """
-    is_joined = emitter.is_joined_index(indices)
-    parts = emitter.joined(indices) if is_joined else (indices.id,)
+    is_joined = emitter.uses.is_joined_index(indices, emitter.places)
+    parts = emitter.uses.joined(indices, emitter.places) if is_joined else (indices.id,)
     step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
     components, read = [], []
     for part in parts:
