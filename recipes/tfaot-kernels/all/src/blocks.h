@@ -198,7 +198,7 @@ TFAOT_INLINE void bound(Activation activation, Sums<kRows, kWidth>& sums) {
 }
 
 /// The products of `blocks` times `kRows` rows and a strip of `kWidth` vectors, activated. If kShares, out.last is at most
-/// kHalf.
+/// kHalfLanes.
 template <int kRows, int kWidth, bool kShares>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out) {
   const Segments& segments = product.segments;

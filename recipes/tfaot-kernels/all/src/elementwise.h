@@ -317,6 +317,19 @@ struct PartOfVector : Lanes<PartOfVector> {
   TFAOT_INLINE std::size_t count() const { return number; }
 };
 
+/// The last elements of a row, half as many as a vector has lanes; the other lanes are zero.
+struct LowerHalf : Lanes<LowerHalf> {
+  static constexpr bool kIsWhole = false;
+  std::size_t start;
+  TFAOT_INLINE explicit LowerHalf(std::size_t first) : start(first) {}
+  using Lanes::count, Lanes::load, Lanes::store;
+  TFAOT_INLINE Vector load(const float* row) const { return loadHalf(row + start); }
+  TFAOT_INLINE Integers load(const std::int32_t* row) const { return bitsAs<Integers>(load(reinterpret_cast<const float*>(row))); }
+  TFAOT_INLINE void store(float* row, Vector value) const { storeHalf(row + start, value); }
+  TFAOT_INLINE void store(std::int32_t* row, Integers value) const { store(reinterpret_cast<float*>(row), bitsAs<Vector>(value)); }
+  static constexpr std::size_t count() { return kLanes / 2; }
+};
+
 /// One element, for types without vectors.
 struct OneElement {
   std::size_t start;
@@ -338,9 +351,10 @@ struct OneElement {
 /// Calls `body` for the last of `size` elements, a multiple of kMultiple, if they are fewer than a vector has lanes.
 template <std::size_t kMultiple, class Body>
 TFAOT_INLINE void lastPart(std::size_t i, std::size_t size, Body body) {
-  if constexpr (kMultiple % kLanes != 0) {
-    // Half a vector has a number that is known, with which it needs no mask.
-    if (i < size) body(PartOfVector{i, kMultiple % kLanes == kLanes / 2 ? kLanes / 2 : size - i});
+  if constexpr (kMultiple % kLanes == kLanes / 2) {
+    if (i < size) body(LowerHalf{i});
+  } else if constexpr (kMultiple % kLanes != 0) {
+    if (i < size) body(PartOfVector{i, size - i});
   }
 }
 

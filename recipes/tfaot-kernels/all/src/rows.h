@@ -224,7 +224,7 @@ struct InRow {
 /// Calls `body` for the elements of one row.
 template <int kSize, class Body>
 TFAOT_INLINE void eachOfRow(std::size_t row, Body body) {
-  each(kSize, [&](auto place) __attribute__((always_inline)) { body(InRow<kSize, decltype(place)>{place, row}); });
+  each<kSize>(kSize, [&](auto place) __attribute__((always_inline)) { body(InRow<kSize, decltype(place)>{place, row}); });
 }
 
 /// Calls `body` for all elements of `rows` rows of kSize elements.

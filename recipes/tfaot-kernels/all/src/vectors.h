@@ -147,10 +147,6 @@ TFAOT_INLINE Mask firstLanes(std::size_t count) {
   return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
 }
 
-/// Whether `count` is known when this is compiled, and half a vector: that is loaded and stored without a mask. What a mask
-/// stores is not forwarded to a load that follows, which waits for 2 ns more (Zen 5).
-TFAOT_INLINE bool isHalf([[maybe_unused]] std::size_t count) { return __builtin_constant_p(count) && count == kLanes / 2; }
-
 #if defined(TFAOT_AVX512)
 TFAOT_INLINE __mmask16 firstOf(std::size_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
 #endif
@@ -158,10 +154,6 @@ TFAOT_INLINE __mmask16 firstOf(std::size_t count) { return static_cast<__mmask16
 /// The first `count` floats, at most kLanes, and zeros.
 TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 #if defined(TFAOT_AVX512)
-  if (isHalf(count)) {
-    const __m256d half = _mm256_loadu_pd(reinterpret_cast<const double*>(from));
-    return reinterpret_cast<Vector>(_mm512_maskz_insertf64x4(static_cast<__mmask8>(kAllLanes), __m512d{}, half, 0));
-  }
   return _mm512_maskz_loadu_ps(firstOf(count), from);
 #elif defined(TFAOT_AVX2)
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
@@ -174,10 +166,6 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 
 TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #if defined(TFAOT_AVX512)
-  if (isHalf(count)) {
-    std::memcpy(to, &value, kLanes / 2 * sizeof(float));
-    return;
-  }
   _mm512_mask_storeu_ps(to, firstOf(count), value);
 #elif defined(TFAOT_AVX2)
   // AMD's masked stores are microcode, of 12 cycles each on Zen 3: benchmarks/kernels.py.
@@ -230,6 +218,24 @@ TFAOT_INLINE void storeFirst(float* to, Vector value) {
   if constexpr ((kCount & 1) != 0) _mm_store_ss(to, part);
 #else
   storeFirst(to, kCount, value);
+#endif
+}
+
+/// Half a vector, and zeros; without a mask (AVX-512), because what a mask stores is not forwarded to a load that follows,
+/// which waits for 2 ns more (Zen 5). Not a case of `loadFirst` for a known count: GCC 12 left out code behind such a case.
+TFAOT_INLINE Vector loadHalf(const float* from) {
+#if defined(TFAOT_AVX512)
+  const __m256d half = _mm256_loadu_pd(reinterpret_cast<const double*>(from));
+  return reinterpret_cast<Vector>(_mm512_maskz_insertf64x4(static_cast<__mmask8>(kAllLanes), __m512d{}, half, 0));
+#else
+  return loadFirst(from, kLanes / 2);
+#endif
+}
+TFAOT_INLINE void storeHalf(float* to, Vector value) {
+#if defined(TFAOT_AVX512)
+  std::memcpy(to, &value, kLanes / 2 * sizeof(float));
+#else
+  storeFirst(to, kLanes / 2, value);
 #endif
 }
 
@@ -399,26 +405,26 @@ TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
   }
 }
 
-inline constexpr int kHalf = kLanes / 2;
+inline constexpr int kHalfLanes = kLanes / 2;
 
 /// The lower half of `a` and the upper half of `b`.
 TFAOT_INLINE Vector halvesOf(Vector a, Vector b) {
 #if defined(TFAOT_AVX512)
   return _mm512_mask_mov_ps(a, 0xff00, b);  // GCC would load the upper half and insert it, by a unit that has more to do
 #else
-  for (int i = kHalf; i < kLanes; ++i) a[i] = b[i];
+  for (int i = kHalfLanes; i < kLanes; ++i) a[i] = b[i];
   return a;
 #endif
 }
 /// The upper half of `a` in both halves.
-TFAOT_INLINE Vector upperHalf(Vector a) { return halvesOf(exchanged<kHalf>(a), a); }
-/// kHalf floats in both halves.
+TFAOT_INLINE Vector upperHalf(Vector a) { return halvesOf(exchanged<kHalfLanes>(a), a); }
+/// kHalfLanes floats in both halves.
 TFAOT_INLINE Vector loadTwice(const float* from) {
 #if defined(TFAOT_AVX512)
   return _mm512_maskz_broadcast_f32x8(kAllLanes, _mm256_loadu_ps(from));
 #else
-  const Vector once = loadFirst(from, kHalf);
-  return halvesOf(once, exchanged<kHalf>(once));
+  const Vector once = loadFirst(from, kHalfLanes);
+  return halvesOf(once, exchanged<kHalfLanes>(once));
 #endif
 }
 
