@@ -126,15 +126,7 @@ class Emitter(Writer):
         self._waiting.append(operation.id)
         if self.uses.is_argument(operation, self._is_known):
             self._arguments.add(operation.id)
-            self._flush_for(operation.id)
-
-    def _flush_for(self, value: int) -> None:
-        """Write the loop for a waiting value and those that it is computed of; the others wait on."""
-        needed = self.uses.needed_for(value, self._is_known)
-        others = [value for value in self._waiting if value not in needed]
-        self._waiting = [value for value in self._waiting if value in needed]
-        self.flush()
-        self._waiting = others
+            self.flush()
 
     def _is_known(self, value: int) -> bool:
         return value in self.pointers or value in self.scalars

@@ -61,18 +61,16 @@ class Uses:
         """
         if isinstance(operation.type, tuple) or not operation.shape.rank or operation.shape.dtype != "f32":
             return False
-        is_read = any(user.opcode in LONG for user in self._users.get(operation.id, []))
-        return is_read and any(self._known[part].opcode in LONG for part in self.needed_for(operation.id, is_known))
-
-    def needed_for(self, value: int, is_known: Callable[[int], bool]) -> set[int]:
-        """A value and what its loop computes it of: not what `is_known` says is computed already."""
-        left, needed = [value], set[int]()
+        if not any(user.opcode in LONG for user in self._users.get(operation.id, [])):
+            return False
+        left, seen = [operation.id], set[int]()
         while left:
             value = left.pop()
-            if value not in needed and value in self._known and not is_known(value):
-                needed.add(value)
-                left += self._known[value].operands if self._known[value].opcode in (*ELEMENTWISE, *MOVING) else ()
-        return needed
+            if value in seen or value not in self._known or is_known(value):
+                continue
+            seen.add(value)
+            left += self._known[value].operands if self._known[value].opcode in (*ELEMENTWISE, *MOVING) else ()
+        return any(self._known[value].opcode in LONG for value in seen)
 
     def is_joined_index(self, operation: Operation, places: Container[int]) -> bool:
         """Whether it joins single numbers into vectors of indices, not one of `places`, that only gathers read."""
