@@ -56,7 +56,7 @@ class Uses:
         """Whether a function of `LONG` takes this value, which one loop would compute of another function's result.
 
         One after the other they take longer than a vector's work, because a CPU has too few of the following vectors in
-        flight. So the value gets a loop of its own: GRU towers take 0.93 of their time (decision 070). `is_known` says
+        flight. So the value gets a loop of its own: GRU towers take 0.92 of their time (decision 070). `is_known` says
         which values are computed already.
         """
         if isinstance(operation.type, tuple) or not operation.shape.rank or operation.shape.dtype != "f32":

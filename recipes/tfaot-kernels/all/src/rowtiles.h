@@ -17,10 +17,10 @@ constexpr int widthOf(int size) {
 
 /// The vectors of kLanes rows: one for each column of few columns, else rows that begin widthOf(kSize) lanes apart.
 constexpr bool isByColumns(int size) { return size <= 4; }
-constexpr int vectorsOf(int size) { return isByColumns(size) ? size : widthOf(size); }
+constexpr int vectorsOfTile(int size) { return isByColumns(size) ? size : widthOf(size); }
 template <int kSize>
 struct TileRows {
-  Vector values[vectorsOf(kSize)];
+  Vector values[vectorsOfTile(kSize)];
 };
 
 /// Column kColumn of the kLanes rows from `start` on, the first `rows` of which exist.
@@ -150,7 +150,7 @@ TFAOT_INLINE Vector halves(Vector a, Vector b, std::integer_sequence<int, kLane.
 template <int kSize, bool kIsWhole>
 struct Tile {
   static constexpr int kWidth = widthOf(kSize);
-  static constexpr int kVectors = vectorsOf(kSize);
+  static constexpr int kVectors = vectorsOfTile(kSize);
   template <int kVector>
   using Place = std::conditional_t<isByColumns(kSize), ColumnOfTile<kSize, kIsWhole, kVector>, VectorOfTile<kSize, kIsWhole, kVector>>;
   std::size_t start, rows;
