@@ -13,6 +13,7 @@ import pytest
 from tests.compiler.conftest import Compile, Networks
 from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.last_steps import of_last_steps
@@ -30,11 +31,11 @@ def test_a_step_of_a_recurrent_cell_is_one_product_and_two_loops(networks: Netwo
     program = recognize(simplify(networks(version, "lstm").program))
     (loop,) = [each for each in program.entry.operations if each.opcode == "while"]
     # The products with the inputs are computed before the loop, for all steps.
-    assert [each.opcode for each in loop.regions[0].operations].count("dense") == 1
+    assert [each.opcode for each in loop.regions[0].everything()].count("dense") == 1
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
     assert step.count("dense<") == 1
-    # The state, the output gate with tanh of it, and the output into the array of outputs.
-    assert len(re.findall(r"\beach\w*(<[\d, ]+>)?\(", step)) == 3
+    # The first product, which is zero, the state, the output gate with tanh of it, and the output into its array.
+    assert len(re.findall(r"\beach\w*(<[\d, ]+>)?\(", step)) == 4
 
 
 def test_values_of_one_shape_are_computed_in_one_loop() -> None:
@@ -176,36 +177,51 @@ def test_an_array_of_one_step_is_the_state_itself() -> None:
     np.testing.assert_array_equal(cut, last[:, None, 1:3])
 
 
+class _Parts:
+    """Adds operations to several regions of one program."""
+
+    def __init__(self) -> None:
+        self._ids = count()
+
+    def add(self, to: list[Operation], opcode: str, type_: Type, *operands: int, **more: Any) -> int:
+        regions = more.pop("regions", ())
+        to.append(
+            Operation(
+                id=next(self._ids), opcode=opcode, type=type_, operands=operands, attributes=more, regions=regions
+            )
+        )
+        return to[-1].id
+
+    def constant(self, to: list[Operation], values: Any, dtype: str = "f32") -> int:
+        array = np.array(values, NUMPY_TYPES[dtype])
+        shape = Shape(dtype, tuple(Size(size) for size in array.shape))
+        return self.add(to, "constant", shape, literal=Literal(array))
+
+    def below(self, limit: int, *states: Shape) -> Region:
+        """The condition of a loop: its first state is below `limit`."""
+        made: list[Operation] = []
+        tested, *_ = (self.add(made, "parameter", each, number=i) for i, each in enumerate(states))
+        found = self.add(made, "compare", Shape("pred", ()), tested, self.constant(made, limit, "s32"), direction="LT")
+        return Region(operations=tuple(made), results=(found,))
+
+
 def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
     """Of 5 turns, of which `step` is cut from the array of all; each turn counts `counts_by`."""
     integer, rows, array = Shape("s32", ()), Shape("f32", (N, Size(4))), Shape("f32", (Size(steps), N, Size(4)))
-    ids = count()
-
-    def add(to: list[Operation], opcode: str, type_: Type, *operands: int, **more: Any) -> int:
-        regions = more.pop("regions", ())
-        made = Operation(id=next(ids), opcode=opcode, type=type_, operands=operands, attributes=more, regions=regions)
-        to.append(made)
-        return made.id
-
-    def number(to: list[Operation], value: float, like: Shape) -> int:
-        return add(to, "constant", like, literal=Literal(np.array(value, NUMPY_TYPES[like.dtype])))
-
+    parts = _Parts()
+    add = parts.add
     entry: list[Operation] = []
     body: list[Operation] = []
-    condition: list[Operation] = []
-    x, zero = add(entry, "parameter", rows, number=0), number(entry, 0, integer)
-    empty = add(entry, "broadcast", array, number(entry, 0, Shape("f32", ())), dimensions=())
+    x, zero = add(entry, "parameter", rows, number=0), parts.constant(entry, 0, "s32")
+    empty = add(entry, "broadcast", array, parts.constant(entry, 0), dimensions=())
     turn, state, states = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows, array)))
-    after = add(body, "add", integer, turn, number(body, counts_by, integer))
+    after = add(body, "add", integer, turn, parts.constant(body, counts_by, "s32"))
     new = add(body, "tanh", rows, add(body, "add", rows, state, x))
     part = add(body, "reshape", Shape("f32", (Size(1), N, Size(4))), new)
     filled = add(body, "dynamic-update-slice", array, states, part, turn, zero, zero)
-    tested, *_ = (add(condition, "parameter", each, number=i) for i, each in enumerate((integer, rows, array)))
-    goes_on = add(condition, "compare", Shape("pred", ()), tested, number(condition, 5, integer), direction="LT")
     regions = (
-        Region(operations=tuple(body), results=(after, new, filled)),
-        Region(operations=tuple(condition), results=(goes_on,)),
-    )
+        Region(operations=tuple(body), results=(after, new, filled)), parts.below(5, integer, rows, array)
+    )  # fmt: skip
     loop = add(entry, "while", (integer, rows, array), zero, x, empty, regions=regions)
     all_ = add(entry, "get-tuple-element", array, loop, index=2)
     turned = add(entry, "transpose", Shape("f32", (N, Size(steps), Size(4))), all_, dimensions=(1, 0, 2))
@@ -213,6 +229,53 @@ def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
     cut = add(entry, "slice", Shape("f32", (N, Size(1), Size(2))), turned, slices=slices)
     last = add(entry, "get-tuple-element", rows, loop, index=1)
     return Program(entry=Region(operations=tuple(entry), results=(cut, last)))
+
+
+@pytest.mark.parametrize(
+    ("start", "weight", "has_bias", "is_left_out"),
+    [(0.0, 0.5, True, True), (0.0, 0.5, False, True), (1.0, 0.5, True, False), (0.0, np.inf, True, False)],
+)
+def test_the_product_of_a_first_state_of_zeros_is_its_bias(
+    compiled: Compile, start: float, weight: float, *, has_bias: bool, is_left_out: bool
+) -> None:
+    weights = np.random.default_rng(1).normal(size=(20, 20)).astype(np.float32)
+    weights[3, 4] = weight
+    bias = np.random.default_rng(2).normal(size=20).astype(np.float32)
+    program = recognize(simplify(_cell(start, weights, bias if has_bias else None)))
+    verify(program)
+    (loop,) = [each for each in program.entry.operations if each.opcode == "while"]
+    assert ("conditional" in [each.opcode for each in loop.regions[0].operations]) is is_left_out
+    assert ("if (" in emit(program, "program", 8).source.split("break;")[1]) is is_left_out
+    x = np.random.default_rng(0).normal(size=(6, 20)).astype(np.float32)
+    state = np.full((6, 20), start)
+    with np.errstate(invalid="ignore"):  # of an infinite weight times zero
+        for _ in range(3):
+            state = np.tanh(state @ weights.astype(np.float64) + (bias if has_bias else 0) + x)
+    (ours,) = compiled(program, 8)(x)
+    np.testing.assert_allclose(ours, state, rtol=1e-4, atol=1e-6)
+
+
+def _cell(start: float, weights: Array, bias: Array | None) -> Program:
+    """Three turns of tanh(state @ weights + bias + x); each element of the first state is `start`."""
+    integer, rows = Shape("s32", ()), Shape("f32", (N, Size(20)))
+    parts = _Parts()
+    add = parts.add
+    entry: list[Operation] = []
+    body: list[Operation] = []
+    x, zero = add(entry, "parameter", rows, number=0), parts.constant(entry, 0, "s32")
+    first = add(entry, "broadcast", rows, parts.constant(entry, start), dimensions=())
+    turn, state = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows)))
+    after = add(body, "add", integer, turn, parts.constant(body, 1, "s32"))
+    made = add(
+        body, "dot", rows, state, parts.constant(body, weights), contracting=((1,), (0,)), batch=((), ()), order=(0, 1)
+    )
+    if bias is not None:
+        made = add(body, "add", rows, made, add(body, "broadcast", rows, parts.constant(body, bias), dimensions=(1,)))
+    new = add(body, "tanh", rows, add(body, "add", rows, made, x))
+    regions = (Region(operations=tuple(body), results=(after, new)), parts.below(3, integer, rows))
+    loop = add(entry, "while", (integer, rows), zero, first, regions=regions)
+    last = add(entry, "get-tuple-element", rows, loop, index=1)
+    return Program(entry=Region(operations=tuple(entry), results=(last,)))
 
 
 def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> None:

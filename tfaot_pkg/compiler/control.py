@@ -26,7 +26,7 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
         emitter.region(condition)
         emitter.line(f"if (!({emitter.scalar(condition.results[0])})) break;")
         _bind(emitter, body, states)
-        _want(emitter, body, states)
+        _want(emitter, body, states, "_next")
         emitter.region(body)
         _next(emitter, body, states)
     emitter.pointers, emitter.scalars = outer
@@ -78,11 +78,11 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
         emitter.carried.add(parameter.id)
 
 
-def _want(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
-    """Let the body write the next state directly into its buffer."""
-    for result, state in zip(body.results, states, strict=True):
+def _want(emitter: Emitter, region: Region, states: Sequence[State], suffix: str = "") -> None:
+    """Let `region` write its results directly into the buffers of `states`, or of the next ones."""
+    for result, state in zip(region.results, states, strict=True):
         if state.buffers and emitter.known[result].shape == state.shape:
-            emitter.want(result, f"{state.name}_next")
+            emitter.want(result, f"{state.name}{suffix}")
 
 
 def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
@@ -154,18 +154,23 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
                     emitter.pointers[parameter.id] = emitter.stored(value)
                 else:
                     emitter.scalars[parameter.id] = emitter.scalar(value)
+            _want(emitter, region, states)
             emitter.region(region)
             for state, result in zip(states, region.results, strict=True):
-                if state.buffers:
-                    emitter.loop(state.shape.sizes, [(result, state.name, Index(ZERO, state.shape.strides))])
-                else:
-                    emitter.line(f"{state.name} = {emitter.scalar(result)};")
+                _keep(emitter, result, state)
         emitter.pointers, emitter.scalars = outer
         start += len(region.parameters)
     for value in given:
         if value in emitter.pointers:
             emitter.touch(emitter.pointers[value])
     return states
+
+
+def _keep(emitter: Emitter, result: int, state: State) -> None:
+    if not state.buffers:
+        emitter.line(f"{state.name} = {emitter.scalar(result)};")
+    elif emitter.stored(result) != state.name:
+        emitter.loop(state.shape.sizes, [(result, state.name, Index(ZERO, state.shape.strides))])
 
 
 def _result(emitter: Emitter, shape: Shape) -> State:
