@@ -31,20 +31,12 @@ constexpr int laneOf(int lane, int vector, int stride) {
   if (holder == vector) return kLanes + element - startOf(vector, stride);
   return vector == 1 && holder == 0 ? element : lane;
 }
-template <int kStride, int kVector, int... kLane>
-TFAOT_INLINE Vector withThoseOf(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-  return __builtin_shufflevector(found, next, laneOf(kLane, kVector, kStride)...);
-#else
-  return __builtin_shuffle(found, next, Mask{laneOf(kLane, kVector, kStride)...});
-#endif
-}
 template <int kStride, int kVector = 1>
 TFAOT_INLINE Vector loadEvery(const float* row, Vector found) {
   if constexpr (kVector < kStride) {
     const Vector next = load(row + startOf(kVector, kStride));
-    return loadEvery<kStride, kVector + 1>(
-        row, withThoseOf<kStride, kVector>(found, next, std::make_integer_sequence<int, kLanes>{}));
+    found = permuted(found, next, [](int lane) { return laneOf(lane, kVector, kStride); });
+    return loadEvery<kStride, kVector + 1>(row, found);
   }
   return found;
 }
@@ -54,19 +46,6 @@ TFAOT_INLINE Vector loadEvery(const float* row) {
   return loadEvery<kStride>(row, load(row));
 }
 #if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
-template <int kStride, int kVector, int... kLane>
-TFAOT_INLINE Vector withPart(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
-  constexpr auto from = [](int lane) {
-    const int element = lane * kStride;
-    if (element / kLanes == kVector) return kLanes + element % kLanes;
-    return kVector == 1 && element < kLanes ? element : lane;
-  };
-#if defined(__clang__)
-  return __builtin_shufflevector(found, next, from(kLane)...);
-#else
-  return __builtin_shuffle(found, next, Mask{from(kLane)...});
-#endif
-}
 /// The first `count` floats, at least one, that lie kStride apart, and zeros. Nothing beyond the last one is read.
 template <int kStride, int kVector = 0>
 TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector found = Vector{}) {
@@ -75,7 +54,11 @@ TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector f
     const std::size_t left = all <= before ? 0 : all - before < kLanes ? all - before : kLanes;
     const Vector next = loadFirst(row + (left == 0 ? 0 : before), left);
     if constexpr (kVector > 0) {
-      found = withPart<kStride, kVector>(found, next, std::make_integer_sequence<int, kLanes>{});
+      found = permuted(found, next, [](int lane) {
+        const int element = lane * kStride;
+        if (element / kLanes == kVector) return kLanes + element % kLanes;
+        return kVector == 1 && element < kLanes ? element : lane;
+      });
     } else {
       found = next;
     }
@@ -84,13 +67,8 @@ TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector f
   return found;
 }
 #endif
-template <int... kLane>
-TFAOT_INLINE Vector turnedAround(Vector x, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-  return __builtin_shufflevector(x, x, (kLanes - 1 - kLane)...);
-#else
-  return __builtin_shuffle(x, Mask{(kLanes - 1 - kLane)...});
-#endif
+TFAOT_INLINE Vector turnedAround(Vector x) {
+  return permuted(x, [](int lane) { return kLanes - 1 - lane; });
 }
 
 /// kLanes bytes as integers, and back. GCC 12 does not use vector instructions for conversions between such widths.
@@ -203,7 +181,7 @@ struct Lanes {
     if constexpr (Place::kIsWhole) {
       // Most strides are constants once this function is inlined into a loop.
       if (__builtin_constant_p(stride == -1) && stride == -1) {
-        return turnedAround(tfaot_kernels::load(first - (kLanes - 1)), std::make_integer_sequence<int, kLanes>{});
+        return turnedAround(tfaot_kernels::load(first - (kLanes - 1)));
       }
       if (__builtin_constant_p(stride == 2) && stride == 2) return loadEvery<2>(first);
       if (__builtin_constant_p(stride == 3) && stride == 3) return loadEvery<3>(first);
@@ -240,7 +218,7 @@ struct Lanes {
     if (stride == 1) return -integersAt(row + self().start, self().count());
     if (Place::kIsWhole && stride == -1) {
       const Vector turned = bitsAs<Vector>(-integersAt(row - static_cast<std::ptrdiff_t>(self().start) - (kLanes - 1)));
-      return bitsAs<Mask>(turnedAround(turned, std::make_integer_sequence<int, kLanes>{}));
+      return bitsAs<Mask>(turnedAround(turned));
     }
     std::int32_t values[kLanes] = {};
     for (std::size_t i = 0; i < self().count(); ++i) {
@@ -727,18 +705,9 @@ inline void topKOneByOne(std::size_t size, std::size_t k, const float* in, float
   }
 }
 
-template <int... kLane>
-TFAOT_INLINE Integers laterLanes(Integers before, Integers x, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-  return __builtin_shufflevector(before, x, (kLane + kLanes - 1)...);
-#else
-  return __builtin_shuffle(before, x, Integers{(kLane + kLanes - 1)...});
-#endif
-}
-
 /// Shifts lanes by one: lane i gets lane i - 1 of `x`, the first one the last lane of `before`.
 TFAOT_INLINE Integers later(Integers before, Integers x) {
-  return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
+  return permuted(before, x, [](int lane) { return lane + kLanes - 1; });
 }
 
 /// Inserts a rank and its place into the kCount * kLanes highest ones, which are in descending order; equal ones stay in

@@ -84,8 +84,7 @@ TFAOT_INLINE Vector sumsOfLanes(const Vector (&rows)[kCount]) {
     for (int i = 0; i < kCount / 2; ++i) {
       // Each vector of a pair needs half of the lanes.
       const Vector a = rows[i], b = rows[i + kCount / 2];
-      pairs[i] = mixedLanes<kStep, false>(a, b, std::make_integer_sequence<int, kLanes>{}) +
-                 mixedLanes<kStep, true>(a, b, std::make_integer_sequence<int, kLanes>{});
+      pairs[i] = mixedLanes<kStep, false>(a, b) + mixedLanes<kStep, true>(a, b);
     }
     return sumsOfLanes<kCount / 2, kStep / 2>(pairs);
   } else if constexpr (kStep > 0) {
@@ -94,14 +93,6 @@ TFAOT_INLINE Vector sumsOfLanes(const Vector (&rows)[kCount]) {
   } else {
     return rows[0];
   }
-}
-template <int kApart, int... kLane>
-TFAOT_INLINE Vector lanesApart(Vector x, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-  return __builtin_shufflevector(x, x, (kLane * kApart % kLanes)...);
-#else
-  return __builtin_shuffle(x, Mask{(kLane * kApart % kLanes)...});
-#endif
 }
 
 /// Each of `rows` rows of `inner` floats times a column: sums of products in the tree of a row's sums. Rows lie `step` apart,
@@ -113,7 +104,7 @@ TFAOT_INLINE void timesColumn(std::size_t rows, std::size_t inner, const float* 
     Vector products[kRows];
     TFAOT_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) products[r] = productsInTree(inner, in + r * step, column + r * columnStep);
-    const Vector sums = lanesApart<kLanes / kRows>(sumsOfLanes(products), std::make_integer_sequence<int, kLanes>{});
+    const Vector sums = permuted(sumsOfLanes(products), [](int lane) { return lane * (kLanes / kRows) % kLanes; });
     if (outStep == 1) {
       storePart(out, kRows, sums);
     } else {

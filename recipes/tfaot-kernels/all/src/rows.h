@@ -23,18 +23,8 @@ struct SameRow {
   TFAOT_INLINE explicit SameRow(const Element* row) : from(row) {
     if constexpr (kLanes / kSize >= 2) {
       const Vector one = loadFirst(reinterpret_cast<const float*>(row), kSize);
-      loaded = repeated(one, std::make_integer_sequence<int, kLanes>{});
+      loaded = permuted(one, [](int lane) { return lane % kSize; });
     }
-  }
-
- private:
-  template <int... kLane>
-  static TFAOT_INLINE Vector repeated(Vector row, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-    return __builtin_shufflevector(row, row, (kLane % kSize)...);
-#else
-    return __builtin_shuffle(row, Mask{(kLane % kSize)...});
-#endif
   }
 };
 
@@ -93,33 +83,19 @@ struct RowsOfVector {
     } else if constexpr (kStep >= kSize) {
       return combined<Combine, kStep / 2>(x);
     } else {
-      const Vector later = laterInRow<kStep>(x, filled(Combine::kStart), std::make_integer_sequence<int, kLanes>{});
+      const Vector later = permuted(x, filled(Combine::kStart), [](int lane) {
+        return lane % kSize + kStep < kSize && lane + kStep < kLanes ? lane + kStep : kLanes + lane;
+      });
       return combined<Combine, kStep / 2>(Combine{}(x, later));
     }
   }
   /// Stores the first element of each row; the results lie side by side.
   TFAOT_INLINE void storeFirsts(float* to, Vector value) const {
-    storeFirst(to + start, kIsWhole ? kMost : rows, firsts(value, std::make_integer_sequence<int, kLanes>{}));
+    const Vector firsts = permuted(value, [](int lane) { return lane < kMost ? lane * kSize : 0; });
+    storeFirst(to + start, kIsWhole ? kMost : rows, firsts);
   }
 
  private:
-  template <int kStep, int... kLane>
-  static TFAOT_INLINE Vector laterInRow(Vector x, Vector behind, std::integer_sequence<int, kLane...>) {
-    constexpr auto from = [](int lane) { return lane % kSize + kStep < kSize && lane + kStep < kLanes ? lane + kStep : kLanes + lane; };
-#if defined(__clang__)
-    return __builtin_shufflevector(x, behind, from(kLane)...);
-#else
-    return __builtin_shuffle(x, behind, Mask{from(kLane)...});
-#endif
-  }
-  template <int... kLane>
-  static TFAOT_INLINE Vector firsts(Vector x, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-    return __builtin_shufflevector(x, x, (kLane < kMost ? kLane * kSize : 0)...);
-#else
-    return __builtin_shuffle(x, Mask{(kLane < kMost ? kLane * kSize : 0)...});
-#endif
-  }
   /// The lanes of `found`, and those of vector kVector, of the kSpan elements that all lanes see. `left` of them exist.
   template <int kRow, int kColumn, int kVector, int kSpan>
   static TFAOT_INLINE Vector gathered(const float* from, std::size_t left, Vector found) {
@@ -131,7 +107,11 @@ struct RowsOfVector {
       } else {
         next = loadFirst(from, kIsWhole ? kHere : std::min<std::size_t>(left, kLanes));
       }
-      found = mixed<kRow, kColumn, kVector>(kVector == 0 ? next : found, next, std::make_integer_sequence<int, kLanes>{});
+      // In the first vector both are the same, and lanes of later ones may hold anything.
+      found = permuted(kVector == 0 ? next : found, next, [](int lane) {
+        const int element = lane / kSize * kRow + lane % kSize * kColumn;
+        return element / kLanes == kVector ? (kVector == 0 ? 0 : kLanes) + element % kLanes : lane;
+      });
       return gathered<kRow, kColumn, kVector + 1, kSpan>(from + (left < kLanes ? 0 : kLanes), left < kLanes ? 0 : left - kLanes, found);
     }
     return found;
@@ -146,7 +126,7 @@ struct RowsOfVector {
         found = here ? broadcast(from[kNumber * kRow]) : found;
       } else {
         const Vector row = loadFew<kWidth>(from + kNumber * kRow);
-        found = kNumber == 0 ? row : withRow<kNumber>(found, row, std::make_integer_sequence<int, kLanes>{});
+        found = kNumber == 0 ? row : permuted(found, row, [](int lane) { return lane / kSize == kNumber ? kLanes + lane % kSize : lane; });
       }
       return rowByRow<kRow, kWidth, kNumber + 1>(from, found);
     }
@@ -160,28 +140,6 @@ struct RowsOfVector {
     if constexpr (kCount <= 8) return _mm512_castps256_ps512(_mm256_maskz_loadu_ps((1u << kCount) - 1u, from));
 #endif
     return loadFirst(from, kCount);
-  }
-  template <int kNumber, int... kLane>
-  static TFAOT_INLINE Vector withRow(Vector found, Vector row, std::integer_sequence<int, kLane...>) {
-    constexpr auto from = [](int lane) { return lane / kSize == kNumber ? kLanes + lane % kSize : lane; };
-#if defined(__clang__)
-    return __builtin_shufflevector(found, row, from(kLane)...);
-#else
-    return __builtin_shuffle(found, row, Mask{from(kLane)...});
-#endif
-  }
-  template <int kRow, int kColumn, int kVector, int... kLane>
-  static TFAOT_INLINE Vector mixed(Vector found, Vector next, std::integer_sequence<int, kLane...>) {
-    // In the first vector both are the same, and lanes of later ones may hold anything.
-    constexpr auto from = [](int lane) {
-      const int element = lane / kSize * kRow + lane % kSize * kColumn;
-      return element / kLanes == kVector ? (kVector == 0 ? 0 : kLanes) + element % kLanes : lane;
-    };
-#if defined(__clang__)
-    return __builtin_shufflevector(found, next, from(kLane)...);
-#else
-    return __builtin_shuffle(found, next, Mask{from(kLane)...});
-#endif
   }
 };
 
@@ -296,7 +254,8 @@ struct TailsOfRows {
 #if defined(TFAOT_AVX512)
       _mm512_mask_storeu_ps(to + kNumber * (kRow - kRest), lanesOf<kNumber>(), value);
 #else
-      storeFirst(to + kNumber * kRow, kRest, firstRow<kNumber>(value, std::make_integer_sequence<int, kLanes>{}));
+      const Vector first = permuted(value, [](int lane) { return (lane + kNumber * kRest) % kLanes; });
+      storeFirst(to + kNumber * kRow, kRest, first);
 #endif
       storeRows<kRow, kNumber + 1>(to, value);
     }
@@ -309,14 +268,6 @@ struct TailsOfRows {
     if (kNumber != 1 && kNumber % 4 != 0) return false;
 #endif
     return kNumber > 0 && kNumber >= tails.rows;
-  }
-  template <int kNumber, int... kLane>
-  static TFAOT_INLINE Vector firstRow(Vector rows, std::integer_sequence<int, kLane...>) {
-#if defined(__clang__)
-    return __builtin_shufflevector(rows, rows, ((kLane + kNumber * kRest) % kLanes)...);
-#else
-    return __builtin_shuffle(rows, Mask{((kLane + kNumber * kRest) % kLanes)...});
-#endif
   }
 };
 

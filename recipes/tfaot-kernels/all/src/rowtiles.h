@@ -69,7 +69,7 @@ struct VectorOfTile {
   }
   TFAOT_INLINE Vector load(const TileRows<kSize>& made) const { return made.values[kVector]; }
   /// A number for each row.
-  TFAOT_INLINE Vector load(Vector numbers) const { return spread(numbers, std::make_integer_sequence<int, kLanes>{}); }
+  TFAOT_INLINE Vector load(Vector numbers) const { return permuted(numbers, [](int lane) { return kFirst + lane / kWidth; }); }
   TFAOT_INLINE Vector load(const float* from, Apart<1, 0>) const {
     return load(kIsWhole ? tfaot_kernels::load(from + start) : loadFirst(from + start, rows));
   }
@@ -87,11 +87,13 @@ struct VectorOfTile {
       found = loadFirst(first, present());
     }
     if constexpr (kMost == 1) return found;
-    return apart<kRow>(found, std::make_integer_sequence<int, kLanes>{});
+    return permuted(found, [](int lane) { return lane / kWidth * kRow + (lane % kWidth < kSize ? lane % kWidth : 0); });
   }
   TFAOT_INLINE void store(float* to, Vector value) const {
     float* const first = to + (start + kFirst) * kSize + kColumn;
-    if constexpr (kMost > 1 && kSize < kWidth) value = together(value, std::make_integer_sequence<int, kLanes>{});
+    if constexpr (kMost > 1 && kSize < kWidth) {
+      value = permuted(value, [](int lane) { return lane / kSize < kMost ? lane / kSize * kWidth + lane % kSize : 0; });
+    }
     if constexpr (kFills) return tfaot_kernels::store(first, value);
     if (kIsWhole || present() > 0) storeFirst(first, present(), value);
   }
@@ -111,39 +113,15 @@ struct VectorOfTile {
   static TFAOT_INLINE Mask isElement(std::integer_sequence<int, kLane...>) {
     return Mask{-static_cast<std::int32_t>(kColumn + kLane % kWidth < kSize)...};
   }
-  template <int... kLane>
-  static TFAOT_INLINE Vector spread(Vector x, std::integer_sequence<int, kLane...>) {
-    return permuted<(kFirst + kLane / kWidth)...>(x, x);
-  }
-  template <int kRow, int... kLane>
-  static TFAOT_INLINE Vector apart(Vector x, std::integer_sequence<int, kLane...>) {
-    return permuted<(kLane / kWidth * kRow + (kLane % kWidth < kSize ? kLane % kWidth : 0))...>(x, x);
-  }
-  template <int... kLane>
-  static TFAOT_INLINE Vector together(Vector x, std::integer_sequence<int, kLane...>) {
-    return permuted<(kLane / kSize < kMost ? kLane / kSize * kWidth + kLane % kSize : 0)...>(x, x);
-  }
-
- public:
-  template <int... kFrom>
-  static TFAOT_INLINE Vector permuted(Vector a, Vector b) {
-#if defined(__clang__)
-    return __builtin_shufflevector(a, b, kFrom...);
-#else
-    return __builtin_shuffle(a, b, Mask{kFrom...});
-#endif
-  }
 };
 
-/// Combines the two halves of each group of kWidth lanes of `a` and `b`; the results lie side by side, those of `a` first.
-template <class Combine, int kWidth, int... kLane>
-TFAOT_INLINE Vector halves(Vector a, Vector b, std::integer_sequence<int, kLane...>) {
-  constexpr auto from = [](int lane, int half) {
+/// Half kHalf of each group of kWidth lanes of `a` and `b`, side by side, those of `a` first.
+template <int kWidth, int kHalf>
+TFAOT_INLINE Vector halvesOfGroups(Vector a, Vector b) {
+  return permuted(a, b, [](int lane) {
     const int group = lane / (kWidth / 2), groups = kLanes / kWidth;
-    return (group < groups ? 0 : kLanes) + group % groups * kWidth + half * (kWidth / 2) + lane % (kWidth / 2);
-  };
-  using Place = VectorOfTile<1, true, 0>;
-  return Combine{}(Place::permuted<from(kLane, 0)...>(a, b), Place::permuted<from(kLane, 1)...>(a, b));
+    return (group < groups ? 0 : kLanes) + group % groups * kWidth + kHalf * (kWidth / 2) + lane % (kWidth / 2);
+  });
 }
 
 /// kLanes rows from `start` on, the first `rows` of which exist.
@@ -218,7 +196,7 @@ struct Tile {
         if constexpr (kHere > kLanes) {
           values[v] = Combine{}(a, b);
         } else {
-          values[v] = halves<Combine, kHere>(a, b, std::make_integer_sequence<int, kLanes>{});
+          values[v] = Combine{}(halvesOfGroups<kHere, 0>(a, b), halvesOfGroups<kHere, 1>(a, b));
         }
       }
       return combined<Combine, kHere / 2, kCount / 2>(values);

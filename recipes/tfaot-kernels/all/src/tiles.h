@@ -7,25 +7,16 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The lanes of `found`, except that those of row kRow of `kRows` interleaved rows come from `row`.
-template <int kRows, int kRow, int kPart, int... kLane>
-TFAOT_INLINE Vector withRow(Vector found, Vector row, std::integer_sequence<int, kLane...>) {
-  // Lane `lane` of part kPart is element kPart * kLanes + lane: number element / kRows of row element % kRows.
-  constexpr auto from = [](int lane) {
-    const int element = kPart * kLanes + lane;
-    if (element % kRows == kRow) return kLanes + element / kRows;
-    return kRow == 1 && element % kRows == 0 ? element / kRows : lane;
-  };
-#if defined(__clang__)
-  return __builtin_shufflevector(found, row, from(kLane)...);
-#else
-  return __builtin_shuffle(found, row, Mask{from(kLane)...});
-#endif
-}
+/// Part kPart of kRows interleaved rows, if `found` has the lanes of the rows before kRow, or is the first row.
 template <int kRows, int kPart, int kRow = 1>
 TFAOT_INLINE Vector interleaved(const Vector* rows, Vector found) {
   if constexpr (kRow < kRows) {
-    found = withRow<kRows, kRow, kPart>(found, rows[kRow], std::make_integer_sequence<int, kLanes>{});
+    // Lane `lane` of part kPart is element kPart * kLanes + lane: number element / kRows of row element % kRows.
+    found = permuted(found, rows[kRow], [](int lane) {
+      const int element = kPart * kLanes + lane;
+      if (element % kRows == kRow) return kLanes + element / kRows;
+      return kRow == 1 && element % kRows == 0 ? element / kRows : lane;
+    });
     return interleaved<kRows, kPart, kRow + 1>(rows, found);
   }
   return found;

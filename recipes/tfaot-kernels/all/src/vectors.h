@@ -358,19 +358,28 @@ TFAOT_INLINE Vector negativeMagnitude(Vector x, float limit) {
 #endif
 }
 
-template <int kStep, int... kLane>
-TFAOT_INLINE Vector exchangedLanes(Vector x, std::integer_sequence<int, kLane...>) {
+template <class Values, class From, int... kLane>
+TFAOT_INLINE Values permuted(Values a, Values b, From from, std::integer_sequence<int, kLane...>) {
 #if defined(__clang__)
-  return __builtin_shufflevector(x, x, (kLane ^ kStep)...);
+  return __builtin_shufflevector(a, b, from(kLane)...);
 #else
-  return __builtin_shuffle(x, Mask{(kLane ^ kStep)...});
+  return __builtin_shuffle(a, b, Mask{from(kLane)...});
 #endif
+}
+/// Lane i gets the value of lane from(i) of `a`, or of lane from(i) - kLanes of `b`; `from` is a lambda that captures nothing.
+template <class Values, class From>
+TFAOT_INLINE Values permuted(Values a, Values b, From from) {
+  return permuted(a, b, from, std::make_integer_sequence<int, kLanes>{});
+}
+template <class From>
+TFAOT_INLINE Vector permuted(Vector x, From from) {
+  return permuted(x, x, from);
 }
 
 /// Lane i gets the value of lane i ^ kStep; kStep is a power of two below kLanes.
 template <int kStep>
 TFAOT_INLINE Vector exchanged(Vector x) {
-  return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
+  return permuted(x, [](int lane) { return lane ^ kStep; });
 }
 
 template <int kStep>
@@ -378,16 +387,13 @@ TFAOT_INLINE Mask exchanged(Mask x) {
   return bitsAs<Mask>(exchanged<kStep>(bitsAs<Vector>(x)));
 }
 
-template <int kStep, bool kUpper, int... kLane>
-TFAOT_INLINE Vector mixedLanes(Vector a, Vector b, std::integer_sequence<int, kLane...>) {
-  // The two vectors of a pair exchange the halves on the other side of the diagonal.
-#if defined(__clang__)
-  return __builtin_shufflevector(a, b, ((kLane & kStep) != 0 ? kLanes + (kUpper ? kLane : kLane ^ kStep)
-                                                             : (kUpper ? kLane ^ kStep : kLane))...);
-#else
-  return __builtin_shuffle(a, b, Mask{((kLane & kStep) != 0 ? kLanes + (kUpper ? kLane : kLane ^ kStep)
-                                                            : (kUpper ? kLane ^ kStep : kLane))...});
-#endif
+/// The two vectors of a pair exchange the halves on the other side of the diagonal.
+template <int kStep, bool kUpper>
+TFAOT_INLINE Vector mixedLanes(Vector a, Vector b) {
+  return permuted(a, b, [](int lane) {
+    const bool isSecond = (lane & kStep) != 0;
+    return (isSecond ? kLanes : 0) + (isSecond == kUpper ? lane : lane ^ kStep);
+  });
 }
 
 /// Swaps lane j of vector i and lane i of vector j, among the first kCount lanes.
@@ -398,8 +404,8 @@ TFAOT_INLINE void transpose(Vector (&rows)[kCount]) {
     for (int i = 0; i < kCount; ++i) {
       if ((i & kStep) != 0) continue;
       const Vector a = rows[i], b = rows[i + kStep];
-      rows[i] = mixedLanes<kStep, false>(a, b, std::make_integer_sequence<int, kLanes>{});
-      rows[i + kStep] = mixedLanes<kStep, true>(a, b, std::make_integer_sequence<int, kLanes>{});
+      rows[i] = mixedLanes<kStep, false>(a, b);
+      rows[i + kStep] = mixedLanes<kStep, true>(a, b);
     }
     transpose<kCount, kStep / 2>(rows);
   }
