@@ -28,7 +28,7 @@ struct Strips {
 
   /// Strips of at most `most` vectors.
   constexpr Strips(std::size_t columns, std::size_t most) : count(0), width(0), wider(0) {
-    const std::size_t vectors = (columns + kLanes - 1) / kLanes;
+    const std::size_t vectors = vectorsOf(columns);
     count = (vectors + most - 1) / most;
     if (count == 0) return;
     width = vectors / count;
@@ -40,7 +40,7 @@ struct Strips {
 /// 6 x 1, which waits for its own sums: 20 x 20 pixels of 24 channels take 0.89 of the time (AVX2, benchmarks/kernels.py).
 /// With more vectors, the others in strips of two are as fast as with 6 rows.
 constexpr std::size_t blocksOf(const Extent& extent, std::size_t count) {
-  const std::size_t vectors = (extent.columns + kLanes - 1) / kLanes;
+  const std::size_t vectors = vectorsOf(extent.columns);
   if (!extent.chained && vectors == 1) return (count + kRowsOfOne - 1) / kRowsOfOne;
   if (!extent.chained && vectors % 2 == 1 && vectors < 8) return (count + kRowsOfFewOdd - 1) / kRowsOfFewOdd;
   return (count + kRowsOfMany - 1) / kRowsOfMany;

@@ -129,7 +129,7 @@ struct NarrowProduct {
 /// The sums of kRows rows and kColumns columns, in the order of `dense`.
 template <int kColumns, int kRows>
 TFAOT_INLINE void sumNarrow(const NarrowProduct& product) {
-  constexpr int kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
+  constexpr int kWidth = vectorsOf(kColumns), kLast = kColumns - (kWidth - 1) * kLanes;
   Vector sums[kRows][kWidth] = {};
   for (std::size_t k = 0; k < product.inner; ++k) {
     const float *in = product.in + k * product.along, *matrix = product.matrix + k * product.down;
@@ -161,7 +161,7 @@ constexpr int narrowRows(int columns) {
   constexpr int kSums = 8;
 #endif
   int rows = 8;
-  while (rows * ((columns + kLanes - 1) / kLanes) > kSums) rows /= 2;
+  while (rows * vectorsOf(columns) > kSums) rows /= 2;
   return rows;
 }
 /// `rows` rows times kColumns columns, at most kPanel.
@@ -198,7 +198,6 @@ struct FewRows {
 
 /// Columns that `rows` rows are multiplied by at a time.
 constexpr std::size_t stripOfFew(std::size_t rows) { return (rows > kFewRows ? 1 : kFewPanels[rows]) * kPanel; }
-constexpr std::size_t vectorsOf(std::size_t columns) { return (columns + kLanes - 1) / kLanes; }
 
 /// `kRows` rows times `kColumns` of `kOutputs` columns of packed weights. The order of additions is that of `sumBlocks`.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
@@ -279,7 +278,7 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
 /// One row of a layer with few outputs, activated in registers: between products and activation no load waits for a store.
 template <std::size_t kInputs, std::size_t kOutputs, int kKind>
 TFAOT_INLINE void denseOfOne(const float* weights, const float* bias, Activation activation, const float* in, float* out) {
-  constexpr std::size_t kWidth = (kOutputs + kLanes - 1) / kLanes, kLast = kOutputs - (kWidth - 1) * kLanes;
+  constexpr std::size_t kWidth = vectorsOf(kOutputs), kLast = kOutputs - (kWidth - 1) * kLanes;
   Vector sums[kWidth] = {};
   if (bias != nullptr) {
     TFAOT_UNROLL

@@ -65,7 +65,7 @@ TFAOT_INLINE Vector sumOfPartial(Vector (&partial)[kPartialVectors]) {
 /// `kRows` rows of kSize floats. Each row waits for its own largest value and sum, so several rows overlap.
 template <int kSize, int kRows>
 TFAOT_INLINE void softmaxTogether(const float* in, float* out) {
-  constexpr int kCount = (kSize + kLanes - 1) / kLanes, kLast = kSize - (kCount - 1) * kLanes;
+  constexpr int kCount = vectorsOf(kSize), kLast = kSize - (kCount - 1) * kLanes;
   Vector x[kRows][kCount], most[kRows];
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {

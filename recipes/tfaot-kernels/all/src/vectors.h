@@ -101,6 +101,12 @@ inline constexpr bool kAsksAlong = false;
 #endif
 inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
 
+/// The number of vectors that hold so many floats.
+template <class Size>
+constexpr Size vectorsOf(Size floats) {
+  return (floats + kLanes - 1) / kLanes;
+}
+
 /// Whether a dense layer's sums are computed in chains (chains.h): it has too few columns to keep the units busy for one
 /// row. With fewer inputs, adding the chains up costs more than a single row gains.
 constexpr bool isChained(std::size_t inputs, std::size_t outputs) { return outputs <= 2 * kPanel && inputs >= 128; }
