@@ -199,11 +199,10 @@ struct FewRows {
 /// Columns that `rows` rows are multiplied by at a time.
 constexpr std::size_t stripOfFew(std::size_t rows) { return (rows > kFewRows ? 1 : kFewPanels[rows]) * kPanel; }
 
-/// `kRows` rows times `kColumns` of `kOutputs` columns of packed weights. The order of additions is that of `sumBlocks`.
-template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
-TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) {
-  constexpr std::size_t kWidth = vectorsOf(kColumns), kLast = kColumns - (kWidth - 1) * kLanes;
-  Vector sums[kRows][kWidth];
+/// The sums of `kRows` rows times `kColumns` columns of packed weights. The order of additions is that of `sumBlocks`.
+template <std::size_t kInputs, std::size_t kColumns, std::size_t kRows, std::size_t kWidth>
+TFAOT_INLINE void sumFew(const float* weights, const float* bias, const float* in, Vector (&sums)[kRows][kWidth]) {
+  constexpr std::size_t kLast = kColumns - (kWidth - 1) * kLanes;
   TFAOT_UNROLL
   for (std::size_t v = 0; v < kWidth; ++v) {
     Vector start{};
@@ -214,7 +213,7 @@ TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) 
   for (std::size_t k = 0; k < kInputs; ++k, weights += kPanel) {
     Vector inputs[kRows];
     TFAOT_UNROLL
-    for (std::size_t r = 0; r < kRows; ++r) inputs[r] = broadcast(rows.in[r * kInputs + k]);
+    for (std::size_t r = 0; r < kRows; ++r) inputs[r] = broadcast(in[r * kInputs + k]);
     TFAOT_UNROLL
     for (std::size_t v = 0; v < kWidth; ++v) {
       const Vector weight = load(weights + v / kVectors * kInputs * kPanel + v % kVectors * kLanes);
@@ -222,19 +221,32 @@ TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) 
       for (std::size_t r = 0; r < kRows; ++r) sums[r][v] = multiplyAdd(weight, inputs[r], sums[r][v]);
     }
   }
+}
+
+/// Stores `kRows` rows of `kColumns` columns, which lie `kOutputs` apart.
+template <std::size_t kOutputs, std::size_t kColumns, std::size_t kRows, std::size_t kWidth>
+TFAOT_INLINE void storeFew(const Vector (&sums)[kRows][kWidth], float* out) {
+  TFAOT_UNROLL
+  for (std::size_t r = 0; r < kRows; ++r, out += kOutputs) {
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v + 1 < kWidth; ++v) store(out + v * kLanes, sums[r][v]);
+    storeFirst<kColumns - (kWidth - 1) * kLanes>(out + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
+  }
+}
+
+/// `kRows` rows times `kColumns` of `kOutputs` columns.
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
+TFAOT_INLINE void multiplyStripOfFew(const float* weights, const float* bias, FewRows rows) {
+  Vector sums[kRows][vectorsOf(kColumns)];
+  sumFew<kInputs, kColumns>(weights, bias, rows.in, sums);
   if (rows.rectified) {
     TFAOT_UNROLL
-    for (std::size_t r = 0; r < kRows; ++r) {
+    for (auto& row : sums) {
       TFAOT_UNROLL
-      for (std::size_t v = 0; v < kWidth; ++v) sums[r][v] = positivePart(sums[r][v]);
+      for (Vector& sum : row) sum = positivePart(sum);
     }
   }
-  TFAOT_UNROLL
-  for (std::size_t r = 0; r < kRows; ++r, rows.out += kOutputs) {
-    TFAOT_UNROLL
-    for (std::size_t v = 0; v + 1 < kWidth; ++v) store(rows.out + v * kLanes, sums[r][v]);
-    storeFirst<kLast>(rows.out + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
-  }
+  storeFew<kOutputs, kColumns>(sums, rows.out);
 }
 
 /// The same times all columns, some at a time.
@@ -242,12 +254,12 @@ template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
 TFAOT_INLINE void multiplyFewHere(const float* weights, const float* bias, FewRows rows) {
   constexpr std::size_t kStrip = stripOfFew(kRows), kRest = kOutputs % kStrip;
   for (std::size_t column = 0; column + kStrip <= kOutputs; column += kStrip) {
-    sumFew<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
+    multiplyStripOfFew<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
     weights += kStrip * kInputs;
     if (bias != nullptr) bias += kStrip;
     rows.out += kStrip;
   }
-  if constexpr (kRest != 0) sumFew<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
+  if constexpr (kRest != 0) multiplyStripOfFew<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
 }
 
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
@@ -278,21 +290,11 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
 /// One row of a layer with few outputs, activated in registers: between products and activation no load waits for a store.
 template <std::size_t kInputs, std::size_t kOutputs, int kKind>
 TFAOT_INLINE void denseOfOne(const float* weights, const float* bias, Activation activation, const float* in, float* out) {
-  constexpr std::size_t kWidth = vectorsOf(kOutputs), kLast = kOutputs - (kWidth - 1) * kLanes;
-  Vector sums[kWidth] = {};
-  if (bias != nullptr) {
-    TFAOT_UNROLL
-    for (std::size_t v = 0; v < kWidth; ++v) sums[v] = loadFirst(bias + v * kLanes, v + 1 < kWidth ? kLanes : kLast);
-  }
-  for (std::size_t k = 0; k < kInputs; ++k, weights += kPanel) {
-    TFAOT_UNROLL
-    for (std::size_t v = 0; v < kWidth; ++v) sums[v] = multiplyAdd(load(weights + v * kLanes), broadcast(in[k]), sums[v]);
-  }
+  Vector sums[1][vectorsOf(kOutputs)];
+  sumFew<kInputs, kOutputs>(weights, bias, in, sums);
   TFAOT_UNROLL
-  for (std::size_t v = 0; v < kWidth; ++v) {
-    const Vector result = activated<kKind>(activation, sums[v]);
-    std::memcpy(out + v * kLanes, &result, (v + 1 < kWidth ? kLanes : kLast) * sizeof(float));
-  }
+  for (Vector& sum : sums[0]) sum = activated<kKind>(activation, sum);
+  storeFew<kOutputs, kOutputs>(sums, out);
 }
 
 /// A dense layer (kernels.h) whose sizes are known at compile time.
