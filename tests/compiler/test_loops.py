@@ -30,7 +30,8 @@ from tfaot_pkg.compiler.simplify import simplify
 def test_a_step_of_a_recurrent_cell_is_one_product_and_two_loops(networks: Networks, version: str) -> None:
     program = recognize(simplify(networks(version, "lstm").program))
     (loop,) = [each for each in program.entry.operations if each.opcode == "while"]
-    # The products with the inputs are computed before the loop, for all steps.
+    # The products with the inputs are computed before the loop, for all steps, in the order of the inputs.
+    assert "transpose" not in [each.opcode for each in program.entry.operations]
     assert [each.opcode for each in loop.regions[0].everything()].count("dense") == 1
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
     assert step.count("dense<") == 1

@@ -157,3 +157,18 @@ def test_an_lstm_of_50_units_has_the_same_bits_in_every_batch(compiled: Compile)
     for rows in range(1, 41):
         for given, long in zip(code(*(each[-rows:] for each in inputs)), whole, strict=True):
             np.testing.assert_array_equal(given, long[-rows:])
+
+
+@pytest.mark.parametrize("size", [2, 50])
+def test_rows_may_lie_far_apart(compiled: Compile, size: int) -> None:
+    """As the steps of a long sequence do, of which each iteration reads one; 50 leave a part of two."""
+    writer = Writer()
+    x = writer.input(2000 * 8, size)
+    step = writer.add("slice", (N, 1, size), x, slices=((0, N, 1), (7, 8, 1), (0, size, 1)))
+    rows = writer.add("reshape", (N, size), step)
+    program = simplify(writer.program(writer.add("exponential", (N, size), rows)))
+    source = emit(program, "program", 12).source
+    assert f"Apart<{16000 * size}, 1>" in source
+    given = np.random.default_rng(size).normal(size=(12, 16000, size)).astype(np.float32)
+    (found,) = compiled(program, 12)(given)
+    np.testing.assert_allclose(found, np.exp(given[:, 7]), rtol=3e-7)

@@ -32,7 +32,7 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
     emitter.pointers, emitter.scalars = outer
     for buffer in emitter.buffers.values():
         if buffer.first < start <= buffer.last:
-            buffer.last = emitter.clock  # the next iteration reads it again
+            buffer.last = emitter.clock - 1  # to the last line of the loop: the next iteration reads it again
     for state in states:
         emitter.touch(state.name)
     emitter.results[operation.id] = states

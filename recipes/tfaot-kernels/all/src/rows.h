@@ -48,8 +48,13 @@ struct RowsOfVector {
   TFAOT_INLINE Vector load(const float* from, Apart<kRow, kColumn>) const {
     constexpr int kWidth = kColumn == 0 ? 1 : kSize;
     const std::size_t number = kIsWhole ? kMost : rows;
-    if constexpr ((kMost - 1) * kRow + kWidth > kMostTogether) return rowByRow<kRow, kWidth>(from + start * kRow, Vector{});
-    return gathered<kRow, kColumn, 0, (kMost - 1) * kRow + kWidth>(from + start * kRow, (number - 1) * kRow + kWidth, Vector{});
+    constexpr int kSpan = (kMost - 1) * kRow + kWidth;
+    // "else", because `gathered` is a function for each vector of the span.
+    if constexpr (kSpan > kMostTogether) {
+      return rowByRow<kRow, kWidth>(from + start * kRow, Vector{});
+    } else {
+      return gathered<kRow, kColumn, 0, kSpan>(from + start * kRow, (number - 1) * kRow + kWidth, Vector{});
+    }
   }
   template <class Element>
   TFAOT_INLINE auto load(const SameRow<kSize, Element>& row) const {
