@@ -17,7 +17,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.last_steps import of_last_steps
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Type, verify
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Program, Region, Shape, Size, Type, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
@@ -232,50 +232,61 @@ def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
     return Program(entry=Region(operations=tuple(entry), results=(cut, last)))
 
 
+@pytest.mark.parametrize("layer", ["conv2d", "dense"])
 @pytest.mark.parametrize(
     ("start", "weight", "has_bias", "is_left_out"),
     [(0.0, 0.5, True, True), (0.0, 0.5, False, True), (1.0, 0.5, True, False), (0.0, np.inf, True, False)],
 )
 def test_the_product_of_a_first_state_of_zeros_is_its_bias(
-    compiled: Compile, start: float, weight: float, *, has_bias: bool, is_left_out: bool
+    compiled: Compile, layer: str, start: float, weight: float, *, has_bias: bool, is_left_out: bool
 ) -> None:
     weights = np.random.default_rng(1).normal(size=(20, 20)).astype(np.float32)
     weights[3, 4] = weight
     bias = np.random.default_rng(2).normal(size=20).astype(np.float32)
-    program = recognize(simplify(_cell(start, weights, bias if has_bias else None)))
+    program = recognize(simplify(_cell(layer, start, weights, bias if has_bias else None)))
     verify(program)
     (loop,) = [each for each in program.entry.operations if each.opcode == "while"]
     assert ("conditional" in [each.opcode for each in loop.regions[0].operations]) is is_left_out
-    assert ("if (" in emit(program, "program", 8).source.split("break;")[1]) is is_left_out
+    assert layer in [each.opcode for each in loop.regions[0].everything()]
     x = np.random.default_rng(0).normal(size=(6, 20)).astype(np.float32)
     state = np.full((6, 20), start)
     with np.errstate(invalid="ignore"):  # of an infinite weight times zero
         for _ in range(3):
             state = np.tanh(state @ weights.astype(np.float64) + (bias if has_bias else 0) + x)
-    (ours,) = compiled(program, 8)(x)
-    np.testing.assert_allclose(ours, state, rtol=1e-4, atol=1e-6)
+    (ours,) = compiled(program, 8)(x.reshape(6, 1, 1, 20))
+    np.testing.assert_allclose(ours.reshape(6, 20), state, rtol=1e-4, atol=1e-6)
 
 
-def _cell(start: float, weights: Array, bias: Array | None) -> Program:
-    """Three turns of tanh(state @ weights + bias + x); each element of the first state is `start`."""
-    integer, rows = Shape("s32", ()), Shape("f32", (N, Size(20)))
+def _cell(layer: str, start: float, weights: Array, bias: Array | None) -> Program:
+    """Three turns of tanh(state @ weights + bias + x), for images of one pixel; the first state is `start`."""
+    integer, rows, images = Shape("s32", ()), Shape("f32", (N, Size(20))), Shape("f32", (N, ONE, ONE, Size(20)))
     parts = _Parts()
     add = parts.add
     entry: list[Operation] = []
     body: list[Operation] = []
-    x, zero = add(entry, "parameter", rows, number=0), parts.constant(entry, 0, "s32")
-    first = add(entry, "broadcast", rows, parts.constant(entry, start), dimensions=())
-    turn, state = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows)))
+    x, zero = add(entry, "parameter", images, number=0), parts.constant(entry, 0, "s32")
+    first = add(entry, "broadcast", images, parts.constant(entry, start), dimensions=())
+    turn, state = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, images)))
     after = add(body, "add", integer, turn, parts.constant(body, 1, "s32"))
-    made = add(
-        body, "dot", rows, state, parts.constant(body, weights), contracting=((1,), (0,)), batch=((), ()), order=(0, 1)
-    )
+    if layer == "dense":
+        made = add(
+            body, "dot", rows, add(body, "reshape", rows, state), parts.constant(body, weights),
+            contracting=((1,), (0,)), batch=((), ()), order=(0, 1),
+        )  # fmt: skip
+        made = add(body, "reshape", images, made)
+    else:
+        made = add(
+            body, "convolution", images, state, parts.constant(body, weights[None, None]), input=(0, 3, 1, 2),
+            kernel=(3, 2, 0, 1), output=(0, 3, 1, 2), window=((1, 1, 0, 0, 1, 1),) * 2, feature_groups=1,
+            batch_groups=1,
+        )  # fmt: skip
     if bias is not None:
-        made = add(body, "add", rows, made, add(body, "broadcast", rows, parts.constant(body, bias), dimensions=(1,)))
-    new = add(body, "tanh", rows, add(body, "add", rows, made, x))
-    regions = (Region(operations=tuple(body), results=(after, new)), parts.below(3, integer, rows))
-    loop = add(entry, "while", (integer, rows), zero, first, regions=regions)
-    last = add(entry, "get-tuple-element", rows, loop, index=1)
+        spread = add(body, "broadcast", images, parts.constant(body, bias), dimensions=(3,))
+        made = add(body, "add", images, made, spread)
+    new = add(body, "tanh", images, add(body, "add", images, made, x))
+    regions = (Region(operations=tuple(body), results=(after, new)), parts.below(3, integer, images))
+    loop = add(entry, "while", (integer, images), zero, first, regions=regions)
+    last = add(entry, "get-tuple-element", images, loop, index=1)
     return Program(entry=Region(operations=tuple(entry), results=(last,)))
 
 

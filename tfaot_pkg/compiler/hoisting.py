@@ -19,6 +19,8 @@ from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Region, Shape, Siz
 
 _MOST = 1 << 14
 """Elements per row, 64 KiB, that may be computed before a loop: more would evict the loop's weights from the cache."""
+_LAYERS = frozenset({"conv2d", "dense"})
+"""Layers that return their bias for zeros."""
 
 
 def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int], symbols: Sequence[Symbol]) -> Region:
@@ -123,7 +125,7 @@ def _without_zeros(look: Look, loop: Operation, ids: Iterator[int]) -> Operation
     body, condition = loop.regions
     within = Look(body, look.known, ids)
     zeros = {each.id for each in body.parameters if look.scalar(loop.operands[each.attributes["number"]]) == 0}
-    products = {each.id for each in body.operations if each.opcode == "dense" and _is_bias(within, each, zeros)}
+    products = {each.id for each in body.operations if each.opcode in _LAYERS and _is_bias(within, each, zeros)}
     if not products:
         return loop
     truth = Shape("pred", ())
