@@ -290,6 +290,36 @@ def _cell(layer: str, start: float, weights: Array, bias: Array | None) -> Progr
     return Program(entry=Region(operations=tuple(entry), results=(last,)))
 
 
+@pytest.mark.parametrize(("steps", "first", "is_limited"), [(5, 0, False), (4, 0, True), (5, 1, True)])
+def test_the_number_of_an_iteration_is_a_place_within_an_array_as_long(
+    compiled: Compile, steps: int, first: int, *, is_limited: bool
+) -> None:
+    """Others are limited, as in HLO: the loop ends at 5, whatever it begins with."""
+    integer, rows, array = Shape("s32", ()), Shape("f32", (N, Size(20))), Shape("f32", (N, Size(steps), Size(20)))
+    parts = _Parts()
+    add = parts.add
+    entry: list[Operation] = []
+    body: list[Operation] = []
+    x, start = add(entry, "parameter", array, number=0), parts.constant(entry, first, "s32")
+    zeros = add(entry, "broadcast", rows, parts.constant(entry, 0), dimensions=())
+    turn, state = (add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows)))
+    zero = parts.constant(body, 0, "s32")
+    sizes = (N, ONE, Size(20))
+    step = add(body, "dynamic-slice", Shape("f32", sizes), x, zero, turn, zero, sizes=sizes)
+    new = add(body, "tanh", rows, add(body, "add", rows, state, add(body, "reshape", rows, step)))
+    after = add(body, "add", integer, turn, parts.constant(body, 1, "s32"))
+    regions = (Region(operations=tuple(body), results=(after, new)), parts.below(5, integer, rows))
+    loop = add(entry, "while", (integer, rows), start, zeros, regions=regions)
+    last = add(entry, "get-tuple-element", rows, loop, index=1)
+    program = simplify(Program(entry=Region(operations=tuple(entry), results=(last,))))
+    assert ("std::min<std::ptrdiff_t>" in emit(program, "program", 8).source) is is_limited
+    given = np.random.default_rng(0).normal(size=(6, steps, 20)).astype(np.float32)
+    wanted = np.zeros((6, 20))
+    for number in range(first, 5):
+        wanted = np.tanh(wanted + given[:, min(number, steps - 1)])
+    np.testing.assert_allclose(compiled(program, 8)(given)[0], wanted, rtol=1e-5)
+
+
 def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> None:
     """As within the loop of tf.image.non_max_suppression_padded, whose body has the constant."""
     writer = Writer()

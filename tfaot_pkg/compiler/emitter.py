@@ -68,6 +68,7 @@ class Emitter(Writer):
         self.uses = Uses(program)
         self._depths: dict[int, int] = {}
         self.carried: set[int] = set()  # parameters that are the state of a loop
+        self.turns: dict[int, int] = {}  # of parameters that count them from 0: the iterations of their loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, str] = {}  # C++ expressions
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
@@ -444,7 +445,11 @@ class Emitter(Writer):
         """The start of a slice of `size`, clamped as in HLO so that the slice lies within an axis of `length`."""
         if length == size:
             return "0"
-        most = f"static_cast<std::ptrdiff_t>({cpp(length)}) - static_cast<std::ptrdiff_t>({cpp(size)})"
+        last = length + size * Size(-1)
+        if last.is_constant and self.turns.get(value, last.constant + 2) <= last.constant + 1:
+            return f"static_cast<std::ptrdiff_t>({self.scalar(value)})"
+        sizes = [f"static_cast<std::ptrdiff_t>({cpp(each)})" for each in (length, size)]
+        most = cpp(last) if last.is_constant else " - ".join(sizes)
         # An unsigned start cannot be negative, but casting a large one to a signed type would make it so.
         if self.known[value].shape.dtype[0] == "u":
             return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
