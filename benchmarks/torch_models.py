@@ -69,55 +69,50 @@ def gru_both_ways():
     return recurrent(nn.GRU, 1, True, 25)
 
 
-class Towers(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.towers = nn.ModuleList(blocks.Tower(8, nn.LSTM, 50, 32) for _ in range(10))
-        self.head = dense(10 + 10 * 50, 200, 100, 6, last=True)
+class Jet(nn.Module):
+    """Numbers of a jet, and sets, each of which goes through a tower. `forward` names them: traced names are kept."""
 
-    def forward(self, jet, a, b, c, d, e, f, g, h, i, j):
-        found = [tower(x) for tower, x in zip(self.towers, (a, b, c, d, e, f, g, h, i, j), strict=True)]
+    def __init__(self, towers, *widths):
+        super().__init__()
+        self.towers, self.head = nn.ModuleList(towers), dense(*widths, last=True)
+
+    def scores(self, jet, *sets):
+        found = [tower(x) for tower, x in zip(self.towers, sets, strict=True)]
         return self.head(torch.cat([jet, *found], 1)).softmax(1)
+
+
+class Towers(Jet):
+    def forward(self, jet, a, b, c, d, e, f, g, h, i, j):
+        return self.scores(jet, a, b, c, d, e, f, g, h, i, j)
 
 
 @network(jet="batch,10", **dict.fromkeys("abcdefghij", "batch,30,8"))
 def lstm_towers():
     """Ten towers of a convolution and an LSTM of 50"""
-    return torch.jit.trace(Towers().eval(), (torch.ones(3, 10), *(torch.ones(3, 30, 8) for _ in range(10))))
+    towers = [blocks.Tower(nn.LSTM, 50, 8, 32) for _ in range(10)]
+    return traced(Towers(towers, 10 + 10 * 50, 200, 100, 6), (3, 10), *[(3, 30, 8)] * 10)
 
 
-class DeepJet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        sets = ((16, (64, 32, 32, 8), 150), (8, (32, 16, 4), 50), (14, (64, 32, 32, 8), 50))
-        self.sets = nn.ModuleList()
-        for given, widths, units in sets:
-            pairs = zip((given, *widths), widths, strict=False)
-            layers = [layer for a, b in pairs for layer in (nn.Conv1d(a, b, 1), nn.ReLU(), nn.BatchNorm1d(b))]
-            recur = nn.LSTM(widths[-1], units, batch_first=True)
-            self.sets.append(nn.ModuleDict({"embed": nn.Sequential(*layers), "recur": recur}))
-        self.head = dense(15 + 250, 200, *[100] * 5, 6, last=True)
-
+class DeepJet(Jet):
     def forward(self, jet, charged, neutral, vertices):
-        found = [jet]
-        for part, x in zip(self.sets, (charged, neutral, vertices), strict=True):
-            found.append(part["recur"](part["embed"](x.transpose(1, 2)).transpose(1, 2))[0][:, -1])
-        return self.head(torch.cat(found, 1)).softmax(1)
+        return self.scores(jet, charged, neutral, vertices)
 
 
 @network(jet="batch,15", charged="batch,25,16", neutral="batch,25,8", vertices="batch,4,14")
 def deep_jet():
     """Four inputs; convolutions and LSTMs of 150, 50 and 50, seven dense layers"""
-    shapes = ((3, 15), (3, 25, 16), (3, 25, 8), (3, 4, 14))
-    return torch.jit.trace(settled(DeepJet()).eval(), tuple(map(torch.ones, shapes)))
+    widths = (150, 16, 64, 32, 32, 8), (50, 8, 32, 16, 4), (50, 14, 64, 32, 32, 8)
+    towers = [blocks.Tower(nn.LSTM, *each, normed=True) for each in widths]
+    made = settled(DeepJet(towers, 15 + 250, 200, *[100] * 5, 6))
+    return traced(made, (3, 15), (3, 25, 16), (3, 25, 8), (3, 4, 14))
 
 
 @network(input="batch,20,30")
 def resnet_1d():
     """Six residual blocks of 64 and 128 channels"""
     widths = (20, 64, 64, 64, 128, 128, 128)
-    blocks = [blocks.Residual1d(given, made, 1) for given, made in pairwise(widths)]
-    return settled(nn.Sequential(*blocks, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(128, 4)))
+    body = [blocks.Residual1d(given, made, 1) for given, made in pairwise(widths)]
+    return settled(nn.Sequential(*body, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(128, 4)))
 
 
 @network(points="batch,2,30", features="batch,7,30", mask="batch,1,30:ones")
@@ -174,8 +169,8 @@ def u_net():
 def mobile_net():
     """Four inverted residuals with squeeze and excitation on 32 x 32 pixels"""
     stem = [nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish()]
-    blocks = [blocks.Inverted(16, 64, kernel, stride) for kernel, stride in ((3, 1), (5, 2), (5, 1), (3, 1))]
-    return settled(nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)))
+    body = [blocks.Inverted(16, 64, kernel, stride) for kernel, stride in ((3, 1), (5, 2), (5, 1), (3, 1))]
+    return settled(nn.Sequential(*stem, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)))
 
 
 def main() -> None:

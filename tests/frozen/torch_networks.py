@@ -57,10 +57,15 @@ def tagger_of_three():
 
 
 class Tower(nn.Module):
-    def __init__(self, width, kind, units=8, embedded=8):
+    """Each item through 1x1 convolutions of these widths, then the last state of a recurrent layer."""
+
+    def __init__(self, kind, units, *widths, normed=False):
         super().__init__()
-        self.embed = nn.Sequential(nn.Conv1d(width, embedded, 1), nn.ReLU())
-        self.recur = kind(embedded, units, batch_first=True)
+        layers = []
+        for given, made in pairwise(widths):
+            layers += [nn.Conv1d(given, made, 1), nn.ReLU(), *([nn.BatchNorm1d(made)] if normed else [])]
+        self.embed = nn.Sequential(*layers)
+        self.recur = kind(widths[-1], units, batch_first=True)
 
     def forward(self, x):
         return self.recur(self.embed(x.transpose(1, 2)).transpose(1, 2))[0][:, -1]
@@ -72,7 +77,7 @@ class Towers(nn.Module):
     def __init__(self, kind):
         super().__init__()
         self.widths = dict(charged=5, neutral=4, photons=6, electrons=3, muons=7, vertices=5)
-        self.towers = nn.ModuleDict({name: Tower(width, kind) for name, width in self.widths.items()})
+        self.towers = nn.ModuleDict({name: Tower(kind, 8, width, 8) for name, width in self.widths.items()})
         self.kinds = nn.Embedding(6, 3)
         self.body = dense(4 + 3 + 8 * 6, 32, 16)
         self.flavour, self.mass = nn.Linear(16, 4), nn.Linear(16, 1)
