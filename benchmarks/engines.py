@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ most weights + inputs and outputs of the largest batch + 6 MB; a first run withi
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
+    name: str
     networks: tuple[str, ...]
     request: Request
     folder: Path
@@ -86,17 +87,17 @@ def options(
     peers: str,
     rounds: int,
     batch_sizes: str,
-    work: str,
+    name: str,
     levels: int = 1,
 ) -> Options:
-    """The command line, with these defaults: `work` is a folder in build/, `levels` how many of the best targets."""
+    """The command line, with these defaults: the work folder is build/NAME, `levels` how many of the best targets."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join(networks))
     parser.add_argument("--peers", default=peers)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--batch-sizes", default=batch_sizes)
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / work)
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / name)
     parser.add_argument("--from", dest="source", type=Path)
     given = parser.parse_args()
     best = sorted(filter(runs_here, TARGETS.values()), key=lambda target: target.level)
@@ -107,13 +108,43 @@ def options(
         rounds=given.rounds,
     )
     return Options(
-        networks=tuple(given.networks.split(",")), request=request, folder=given.folder, work=given.work,
+        name=name, networks=tuple(given.networks.split(",")), request=request, folder=given.folder, work=given.work,
         source=given.source,
     )  # fmt: skip
 
 
 def toolchain_python(pipeline: Pipeline) -> Path:
     return ensure(DEFAULT_VERSION, folders=pipeline.folders, progress=pipeline.progress).python
+
+
+def compared(
+    chosen: Options,
+    write: Callable[[Sequence[str], Path, Pipeline], None],
+    markdown: Callable[[list[Bench]], str],
+    *,
+    kind: str = "networks",
+) -> list[Bench]:
+    """Measure what `write` puts into a folder, and write NAME.json, with results as its `kind`, and NAME.md."""
+    chosen.work.mkdir(parents=True, exist_ok=True)
+    if chosen.source:
+        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())[kind]]
+    else:
+        folder = chosen.work / kind
+        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
+        if missing := [name for name in chosen.networks if not (folder / name / "spec.yaml").exists()]:
+            write(missing, folder, pipeline)
+        benches = measured(chosen.networks, chosen.request, networks=folder, work=chosen.work, pipeline=pipeline)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    document = {"format": 1, kind: [plain(each) for each in benches]}
+    (chosen.folder / f"{chosen.name}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    (chosen.folder / f"{chosen.name}.md").write_text(markdown(benches))
+    return benches
+
+
+def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None:
+    """Write the networks `names`, by TensorFlow of the toolchain."""
+    maker = ROOT / "benchmarks" / "networks.py"
+    run([toolchain_python(pipeline), "-I", "-B", maker, folder, *names], timeout=600)
 
 
 def measured(names: Sequence[str], request: Request, *, networks: Path, work: Path, pipeline: Pipeline) -> list[Bench]:
@@ -199,21 +230,9 @@ def largest(benches: list[Bench]) -> list[Bench]:
 
 def main() -> None:
     chosen = options(
-        __doc__, list(NETWORKS), peers="all", rounds=15, batch_sizes="1,2,4,8,16,64,256", work="engines", levels=2
+        __doc__, list(NETWORKS), peers="all", rounds=15, batch_sizes="1,2,4,8,16,64,256", name="engines", levels=2
     )
-    chosen.work.mkdir(parents=True, exist_ok=True)
-    if chosen.source:
-        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
-    else:
-        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
-        networks = chosen.work / "networks"
-        maker = ROOT / "benchmarks" / "networks.py"
-        run([toolchain_python(pipeline), "-I", "-B", maker, networks, *chosen.networks], timeout=600)
-        benches = measured(chosen.networks, chosen.request, networks=networks, work=chosen.work, pipeline=pipeline)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    document = {"format": 1, "networks": [plain(each) for each in benches]}
-    (chosen.folder / "engines.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    (chosen.folder / "engines.md").write_text(markdown(benches))
+    benches = compared(chosen, write_networks, markdown)
     (chosen.folder / "engines-latency.svg").write_bytes(latency_plot(benches, ".svg"))
     (chosen.folder / "engines-resources.svg").write_bytes(resources_plot(largest(benches), ".svg"))
     print("\n".join(summary(benches)))

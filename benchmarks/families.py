@@ -11,20 +11,16 @@ default. Results of networks that are done stay in the work folder: a run that w
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import ROOT, how, measured, on, options, standing, toolchain_python
+from engines import ROOT, compared, how, on, options, standing, toolchain_python
 
 from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import OURS, Bench
-from tfaot_pkg.cli.command import make_progress
-from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
-from tfaot_pkg.settings import Folders
 
 NETWORKS = (
     *("autoencoder", "wide", "lstm", "gru_towers", "deep_jet", "transformer", "edge_conv", "deep_sets"),
@@ -51,17 +47,14 @@ machine (see its load): the median of a run of milliseconds has their time in it
 """
 
 
-def write_networks(names: Sequence[str], work: Path, python: Path) -> Path:
-    """The folder with the networks `names`; made with Keras 2 from the package index."""
-    keras2, networks = work / "keras2", work / "networks"
+def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None:
+    """Write the networks `names`, with Keras 2 from the package index."""
+    keras2, python = folder.parent / "keras2", toolchain_python(pipeline)
     if not keras2.exists():
         pins = ROOT / "benchmarks" / "keras2.txt"
         install = ["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
         run([python, *install, "--target", keras2, "-r", pins], timeout=600)
-    missing = [name for name in names if not (networks / name / "spec.yaml").exists()]
-    if missing:
-        run([python, "-I", "-B", ROOT / "benchmarks" / "family_networks.py", keras2, networks, *missing], timeout=600)
-    return networks
+    run([python, "-I", "-B", ROOT / "benchmarks" / "family_networks.py", keras2, folder, *names], timeout=600)
 
 
 def cells(each: Bench) -> list[tuple[str, ...]]:
@@ -103,20 +96,9 @@ def markdown(benches: list[Bench]) -> str:
 
 def main() -> None:
     chosen = options(
-        __doc__, NETWORKS, peers="xla,litert,onnxruntime,openvino", rounds=7, batch_sizes="1,4,16,64", work="families"
+        __doc__, NETWORKS, peers="xla,litert,onnxruntime,openvino", rounds=7, batch_sizes="1,4,16,64", name="families"
     )
-    chosen.work.mkdir(parents=True, exist_ok=True)
-    if chosen.source:
-        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
-    else:
-        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
-        networks = write_networks(chosen.networks, chosen.work, toolchain_python(pipeline))
-        benches = measured(chosen.networks, chosen.request, networks=networks, work=chosen.work, pipeline=pipeline)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    document = {"format": 1, "networks": [plain(each) for each in benches]}
-    (chosen.folder / "families.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    (chosen.folder / "families.md").write_text(markdown(benches))
-    print("\n".join(standing(benches)))
+    print("\n".join(standing(compared(chosen, write_networks, markdown))))
 
 
 if __name__ == "__main__":

@@ -12,23 +12,19 @@ that are done stay in the work folder: a run that was stopped goes on there.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import ROOT, how, measured, on, options, standing
+from engines import ROOT, compared, how, on, options, standing
 from families import COLUMNS, ratio_of_minima
 from trees import cells
 
 from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.cli.command import make_progress
-from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
-from tfaot_pkg.settings import Folders
 
 NETWORKS = (
     *("gru_tagger", "gru_both_ways", "lstm_tagger", "lstm_both_ways", "lstm_towers", "deep_jet", "resnet_1d"),
@@ -46,11 +42,10 @@ are bound. Every answer was compared with ONNX Runtime's with basic optimization
 """
 
 
-def write_networks(names: Sequence[str], folder: Path) -> None:
-    """Those of `names` that are not below `folder`, by PyTorch."""
-    if missing := [name for name in names if not (folder / name / "spec.yaml").exists()]:
-        python = os.environ.get("TFAOT_TEST_TORCH") or sys.exit("TFAOT_TEST_TORCH must name a Python with PyTorch")
-        run([python, "-I", "-B", ROOT / "benchmarks" / "torch_models.py", folder, *missing], timeout=1800)
+def write_networks(names: Sequence[str], folder: Path, _: Pipeline) -> None:
+    """Write the networks `names`, by PyTorch."""
+    python = os.environ.get("TFAOT_TEST_TORCH") or sys.exit("TFAOT_TEST_TORCH must name a Python with PyTorch")
+    run([python, "-I", "-B", ROOT / "benchmarks" / "torch_models.py", folder, *names], timeout=1800)
 
 
 def summary(benches: Sequence[Bench]) -> list[str]:
@@ -71,20 +66,8 @@ def markdown(benches: Sequence[Bench]) -> str:
 
 
 def main() -> None:
-    chosen = options(__doc__, NETWORKS, peers="onnxruntime", rounds=7, batch_sizes="1,16,64", work="onnx")
-    chosen.work.mkdir(parents=True, exist_ok=True)
-    if chosen.source:
-        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
-    else:
-        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
-        networks = chosen.work / "networks"
-        write_networks(chosen.networks, networks)
-        benches = measured(chosen.networks, chosen.request, networks=networks, work=chosen.work, pipeline=pipeline)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    document = {"format": 1, "networks": [plain(each) for each in benches]}
-    (chosen.folder / "onnx.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    (chosen.folder / "onnx.md").write_text(markdown(benches))
-    print("\n".join(summary(benches)))
+    chosen = options(__doc__, NETWORKS, peers="onnxruntime", rounds=7, batch_sizes="1,16,64", name="onnx")
+    print("\n".join(summary(compared(chosen, write_networks, markdown))))
 
 
 if __name__ == "__main__":

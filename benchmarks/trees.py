@@ -11,21 +11,17 @@ work folder: a run that was stopped goes on there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import ROOT, how, measured, on, options, standing, toolchain_python
+from engines import ROOT, compared, how, on, options, standing, toolchain_python
 from families import ratio_of_minima
 
 from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.cli.command import make_progress
-from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 MODELS = ("100x4", "200x6", "1000x8")
@@ -46,12 +42,10 @@ Microseconds per run, medians; then ours over the best other engine, of medians 
 
 
 def write_models(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None:
-    """Those of `names` that are not below `folder`, by XGBoost of the front-end."""
-    missing = [name for name in names if not (folder / name / "spec.yaml").exists()]
-    if missing:
-        environments = FrontendEnvironments(folders=pipeline.folders, progress=Silent())
-        python = environments.ensure(FRONTENDS["trees"], toolchain_python(pipeline)).python
-        run([python, "-I", "-B", ROOT / "benchmarks" / "tree_models.py", folder, *missing], timeout=3600)
+    """Write the models `names`, by XGBoost of the front-end."""
+    environments = FrontendEnvironments(folders=pipeline.folders, progress=Silent())
+    python = environments.ensure(FRONTENDS["trees"], toolchain_python(pipeline)).python
+    run([python, "-I", "-B", ROOT / "benchmarks" / "tree_models.py", folder, *names], timeout=3600)
 
 
 def cells(each: Bench, peers: Sequence[str]) -> list[tuple[str, ...]]:
@@ -83,21 +77,9 @@ def markdown(benches: list[Bench]) -> str:
 
 def main() -> None:
     chosen = options(
-        __doc__, MODELS, peers="library,tl2cgen,onnxruntime", rounds=15, batch_sizes="1,16,256", work="trees"
+        __doc__, MODELS, peers="library,tl2cgen,onnxruntime", rounds=15, batch_sizes="1,16,256", name="trees"
     )
-    chosen.work.mkdir(parents=True, exist_ok=True)
-    if chosen.source:
-        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["models"]]
-    else:
-        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
-        models = chosen.work / "models"
-        write_models(chosen.networks, models, pipeline)
-        benches = measured(chosen.networks, chosen.request, networks=models, work=chosen.work, pipeline=pipeline)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    document = {"format": 1, "models": [plain(each) for each in benches]}
-    (chosen.folder / "trees.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    (chosen.folder / "trees.md").write_text(markdown(benches))
-    print("\n".join(standing(benches)))
+    print("\n".join(standing(compared(chosen, write_models, markdown, kind="models"))))
 
 
 if __name__ == "__main__":
