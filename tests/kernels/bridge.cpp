@@ -4,6 +4,12 @@
 #include "reached.h"
 #include "rows.h"
 
+// What programs include besides, for the warnings of every compiler.
+#include "order.h"
+#include "rowtiles.h"
+#include "trees.h"
+#include "wide.h"
+
 namespace kernels = tfaot_kernels;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

@@ -30,6 +30,7 @@ inline constexpr std::size_t kTrees = 8;           ///< trees that a row walks d
 inline constexpr std::size_t kTable = 256;         ///< bytes of a table
 inline constexpr std::uint32_t kNext = 0xFFFFFFFF;  ///< in place of a table: each rank plus one; missing values wrap to 0
 
+/// A byte for each of kBytes rows.
 template <std::size_t kBytes>
 struct Bytes;
 template <>
@@ -264,15 +265,15 @@ struct CompleteTrees {
   template <int kHeight, std::size_t kStride>
   static TFAOT_INLINE typename Bytes<kStride>::Vector below(const Split<Column>* from, std::size_t i,
                                                             const std::int8_t* keys) {
-    using Vector = typename Bytes<kStride>::Vector;
-    Vector ranks;
+    using RowBytes = typename Bytes<kStride>::Vector;
+    RowBytes ranks;
     std::memcpy(&ranks, keys + from[i].column * kStride, kStride);
-    const Vector right = ranks > (Vector{} + from[i].key);
+    const RowBytes right = ranks > (RowBytes{} + from[i].key);
     if constexpr (kHeight == 1) {
       return right & 1;
     } else {
-      const Vector left = below<kHeight - 1, kStride>(from, 2 * i + 1, keys);
-      const Vector other = below<kHeight - 1, kStride>(from, 2 * i + 2, keys);
+      const RowBytes left = below<kHeight - 1, kStride>(from, 2 * i + 1, keys);
+      const RowBytes other = below<kHeight - 1, kStride>(from, 2 * i + 2, keys);
       constexpr auto bit = static_cast<std::int8_t>(static_cast<std::uint8_t>(1U << (kHeight - 1)));
       return ((left & ~right) | (other & right)) + (right & bit);
     }
@@ -317,18 +318,18 @@ struct AnyTrees {
   static constexpr bool kHasVectors = kSmall;
   template <std::size_t kStride>
   TFAOT_INLINE void together(std::size_t number, const std::int8_t* keys, std::uint8_t* leaves) const {
-    using Vector = typename Bytes<kStride>::Vector;
+    using RowBytes = typename Bytes<kStride>::Vector;
     const auto* const nodes = reinterpret_cast<const Side*>(sides) + (first[number] - number);
     const std::size_t count = first[number + 1] - first[number] - 1;
-    Vector found = {};
+    RowBytes found = {};
     for (std::size_t i = 0; i < count; ++i) {
       const Side node = nodes[i];
-      Vector ranks;
+      RowBytes ranks;
       std::memcpy(&ranks, keys + node.column * kStride, kStride);
       // All nodes above have been compared before this one, so only rows that reach it are at its first leaf.
-      const Vector here = found == (Vector{} + static_cast<std::int8_t>(node.start));
-      const Vector right = ranks > (Vector{} + node.key);
-      found += here & right & (Vector{} + static_cast<std::int8_t>(node.count));
+      const RowBytes here = found == (RowBytes{} + static_cast<std::int8_t>(node.start));
+      const RowBytes right = ranks > (RowBytes{} + node.key);
+      found += here & right & (RowBytes{} + static_cast<std::int8_t>(node.count));
     }
     std::memcpy(leaves, &found, kStride);
   }

@@ -267,13 +267,13 @@ TFAOT_INLINE double reducedWideFew(Body body) {
 template <class Combine, class Body>
 TFAOT_INLINE double reducedWide(std::size_t size, Body body) {
   constexpr OfWide<Combine> combine;
-  constexpr int kVectors = kPartial / kWideLanes;
-  Doubles partial[kVectors];
+  constexpr int kWideVectors = kPartial / kWideLanes;
+  Doubles partial[kWideVectors];
   for (Doubles& each : partial) each = doubles(Combine::kStart);
   std::size_t i = 0;
   for (; i + kPartial <= size; i += kPartial) {
     TFAOT_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < kWideVectors; ++v) {
       partial[v] = combine(partial[v], body(WholeWide{i + static_cast<std::size_t>(v) * kWideLanes}));
     }
   }
