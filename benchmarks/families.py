@@ -37,7 +37,8 @@ turns; smaller is better. The cost of a call through LiteRT's Python binding is 
 
 Recurrent networks are written with Keras 2, whose LSTM and GRU the converters of other engines know: ONNX Runtime and
 OpenVINO run their own LSTM and GRU, LiteRT its own LSTM. "XLA" is this tool's library with XLA's code alone, another
-engine here. The roofline counts every iteration of a loop. Every answer was compared with TensorFlow's.
+engine here. The roofline counts every iteration of a loop, also products of a first state of zeros, which this tool
+leaves out. Every answer was compared with TensorFlow's.
 """
 
 
