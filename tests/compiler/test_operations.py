@@ -298,7 +298,7 @@ def test_short_floats_are_floats_that_are_rounded_to_the_nearest_one(compiled: C
 def test_elements_are_moved(compiled: Compile) -> None:
     writer = Writer()
     x, long, truths = writer.input(4, 6), writer.input(80), writer.input(21, dtype="pred")
-    wide, counts = writer.input(19, 37), (2, 3, 4, 5, 8, 19)
+    wide, sizes = writer.input(19, 37), [*((count, 37) for count in (2, 3, 4, 5, 8, 19)), (6, 5), (8, 8)]
     strides = {2: 3, 3: 0, 4: 2, 5: 1, 8: 7}  # and where the slices begin
     results = {
         "transpose": writer.add("transpose", (N, 6, 4), x, dimensions=(0, 2, 1)),
@@ -315,9 +315,9 @@ def test_elements_are_moved(compiled: Compile) -> None:
     for step, size in parts:
         begin = 80 - step * (size - 1) - 1
         results[f"{size} of every {step}"] = writer.add("slice", (N, size), long, slices=((0, N, 1), (begin, 80, step)))
-    for count in counts:  # by vectors along the other axis, and by blocks
-        part = writer.add("slice", (N, count, 37), wide, slices=((0, N, 1), (0, count, 1), (0, 37, 1)))
-        results[f"{count} turned"] = writer.add("transpose", (N, 37, count), part, dimensions=(0, 2, 1))
+    for count, width in sizes:  # by vectors along the other axis, by blocks, and in registers
+        part = writer.add("slice", (N, count, width), wide, slices=((0, N, 1), (0, count, 1), (0, width, 1)))
+        results[f"{count} x {width} turned"] = writer.add("transpose", (N, width, count), part, dimensions=(0, 2, 1))
     pairs = writer.add("reshape", (N, 40, 2), long)
     results["pairs"] = writer.add("reverse", (N, 40, 2), pairs, dimensions=(2,))
     results["not"] = writer.add("not", (N, 21), truths, dtype="pred")
@@ -335,8 +335,8 @@ def test_elements_are_moved(compiled: Compile) -> None:
             turned_values, values[:, 1:4:2, ::2], values[:, :, ::-1], values.reshape(rows, 3, 8),
             np.concatenate([values, values], 2), spread, *(others[:, start::step] for step, start in strides.items()),
             *(others[:, 80 - step * (size - 1) - 1 :: step] for step, size in parts),
-            *(large[:, :count].transpose(0, 2, 1) for count in counts), others.reshape(rows, 40, 2)[:, :, ::-1],
-            ~are_true, 2 * turned_values.reshape(rows, 24),
+            *(large[:, :count, :width].transpose(0, 2, 1) for count, width in sizes),
+            others.reshape(rows, 40, 2)[:, :, ::-1], ~are_true, 2 * turned_values.reshape(rows, 24),
         ]  # fmt: skip
         for given, right, name in zip(code(values, others, are_true, large), wanted, results, strict=True):
             np.testing.assert_array_equal(given, right, err_msg=name)

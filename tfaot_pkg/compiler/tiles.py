@@ -67,11 +67,14 @@ def write_tile(
     with writer.nest((*extents, ONE)):
         for access in (*accesses, written):
             writer.address(replace(access, index=outside(access.index)), is_written=access is written)
-        to = f"{cpp(found.columns)}, {written.variable}"
+        rows, columns = cpp(found.rows), cpp(found.columns)
+        to, apart = written.variable, cpp(written.index.factors[found.column])
         if found.is_interleaved:
-            call = f"eachInterleaved<{cpp(found.rows)}>({to}"
+            call = f"eachInterleaved<{rows}>({columns}, {to}"
+        elif found.rows.is_constant and found.columns.is_constant:
+            call = f"eachTransposed<{rows}, {columns}>({to}, {apart}"
         else:
-            call = f"eachTransposed({cpp(found.rows)}, {to}, {cpp(written.index.factors[found.column])}"
+            call = f"eachTransposed({rows}, {columns}, {to}, {apart}"
         head = f"{call}, [&]([[maybe_unused]] auto at, [[maybe_unused]] std::size_t i)"
         with writer.braces(head, "});"):
             for access in accesses:

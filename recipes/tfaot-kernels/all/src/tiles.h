@@ -55,18 +55,7 @@ TFAOT_ALONE void storeTransposed(const float (&values)[kLanes][kLanes], std::siz
 template <class Element, class Body>
 TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element* to, std::size_t step, Body body) {
   static_assert(sizeof(Element) == sizeof(float));
-  constexpr std::size_t kHalf = kLanes / 2, kFew = kLanes < 8 ? kLanes : 8;
-  // Registers hold all of so few rows.
-  if (__builtin_constant_p(rows <= kFew && columns <= kFew) && rows <= kFew && columns <= kFew) {
-    return each(columns, [&](auto at) {
-      Vector few[kFew] = {};
-      TFAOT_UNROLL
-      for (std::size_t i = 0; i < kFew; ++i) {
-        if (i < rows) few[i] = bitsAs<Vector>(body(at, i));
-      }
-      storeTransposed(few, at.count(), rows, reinterpret_cast<float*>(to + at.start * step), step);
-    });
-  }
+  constexpr std::size_t kHalf = kLanes / 2;
   each(columns, [&](auto at) {
     float values[kLanes][kLanes] = {};
     for (std::size_t first = 0; first < rows; first += kLanes) {
@@ -80,6 +69,22 @@ TFAOT_INLINE void eachTransposed(std::size_t rows, std::size_t columns, Element*
       }
     }
   });
+}
+/// The same for numbers of rows and columns that are known.
+template <std::size_t kRows, std::size_t kColumns, class Element, class Body>
+TFAOT_INLINE void eachTransposed(Element* to, std::size_t step, Body body) {
+  constexpr std::size_t kFew = kLanes < 8 ? kLanes : 8;  // registers hold all of so few rows
+  if constexpr (kRows <= kFew && kColumns <= kFew) {
+    static_assert(sizeof(Element) == sizeof(float));
+    each(kColumns, [&](auto at) __attribute__((always_inline)) {
+      Vector few[kFew] = {};
+      TFAOT_UNROLL
+      for (std::size_t i = 0; i < kRows; ++i) few[i] = bitsAs<Vector>(body(at, i));
+      storeTransposed(few, at.count(), kRows, reinterpret_cast<float*>(to + at.start * step), step);
+    });
+  } else {
+    eachTransposed(kRows, kColumns, to, step, body);
+  }
 }
 /// The same for kRows rows whose elements become adjacent: `step` is kRows.
 template <int kRows, class Element, class Body>
