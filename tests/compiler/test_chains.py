@@ -10,8 +10,13 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.chains import Chain, Step, step_of
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
+from tfaot_pkg.compiler.writer import Access, Body, Constants
+from tfaot_pkg.compiler.writer import Writer as Lines
 
 _LINES = 5
 
@@ -44,7 +49,8 @@ def _expected(x: Array) -> tuple[Array, Array]:
     return apart / norm[..., None] * (np.arange(x.shape[-1]) + 0.5), norm
 
 
-def _program(size: int) -> Program:
+def normalization(size: int) -> Program:
+    """Normalized rows, their norms, and the least number of each."""
     writer = Writer()
     x = writer.input(_LINES, size)
     made, norm = _normalized(writer, x, size)
@@ -53,9 +59,9 @@ def _program(size: int) -> Program:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 9])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 9, 20, 64])
 def test_rows_are_normalized_with_the_same_bits_in_any_batch(compiled: Compile, size: int) -> None:
-    code = compiled(_program(size), 8)
+    code = compiled(normalization(size), 8)
     values = np.random.default_rng(size).normal(size=(20, _LINES, size)).astype(np.float32)
     many = code(values)
     rows, norms = _expected(values)
@@ -66,12 +72,118 @@ def test_rows_are_normalized_with_the_same_bits_in_any_batch(compiled: Compile, 
             np.testing.assert_array_equal(got, wanted[:count])
 
 
+def _clipped(size: int) -> Program:
+    """Rows divided by their norms if those are above 1, as in clip_by_norm; and whether they are."""
+    writer, shape = Writer(), (N, _LINES, size)
+    x = writer.input(_LINES, size)
+    twice = writer.add("add", shape, x, _of_row(writer, writer.input(_LINES), size))
+    norm = writer.add("sqrt", (N, _LINES), _reduced(writer, writer.add("multiply", shape, twice, twice), "add", 0.0))
+    one = writer.spread(1.0, _LINES)
+    is_long = writer.add("compare", (N, _LINES), norm, one, dtype="pred", direction="GT")
+    divisor = writer.add("select", (N, _LINES), is_long, norm, one)
+    other = writer.add("select", (N, _LINES), is_long, one, norm)
+    of_rows = (_of_row(writer, number, size) for number in (divisor, other))
+    made = twice
+    for number in of_rows:
+        made = writer.add("divide", shape, made, number)
+    return writer.program(made, is_long)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 5, 20])
+def test_truth_values_of_rows_stay_in_registers(compiled: Compile, size: int) -> None:
+    program = _clipped(size)
+    source = emit(program, "program", 8).source
+    assert re.findall(r"(?<!\.)\beach\w*[<(]", source.split("namespace {")[1]) == [
+        "eachTile<" if size < 9 else "eachLongTile<"
+    ]
+    random, code = np.random.default_rng(size), compiled(program, 8)
+    for rows in (1, 2, 20):
+        x, added = (
+            random.normal(size=sizes, scale=0.7 * size**-0.5) for sizes in ((rows, _LINES, size), (rows, _LINES))
+        )
+        both = (x.astype(np.float32), added.astype(np.float32))
+        made, is_long = code(*both)
+        total = both[0].astype(np.float64) + both[1][..., None]
+        norm = np.linalg.norm(total, axis=-1)
+        np.testing.assert_array_equal(is_long, norm > 1)
+        np.testing.assert_allclose(made, total / norm[..., None], rtol=2e-6)
+
+
+def _read_otherwise(size: int, way: str) -> Program:
+    """What a chain made of rows, times a number of each row, plus something of the last rows."""
+    writer, shape = Writer(), (N, size)
+
+    def of_rows(value: int, opcode: str) -> tuple[int, int]:
+        regions = (writer.reducer(opcode),)
+        number = writer.add("reduce", (N,), value, writer.constant(0.0), dimensions=(1,), regions=regions)
+        return number, writer.add("broadcast", shape, number, dimensions=(0,))
+
+    x = writer.input(size)
+    total, spread = of_rows(x, "add")
+    made = writer.add("subtract", shape, x, spread)
+    scaled = writer.add("multiply", shape, made, of_rows(made, "maximum")[1])
+    if way == "longer rows":
+        longer = (N, size + 2)
+        other = writer.add("broadcast", longer, total, dimensions=(0,))
+        return writer.program(scaled, writer.add("multiply", longer, writer.input(size + 2), other))
+    last, elements = N + Size(-1), N * Size(size)
+    if way == "last row":
+        row = writer.add("slice", (1, size), made, slices=((last, N, 1), (0, size, 1)))
+        other = writer.add("broadcast", shape, writer.add("reshape", (size,), row), dimensions=(1,))
+    elif way == "last number":
+        number = writer.add("slice", (1,), total, slices=((last, N, 1),))
+        other = writer.add("broadcast", shape, writer.add("reshape", (), number), dimensions=())
+    else:
+        numbers = writer.add(
+            "slice", (N,), writer.add("reshape", (elements,), made), slices=((N * Size(size - 1), elements, 1),)
+        )
+        other = writer.add("broadcast", shape, numbers, dimensions=(0,))
+    return writer.program(writer.add("add", shape, scaled, other))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "way"), [(3, "last row"), (5, "last elements"), (20, "last number"), (20, "longer rows")]
+)
+def test_a_loop_that_reads_other_rows_of_a_chain_does_not_join(compiled: Compile, size: int, way: str) -> None:
+    program = _read_otherwise(size, way)
+    widths = (size, size + 2) if way == "longer rows" else (size,)
+    values = [np.random.default_rng(width).normal(size=(40, width)).astype(np.float32) for width in widths]
+    wanted = interpret.run(program, 40, values)
+    for got, expected in zip(compiled(program, 64)(*values), wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def _step(of: str, to: str, *, rows: Size = N, size: int = 3, offset: int = 0) -> Step:
+    accesses = [
+        Access(f"p{place}", base, "f32", Index(Size(offset), (Size(size), ONE)))
+        for place, base in enumerate(of.split())
+    ]
+    target = Access("o0", to, "f32", Index(ZERO, (Size(size), ONE)))
+    body = Body((rows, Size(size)))
+    step = step_of("each(", body.extents, body, accesses, "x0", target, lambda: None)
+    assert step is not None
+    return step
+
+
+def test_a_chain_takes_loops_over_its_rows_that_read_what_it_made() -> None:
+    chain = Chain(writer=Lines((), Constants()), steps=[(_step("v0", "v1"), None)])
+    assert chain.takes(_step("v1", "v2"))
+    assert chain.takes(_step("v0 v1", "v2"))
+    assert not chain.takes(_step("v0", "v2")), "of nothing that it made"
+    assert not chain.takes(_step("v1", "v2", rows=N + N)), "more rows"
+    assert not chain.takes(_step("v1", "v2", offset=3)), "other rows"
+    for overwritten in ("v0", "v1"):  # a tile reads it when the one before has written
+        assert not chain.takes(_step("v1", overwritten))
+
+
 def test_a_chain_writes_only_what_others_read() -> None:
     """The means and differences are in no memory; the norms and the rows are outputs."""
-    source = emit(_program(3), "program", 8).source
+    source = emit(normalization(3), "program", 8).source
     assert re.findall(r"(?<!\.)\beach\w*[<(]", source.split("namespace {")[1]) == ["eachTile<"]
     assert len(re.findall(r"tile\.store\(", source)) == 3
-    assert emit(_program(3), "program", 8).scratch == 0
+    assert emit(normalization(3), "program", 8).scratch == 0
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Loops over the same short rows that follow one another: a tile of rows goes through all of them in registers.
+"""Loops over the same rows that follow one another: a tile of rows goes through all of them in registers.
 
 Such as the mean of each row, the differences from it, their squares' mean and the quotients of a layer normalization.
 Each loop alone would write memory that the next one reads.
@@ -6,17 +6,26 @@ Each loop alone would write memory that the next one reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tfaot_pkg.compiler.affine import Axes, cpp
+from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
-from tfaot_pkg.compiler.writer import Access, Body, Writer
+from tfaot_pkg.compiler.writer import Access, Body, Writer, names_in
 
 _MOST = 16
 """Steps of a chain at most."""
+_LONGEST = 64
+"""Elements of a row at most: four vectors of AVX-512."""
+_MOST_WORK, _LONG = 40, 8
+"""Statements of a chain over rows that fill vectors, at most, and how many a function of `LONG` counts for.
+
+A tile has code for each of its vectors.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,10 @@ class Step:
     def is_reduced(self) -> bool:
         return self.size > 0 and len(self.target.index.factors) == 1
 
+    @property
+    def work(self) -> int:
+        return len(self.body.lines) + _LONG * len(self.body.opcodes & LONG)
+
 
 def step_of(
     call: str, extents: Sequence[Size], body: Body, accesses: Sequence[Access], value: str, target: Access,
@@ -51,9 +64,10 @@ def step_of(
     numbers.
     """
     size = extents[1].constant if len(extents) == 2 and extents[1].is_constant else 0
-    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= LONGEST) or not body.by_vectors or body.counted:
+    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not body.by_vectors or body.counted:
         return None
-    if not body.types <= {"f32", "pred"} or any(access.dtype != "f32" for access in (*accesses, target)):
+    types = {access.dtype for access in (*accesses, target)} | body.types
+    if not types <= {"f32", "pred"} or (target.dtype == "pred" and len(target.index.factors) == 2):
         return None
     rows = {(Size(size), ONE), (ZERO, ONE), (ONE, ZERO), (ZERO, ZERO)} if size else {(ONE,), (ZERO,)}
     written = (Size(size), ONE) if len(target.index.factors) == 2 else (ONE,)
@@ -84,12 +98,17 @@ def add(writer: Writer, step: Step) -> None:
     chain = writer.waiting
     if not isinstance(chain, Chain) or not chain.takes(step):
         writer.write_waiting()
-        if not step.size:
+        if not step.size or _have_truth(step.accesses):
             step.plain()
             return
         chain = Chain(writer=writer)
     chain.steps.append((step, writer.maker))
     writer.wait(chain)
+
+
+def _have_truth(accesses: Sequence[Access]) -> bool:
+    """Whether truth values are read from memory: chains have those of rows in registers only."""
+    return any(access.dtype == "pred" for access in accesses)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,12 +121,15 @@ class Chain:
         first = self.steps[0][0]
         if step.rows != first.rows or step.size not in (0, first.size) or len(self.steps) == _MOST:
             return False
+        if first.size > LONGEST and sum(each.work for each, _ in self.steps) + step.work > _MOST_WORK:
+            return False
         made = [each.target for each, _ in self.steps]
         read = [access for each, _ in self.steps for access in each.accesses]
         if self._names([step.target]) & self._names([*made, *read]):
             return False
         others = [access for access in step.accesses if self._made(access) is None]
-        return len(others) < len(step.accesses) and not self._names(others) & self._names(made)
+        is_apart = not self._names(others) & self._names(made)
+        return len(others) < len(step.accesses) and is_apart and not _have_truth(others)
 
     def _names(self, accesses: Sequence[Access]) -> set[str]:
         return {name for access in accesses for name in self.writer.aliases.get(access.base, (access.base,))}
@@ -122,8 +144,17 @@ class Chain:
                 return number
         return None
 
+    @property
+    def _pays(self) -> bool:
+        """Whether one of several steps is a reduction; if rows fill vectors, elements must stay in registers, too."""
+        steps = [step for step, _ in self.steps]
+        if len(steps) == 1 or not any(step.is_reduced for step in steps):
+            return False
+        # Numbers alone are better computed of all rows at once: the variance of 33 numbers took 1.13 times as long.
+        return steps[0].size <= LONGEST or any(step.size and not step.is_reduced for step in steps[:-1])
+
     def write(self) -> None:
-        if len(self.steps) > 1 and any(step.is_reduced for step, _ in self.steps):
+        if self._pays:
             self._write_tiles()
             return
         for step, maker in self.steps:
@@ -138,7 +169,8 @@ class Chain:
                     if self._made(access) is None:
                         self._address(access, f"{access.variable}_{number}", is_written=False)
                 self._address(step.target, f"to_{number}", is_written=True)
-            head = f"eachTile<{first.size}>({cpp(first.rows)}, [&](const auto tile)"
+            each = "eachTile" if first.size <= LONGEST else "eachLongTile"
+            head = f"{each}<{first.size}>({cpp(first.rows)}, [&](const auto tile)"
             with writer.braces(head, "});"):
                 for number, (step, _) in enumerate(self.steps):
                     self._write_step(number, step)
@@ -153,21 +185,43 @@ class Chain:
             self.writer.may_drop(access.base)
 
     def _write_step(self, number: int, step: Step) -> None:
-        writer = self.writer
-        with writer.braces(f"const auto made_{number} = tile.{step.call}[&]([[maybe_unused]] auto at)", "});"):
-            for access in step.accesses:
-                writer.line(f"const auto x{access.variable[1:]} = {self._loaded(number, step, access)};")
-            for line in (*step.body.statements(), f"return {step.value};"):
-                writer.line(line)
+        writer, once = self.writer, dict[str, str]()
+        if step.size:
+            # What depends on numbers alone is computed before, of all rows of a tile at once.
+            varied = step.body.depending_on(access for access in step.accesses if access.index.factors[-1] != ZERO)
+            read = names_in(step.value, *(text for name, _, text in step.body.lines if name in varied))
+            for name in (name for name, *_ in step.body.lines if name in read - varied):
+                once[name] = f"made_{number}_{name}"
+                self._write_made(once[name], "numbers(", number, name)
+        self._write_made(f"made_{number}", step.call, number, step.value, once)
         writer.line(f"tile.store(to_{number}, made_{number});")
         if step.target.base in writer.buffers:
             writer.may_drop(step.target.base)
 
-    def _loaded(self, number: int, step: Step, access: Access) -> str:
+    def _write_made(
+        self, made: str, call: str, number: int, value: str, known: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """What a step computes for `value`, as `made`; the numbers `known` are computed already."""
+        step, needed, lines = self.steps[number][0], {value}, list[str]()
+        for (name, _, text), statement in reversed([*zip(step.body.lines, step.body.statements(), strict=True)]):
+            if name in needed and name in known:
+                lines.insert(0, f"const auto {name} = at.load({known[name]});")
+            elif name in needed:
+                lines.insert(0, statement)
+                needed |= names_in(text)
+        read = {f"x{access.variable[1:]}": access for access in step.accesses}
+        with self.writer.braces(f"const auto {made} = tile.{call}[&]([[maybe_unused]] auto at)", "});"):
+            for name in (name for name in read if name in needed):
+                loaded = self._loaded(number, read[name], of_numbers=call == "numbers(")
+                self.writer.line(f"const auto {name} = {loaded};")
+            for line in (*lines, f"return {value};"):
+                self.writer.line(line)
+
+    def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> str:
         made, name = self._made(access), f"{access.variable}_{number}"
         if made is not None:
-            return f"at.load(made_{made})" if step.size else f"made_{made}"
+            return f"made_{made}" if of_numbers else f"at.load(made_{made})"
         if set(access.index.factors) == {ZERO}:
             return f"filled(*{name})"
         row, *column = access.index.factors
-        return f"at.load({name}, Apart<{cpp(row)}, {cpp(column[0])}>{{}})" if column else f"at.load({name})"
+        return f"at.load({name})" if of_numbers else f"at.load({name}, Apart<{cpp(row)}, {cpp(column[0])}>{{}})"

@@ -314,20 +314,18 @@ class Emitter(Writer):
         places = [access for access, _ in outputs]
         written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
         if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
-            write_alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
-            write_or_wait(self, axes, body, accesses, outputs, write_alone)
-            return
-        if not counted and have_tails(axes.extents, body, [*accesses, *places]):
-            write_rows(self, axes, body, accesses, outputs, each="eachWithTails")
-            return
-        body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
-        body.kind = kind_of(body, [*accesses, *places])
-        body.overlaps = self._overlaps(accesses, outputs)
-        write_each = partial(self.write_each, axes, body, accesses, outputs, counted)
-        if is_apart and len(axes.extents) == 1 and not (body.alone or body.kind or counted):
-            write_or_wait(self, axes, body, accesses, outputs, write_each)
+            alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
+        elif not counted and have_tails(axes.extents, body, [*accesses, *places]):
+            alone = partial(write_rows, self, axes, body, accesses, outputs, each="eachWithTails")
         else:
-            write_each()
+            body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
+            body.kind = kind_of(body, [*accesses, *places])
+            body.overlaps = self._overlaps(accesses, outputs)
+            alone = partial(self.write_each, axes, body, accesses, outputs, counted)
+        if is_apart and len(axes.extents) <= 2 and not (body.alone or body.kind or counted):
+            write_or_wait(self, axes, body, accesses, outputs, alone)
+        else:
+            alone()
 
     def _merged(self, body: Body, written: Sequence[tuple[Access, str]]) -> _Merged:
         """The axes of a loop, as few as possible, and what it reads, writes and counts along them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -45,6 +45,10 @@ _SHORT = 8
 
 _NAMES = re.compile(r"\b[xy]\d+\b")
 """Names of elements in a statement."""
+
+
+def names_in(*statements: str) -> set[str]:
+    return {name for statement in statements for name in _NAMES.findall(statement)}
 
 
 @dataclass(slots=True)
@@ -112,14 +116,17 @@ class Body:
             else:
                 yield f"const auto {name} = static_cast<{C_TYPES[dtype]}>({text});"
 
+    def depending_on(self, accesses: Iterable[Access]) -> set[str]:
+        """The names of what is read by `accesses`, and of the statements that depend on it, through others too."""
+        names = {f"x{access.variable[1:]}" for access in accesses}
+        for name, _, made_of in self.lines:
+            if names & names_in(made_of):
+                names.add(name)
+        return names
+
     def varies(self, varied: Sequence[Access]) -> bool:
         """Whether each statement depends, through others too, on one of the accesses `varied`."""
-        names = {f"x{access.variable[1:]}" for access in varied}
-        for name, _, made_of in self.lines:
-            if names.isdisjoint(_NAMES.findall(made_of)):
-                return False
-            names.add(name)
-        return True
+        return {name for name, *_ in self.lines} <= self.depending_on(varied)
 
     def identity(self) -> tuple[Index, ...]:
         rank = len(self.extents)

@@ -33,7 +33,10 @@ struct ColumnOfTile {
     return filled(x);
   }
   TFAOT_INLINE Vector load(const TileRows<kSize>& made) const { return made.values[kColumn]; }
-  TFAOT_INLINE Vector load(Vector numbers) const { return numbers; }
+  template <class Values>
+  TFAOT_INLINE Values load(Values numbers) const {
+    return numbers;
+  }
   TFAOT_INLINE Vector load(const float* from, Apart<1, 0>) const { return every(from, 1); }
   TFAOT_INLINE Vector load(const float* from, Apart<kSize, 1>) const { return every(from + kColumn, kSize); }
   TFAOT_INLINE Vector load(const float* from, Apart<0, 1>) const { return filled(from[kColumn]); }
@@ -69,7 +72,10 @@ struct VectorOfTile {
   }
   TFAOT_INLINE Vector load(const TileRows<kSize>& made) const { return made.values[kVector]; }
   /// A number for each row.
-  TFAOT_INLINE Vector load(Vector numbers) const { return permuted(numbers, [](int lane) { return kFirst + lane / kWidth; }); }
+  template <class Values>
+  TFAOT_INLINE Values load(Values numbers) const {
+    return permuted(numbers, numbers, [](int lane) { return kFirst + lane / kWidth; });
+  }
   TFAOT_INLINE Vector load(const float* from, Apart<1, 0>) const {
     return load(kIsWhole ? tfaot_kernels::load(from + start) : loadFirst(from + start, rows));
   }
@@ -150,7 +156,7 @@ struct Tile {
   }
   /// What `body` gives for a number of each row.
   template <class Body>
-  TFAOT_INLINE Vector numbers(Body body) const {
+  TFAOT_INLINE auto numbers(Body body) const {
     if constexpr (kIsWhole) {
       return body(WholeVector{start});
     } else {
@@ -162,6 +168,13 @@ struct Tile {
       tfaot_kernels::store(to + start, value);
     } else {
       storeFirst(to + start, rows, value);
+    }
+  }
+  TFAOT_INLINE void store(bool* to, Mask numbers) const {
+    if constexpr (kIsWhole) {
+      WholeVector{start}.store(to, numbers);
+    } else {
+      PartOfVector{start, rows}.store(to, numbers);
     }
   }
   TFAOT_INLINE void store(float* to, const TileRows<kSize>& made) const {
