@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -14,10 +16,23 @@ from tfaot_pkg.compiler.simplify import simplify
 _ROWS, _COLUMNS, _COUNT = 6, 7, 5
 
 
-def _program(*, kept: bool = False) -> Program:
+def _modulo(writer: Writer, value: int, size: int) -> int:
+    """As of Python's integers: never negative."""
+    divisor = writer.spread(size, _COUNT, dtype="s32")
+    rest = writer.add("remainder", (N, _COUNT), value, divisor, dtype="s32")
+    is_negative = writer.add(
+        "compare", (N, _COUNT), rest, writer.spread(0, _COUNT, dtype="s32"), dtype="pred", direction="LT"
+    )
+    added = writer.add("add", (N, _COUNT), rest, divisor, dtype="s32")
+    return writer.add("select", (N, _COUNT), is_negative, added, rest, dtype="s32")
+
+
+def _program(*, kept: bool = False, computed: bool = False) -> Program:
     """As gather_nd within rows: the number of the row, and a stack of two; `kept`: the stack is an output, too."""
     writer = Writer()
     x, i, j = writer.input(_ROWS, _COLUMNS), writer.input(_COUNT, dtype="s32"), writer.input(_COUNT, dtype="s32")
+    if computed:
+        i, j = _modulo(writer, i, _ROWS), _modulo(writer, j, _COLUMNS)
     singles = [writer.add("reshape", (N, _COUNT, 1), value, dtype="s32") for value in (i, j)]
     stack = writer.add("concatenate", (N, _COUNT, 2), *singles, dtype="s32", dimensions=(2,))
     row = writer.add("iota", (N, _COUNT, 1), dtype="s32", dimensions=(0,))
@@ -45,3 +60,13 @@ def test_stacks_of_indices_give_the_elements_there(compiled: Compile, kept: bool
 def test_vectors_of_indices_are_not_written_to_memory() -> None:
     assert emit(_program(), "program").scratch == 0
     assert emit(_program(kept=True), "program").scratch > 0
+
+
+@pytest.mark.slow
+def test_one_loop_computes_all_numbers_of_indices(compiled: Compile) -> None:
+    program = _program(computed=True)
+    assert len(re.findall(r"= reinterpret_cast<\S+>\(scratch", emit(program, "program").source)) == 2
+    code, random = compiled(program, 4), np.random.default_rng(4)
+    x = random.normal(size=(4, _ROWS, _COLUMNS)).astype(np.float32)
+    i, j = (random.integers(-50, 50, (4, _COUNT)).astype(np.int32) for _ in range(2))
+    np.testing.assert_array_equal(code(x, i, j)[0], x[np.arange(4)[:, None], i % _ROWS, j % _COLUMNS])

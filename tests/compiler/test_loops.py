@@ -81,14 +81,19 @@ def test_loops_of_any_length_end_with_their_last_element(compiled: Compile) -> N
         length = writer.operations[x].shape.sizes[-1]
         reducer = writer.reducer("add")
         results.append(writer.add("reduce", (N, length), x, writer.constant(0.0), dimensions=(1,), regions=(reducer,)))
+    for known, x in zip(lengths, given, strict=True):  # rows of a known length
+        row = writer.add("broadcast", (N, known), writer.constant(np.arange(known)), dimensions=(1,))
+        results.append(writer.add("add", (N, known), x, row))
     program = writer.program(*results)
     source = emit(program, "program", 16).source
-    assert all(f"{name}(" in source for name in ("each", "each<4>", "each<8>", "each<16>", "eachTogether<8>"))
+    for name in ("each", "each<4>", "each<8>", "each<16>", "eachOf<13>", "eachOf<24>", "eachTogether<8>"):
+        assert f"{name}(" in source
     code, random = compiled(program, 16), np.random.default_rng(7)
     for rows in range(1, 21):
         values = [random.normal(size=(rows, length)).astype(np.float32) for length in lengths]
         twice = [random.normal(size=(rows, 2, length)).astype(np.float32) for length in (4, 8, 9, 16, 24, 28)]
         wanted = [*(x * x for x in values), *(x[:, 0] + x[:, 1] for x in twice)]
+        wanted += [x + np.arange(x.shape[1], dtype=np.float32) for x in values]
         for got, expected in zip(code(*values, *twice), wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
 

@@ -1,4 +1,4 @@
-"""Comparisons of 64-bit integers that fit 32 bits."""
+"""Comparisons that are simpler than they look."""
 
 from __future__ import annotations
 
@@ -56,3 +56,22 @@ def test_counts_along_the_batch_stay_wide() -> None:
     rows = writer.add("iota", (N, Size(3)), dtype="s64", dimensions=(0,))
     made = simplify(writer.program(writer.add("compare", (N, 3), x, rows, dtype="pred", direction="LT")))
     assert [each.shape.dtype for each in made.entry.operations if each.opcode == "iota"] == ["s64"]
+
+
+@pytest.mark.parametrize("divisor", [3, -3])
+def test_comparisons_of_known_numbers_are_known(divisor: int) -> None:
+    """As in `floormod`, which adds the divisor to a remainder whose sign is not that of the divisor."""
+    writer, shape = Writer(), (N, 3)
+    x, spread, zero = (
+        writer.input(3, dtype="s32"),
+        writer.spread(divisor, 3, dtype="s32"),
+        writer.spread(0, 3, dtype="s32"),
+    )
+    signs = [writer.add("compare", shape, each, zero, dtype="pred", direction="LT") for each in (x, spread)]
+    program = writer.program(writer.add("compare", shape, *signs, dtype="pred", direction="NE"))
+    made = simplify(program)
+    verify(made)
+    assert [each.opcode for each in made.entry.operations].count("compare") == (1 if divisor > 0 else 2)
+    values = np.array([[0, 5, -(2**31)], [6, 2**31 - 1, -1]], np.int32)
+    (given,), (wanted,) = (interpret.run(each, 2, [values]) for each in (made, program))
+    np.testing.assert_array_equal(given, wanted)

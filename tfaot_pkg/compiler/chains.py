@@ -170,7 +170,7 @@ class Chain:
                         self._address(access, f"{access.variable}_{number}", is_written=False)
                 self._address(step.target, f"to_{number}", is_written=True)
             each = "eachTile" if first.size <= LONGEST else "eachLongTile"
-            head = f"{each}<{first.size}>({cpp(first.rows)}, [&](const auto tile)"
+            head = f"{each}<{first.size}>({cpp(first.rows)}, [&](const auto tile) __attribute__((always_inline))"
             with writer.braces(head, "});"):
                 for number, (step, _) in enumerate(self.steps):
                     self._write_step(number, step)

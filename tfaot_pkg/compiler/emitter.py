@@ -243,6 +243,27 @@ class Emitter(Writer):
             self.pointers[value] = pointer
         return pointer
 
+    def stored_together(self, values: Sequence[int]) -> list[str]:
+        """The addresses of values, which the loop of the waiting ones computes if it can."""
+        for value in map(self._same_memory, values):
+            if self._waiting and self._can_wait(value):
+                self._wait(self.known[value])
+        return [self.stored(value) for value in values]
+
+    def _same_memory(self, value: int) -> int:
+        """What `value` is a reshape of."""
+        operation = self.known[value]
+        while operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
+            operation = self.known[operation.operands[0]]
+        return operation.id
+
+    def is_counted(self, value: int) -> bool:
+        """Whether elements are those of an iota, moved."""
+        operation = self.known[value]
+        while operation.opcode in MOVING and operation.operands and operation.opcode != "dynamic-slice":
+            operation = self.known[operation.operands[0]]
+        return operation.opcode == "iota"
+
     def _computed_into_memory(self, operation: Operation) -> str:
         value = operation.id
         special = self._tables.stored.get(operation.opcode)

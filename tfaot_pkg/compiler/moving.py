@@ -75,20 +75,21 @@ def _components(
     is_joined = emitter.uses.is_joined_index(indices, emitter.places)
     parts = emitter.uses.joined(indices, emitter.places) if is_joined else (indices.id,)
     step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
-    components, read = [], []
+    kept = [part for part in parts if not (is_joined and emitter.is_counted(part))]
+    pointers = dict(zip(kept, emitter.stored_together(kept), strict=True))
+    components = list[tuple[str, str]]()
     for part in parts:
         shape = emitter.known[part].shape
-        body = Body(shape.sizes)
-        name = emitter.value(part, body.identity(), body) if is_joined else ""
-        if [counted for counted, _ in body.counted] == [name] and not body.accesses:
+        if part not in pointers:
+            body = Body(shape.sizes)
+            emitter.value(part, body.identity(), body)
             ((_, index),) = body.counted
             components.append((_place("0", index, counters), "u64"))
             continue
-        read.append(emitter.stored(part))
-        at = _place(read[-1], Index(ZERO, shape.strides), counters)
+        at = _place(pointers[part], Index(ZERO, shape.strides), counters)
         count = shape.sizes[vector].constant if vector < shape.rank else 1
         components += [(f"({at})[{cpp(step * Size(number))}]", shape.dtype) for number in range(count)]
-    return components, read
+    return components, [*pointers.values()]
 
 
 def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:

@@ -1,4 +1,4 @@
-"""Comparisons of 64-bit integers that fit 32 bits, as of places in `one_hot`: vectors hold twice as many of those."""
+"""Comparisons whose results are known, and those of 64-bit integers that fit 32 bits, as of places in `one_hot`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,29 @@ class Program(Protocol):
     def add(self, operation: Operation) -> int: ...
 
 
-def compared(program: Program, operation: Operation, operand: Operation) -> Operation:
-    """A comparison of 32-bit integers, if that is the same."""
+def compared(program: Program, operation: Operation, operand: Operation) -> int | Operation:
+    """A simpler comparison or value, if that is the same, such as a comparison of 32-bit integers."""
+    numbers = [_number(program, value) for value in operation.operands]
+    known = tuple(number for number in numbers if number is not None)
+    if operation.shape.rank and len(known) == len(numbers):
+        scalar = replace(operation, type=replace(operation.shape, sizes=()), operands=known)
+        return replace(operation, opcode="broadcast", operands=(program.add(scalar),), attributes={"dimensions": ()})
+    if operand.shape.dtype == "pred" and operation.attributes["direction"] == "NE" and numbers[1] is not None:
+        if not program.made[numbers[1]].attributes["literal"].constant:  # whether x differs from "false"
+            return operation.operands[0]
+    # Vectors hold twice as many integers of 32 bits.
     if operand.shape.dtype != "s64" or not all(_fits(program.made, value) for value in operation.operands):
         return operation
     return replace(operation, operands=tuple(_narrowed(program, value) for value in operation.operands))
+
+
+def _number(program: Program, value: int) -> int | None:
+    """The constant that all elements are equal to, if they repeat one."""
+    operation = program.made[value]
+    if operation.opcode != "broadcast":
+        return None
+    number = program.made[operation.operands[0]]
+    return number.id if number.opcode == "constant" and not number.shape.rank else None
 
 
 def _fits(made: Mapping[int, Operation], value: int, depth: int = _DEEPEST) -> bool:

@@ -321,9 +321,10 @@ class Writer:
         else:
             each = ("eachWhole" if body.overlaps else "each") if body.by_vectors else "eachAlone"
         size = extents[-1] if extents else ONE
-        if each == "each":
-            each = with_multiple(each, size)
-        self.line(f"{each}({cpp(size)}, [&]([[maybe_unused]] auto at) {{")
+        call = f"{with_multiple(each, size) if each == 'each' else each}({cpp(size)}, "
+        if each == "each" and size.is_constant:
+            call = f"eachOf<{size.constant}>("
+        self.line(f"{call}[&]([[maybe_unused]] auto at) {{")
         self._depth += 1
         yield
         self._depth -= 1

@@ -295,17 +295,27 @@ struct PartOfVector : Lanes<PartOfVector> {
   TFAOT_INLINE std::size_t count() const { return number; }
 };
 
-/// The last elements of a row, half as many as a vector has lanes; the other lanes are zero.
-struct LowerHalf : Lanes<LowerHalf> {
+/// The last kCount elements of a row, fewer than kLanes; the other lanes are zero.
+template <std::size_t kCount>
+struct KnownPart : Lanes<KnownPart<kCount>> {
   static constexpr bool kIsWhole = false;
+  /// What a mask stores is not forwarded to a gather or to a load of one element, which wait for it; two parts are.
+  static constexpr bool kIsTwoParts = (kCount & (kCount - 1) & ((kCount & (kCount - 1)) - 1)) == 0;
   std::size_t start;
-  TFAOT_INLINE explicit LowerHalf(std::size_t first) : start(first) {}
-  using Lanes::count, Lanes::load, Lanes::store;
-  TFAOT_INLINE Vector load(const float* row) const { return loadHalf(row + start); }
+  TFAOT_INLINE explicit KnownPart(std::size_t first) : start(first) {}
+  using Lanes<KnownPart>::count, Lanes<KnownPart>::load, Lanes<KnownPart>::store;
+  TFAOT_INLINE Vector load(const float* row) const {
+    if constexpr (kCount == kHalfLanes) return loadHalf(row + start);
+    return loadFirst(row + start, kCount);
+  }
   TFAOT_INLINE Integers load(const std::int32_t* row) const { return bitsAs<Integers>(load(reinterpret_cast<const float*>(row))); }
-  TFAOT_INLINE void store(float* row, Vector value) const { storeHalf(row + start, value); }
+  TFAOT_INLINE void store(float* row, Vector value) const {
+    if constexpr (kCount == kHalfLanes) return storeHalf(row + start, value);
+    if constexpr (kIsTwoParts) return storeFirst<kCount>(row + start, value);
+    storeFirst(row + start, kCount, value);
+  }
   TFAOT_INLINE void store(std::int32_t* row, Integers value) const { store(reinterpret_cast<float*>(row), bitsAs<Vector>(value)); }
-  static constexpr std::size_t count() { return kLanes / 2; }
+  static constexpr std::size_t count() { return kCount; }
 };
 
 /// One element, for types without vectors.
@@ -330,7 +340,7 @@ struct OneElement {
 template <std::size_t kMultiple, class Body>
 TFAOT_INLINE void lastPart(std::size_t i, std::size_t size, Body body) {
   if constexpr (kMultiple % kLanes == kLanes / 2) {
-    if (i < size) body(LowerHalf{i});
+    if (i < size) body(KnownPart<kLanes / 2>{i});
   } else if constexpr (kMultiple % kLanes != 0) {
     if (i < size) body(PartOfVector{i, size - i});
   }
@@ -342,6 +352,13 @@ TFAOT_INLINE void each(std::size_t size, Body body) {
   std::size_t i = 0;
   for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
   lastPart<kMultiple>(i, size, body);
+}
+/// The same for kSize elements.
+template <std::size_t kSize, class Body>
+TFAOT_INLINE void eachOf(Body body) {
+  constexpr std::size_t kRest = kSize % kLanes;
+  for (std::size_t i = 0; i < kSize - kRest; i += kLanes) body(WholeVector{i});
+  if constexpr (kRest != 0) body(KnownPart<kRest>{kSize - kRest});
 }
 /// The same for bodies that do not read what they write: the last vector may overlap the one before.
 template <class Body>
