@@ -5,8 +5,8 @@
 #include "rows.h"
 
 // What programs include besides, for the warnings of every compiler.
+#include "longrows.h"
 #include "order.h"
-#include "rowtiles.h"
 #include "trees.h"
 #include "wide.h"
 

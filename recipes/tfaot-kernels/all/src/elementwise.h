@@ -198,7 +198,7 @@ struct Lanes {
     // Otherwise the numbers would be stored to memory one by one, and the load of all of them would wait for the last
     // store. For whole vectors a gather takes longer than that.
     if constexpr (!Place::kIsWhole) {
-      const Integers places = laneNumbers(std::make_integer_sequence<int, kLanes>{}) * static_cast<std::int32_t>(stride);
+      const Integers places = laneNumbers() * static_cast<std::int32_t>(stride);
       const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
       return _mm512_mask_i32gather_ps(Vector{}, mask, reinterpret_cast<__m512i>(places), first, sizeof(float));
     }
@@ -261,7 +261,7 @@ struct Lanes {
 
   /// start + step * i for element i.
   TFAOT_INLINE Integers count(std::int32_t start, std::int32_t step) const {
-    const Integers lanes = laneNumbers(std::make_integer_sequence<int, kLanes>{});
+    const Integers lanes = laneNumbers();
     return filled(start) + (filled(static_cast<std::int32_t>(self().start)) + lanes) * step;
   }
 

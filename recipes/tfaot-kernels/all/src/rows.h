@@ -68,7 +68,7 @@ struct RowsOfVector {
   TFAOT_INLINE Integers count(std::int32_t number, std::int32_t) const { return filled(number); }
   /// first + row * r + column * c for element (r, c).
   TFAOT_INLINE Integers count(std::int32_t first, std::int32_t row, std::int32_t column) const {
-    const Integers lanes = laneNumbers(std::make_integer_sequence<int, kLanes>{});
+    const Integers lanes = laneNumbers();
     return filled(first) + (filled(static_cast<std::int32_t>(start)) + lanes / kSize) * row + lanes % kSize * column;
   }
   TFAOT_INLINE void store(float* to, Vector value) const {
@@ -127,7 +127,7 @@ struct RowsOfVector {
     if constexpr (kNumber < kMost) {
       if (!kIsWhole && kNumber >= rows) return found;
       if constexpr (kWidth == 1) {
-        const Mask here = laneNumbers(std::make_integer_sequence<int, kLanes>{}) >= kNumber * kSize;
+        const Mask here = laneNumbers() >= kNumber * kSize;
         found = here ? broadcast(from[kNumber * kRow]) : found;
       } else {
         const Vector row = loadFew<kWidth>(from + kNumber * kRow);

@@ -106,7 +106,8 @@ struct VectorOfTile {
   /// The value with `behind` in lanes that belong to no element.
   TFAOT_INLINE Vector padded(Vector value, float behind) const {
     if constexpr (kSize == kWidth || kHere == kLanes) return value;
-    return chosen(isElement(std::make_integer_sequence<int, kLanes>{}), value, filled(behind));
+    const Mask isElement = perLane([](int lane) { return -static_cast<std::int32_t>(kColumn + lane % kWidth < kSize); });
+    return chosen(isElement, value, filled(behind));
   }
 
  private:
@@ -114,10 +115,6 @@ struct VectorOfTile {
   TFAOT_INLINE std::size_t present() const {
     if (kIsWhole || rows >= kFirst + kMost) return kSpan;
     return rows <= kFirst ? 0 : (rows - kFirst - 1) * kSize + kHere;
-  }
-  template <int... kLane>
-  static TFAOT_INLINE Mask isElement(std::integer_sequence<int, kLane...>) {
-    return Mask{-static_cast<std::int32_t>(kColumn + kLane % kWidth < kSize)...};
   }
 };
 

@@ -143,14 +143,23 @@ TFAOT_INLINE Vector load(const float* from) {
 
 TFAOT_INLINE void store(float* to, Vector value) { std::memcpy(to, &value, sizeof value); }
 
-template <int... kLane>
-TFAOT_INLINE Mask laneNumbers(std::integer_sequence<int, kLane...>) {
-  return Mask{kLane...};
+template <class Of, int... kLane>
+TFAOT_INLINE Mask perLane(Of of, std::integer_sequence<int, kLane...>) {
+  return Mask{of(kLane)...};
+}
+/// Lane i holds of(i); `of` is a lambda that captures nothing.
+template <class Of>
+TFAOT_INLINE Mask perLane(Of of) {
+  return perLane(of, std::make_integer_sequence<int, kLanes>{});
+}
+/// 0, 1, 2 and so on.
+TFAOT_INLINE Mask laneNumbers() {
+  return perLane([](int lane) { return lane; });
 }
 
 /// A mask that is set in the first `count` lanes.
 TFAOT_INLINE Mask firstLanes(std::size_t count) {
-  return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
+  return laneNumbers() < static_cast<std::int32_t>(count);
 }
 
 #if defined(TFAOT_AVX512)
