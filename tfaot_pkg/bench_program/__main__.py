@@ -13,12 +13,9 @@ import dataclasses
 import json
 import os
 import sys
-import time
 import traceback
 
 import messages
-
-BEGAN = time.monotonic_ns()
 
 
 def main() -> int:
@@ -26,7 +23,7 @@ def main() -> int:
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
     import served
 
-    server = served.Server(messages.Options.of(json.loads(sys.stdin.readline())), BEGAN)
+    server = served.Server(messages.Options.of(json.loads(sys.stdin.readline())))
     for line in sys.stdin:
         operation, *words = line.split()
         try:

@@ -29,8 +29,8 @@ _ROOM = 100_000  # times that one request can return: 20 ms of chunks of 100 us 
 
 
 class Server:
-    def __init__(self, options: Options, began: int) -> None:
-        self._options, self._began = options, began
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._tensors = Tensors(options)
         self._chunks = Chunks(options.calls)
         self._engine = None
