@@ -15,6 +15,7 @@ import pytest
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_chains import normalization
+from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_networks import NAMES
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
@@ -211,6 +212,7 @@ def test_forests_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
 def test_rows_that_share_vectors_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
     found = {f"chain of {size}": (chain(size, flat=False), inputs_of_chain(size, 17)) for size in (9, 17, 20, 33, 50)}
     found["lstm"] = lstm(50, 3), inputs_of_lstm(50, 3, 17)
+    found["layers"] = layers_of("tanh")[0], [np.random.default_rng(12).normal(size=(17, 300)).astype(np.float32)]
     for size in (3, 5, 9, 20, 40):
         values = np.random.default_rng(size).normal(size=(17, 5, size)).astype(np.float32)
         found[f"normalization of {size}"] = normalization(size), [values]

@@ -53,6 +53,8 @@ def _reach(layer: _Layer, axis: str, windows: int) -> int:
 
 
 PANEL = 16
+_IN_TREE = 4
+"""The most outputs of `denseInTree`."""
 _IN_REGISTERS = tuple(
     f"Activation::{name}"
     for name in (
@@ -87,9 +89,18 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
 def dense(emitter: Emitter, operation: Operation) -> str:
     source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     # Weights [outputs, inputs], as PyTorch stores them.
-    if operation.attributes["weights_axis"] == 1:
-        weights = weights.T
-    packed_at = emitter.constant(packed_dense(weights))
+    return _dense(emitter, operation, source, weights.T if operation.attributes["weights_axis"] == 1 else weights)
+
+
+def _is_in_tree(inputs: int, outputs: int) -> bool:
+    """Whether a dense layer's products are added in the tree of a row's sums (`denseInTree` of the kernel library)."""
+    return outputs <= _IN_TREE and inputs >= outputs * PANEL
+
+
+def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray[np.float32]) -> str:
+    inputs, outputs = weights.shape
+    in_tree = _is_in_tree(inputs, outputs)
+    weights_at = emitter.constant(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
     bias = "nullptr"
     if len(operation.operands) > 2:
         bias = emitter.stored(operation.operands[2])
@@ -97,20 +108,27 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     target = emitter.target(operation)
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
-    inputs, outputs = weights.shape
-    known = [str(inputs), str(outputs)]
+    function, known = "denseInTree" if in_tree else "dense", [str(inputs), str(outputs)]
     # One row, as a batch often is, is activated in registers.
     if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
         known.append(activation)
-    emitter.line(
-        f"dense<{', '.join(known)}>(dispatch, {packed_at}, {bias}, {activation}, {cpp(rows)}, {source}, {target});"
-    )
-    emitter.reaches(f"dense({inputs}, {outputs}, {activation}", rows)
+    call = f"{function}<{', '.join(known)}>"
+    emitter.line(f"{call}(dispatch, {weights_at}, {bias}, {activation}, {cpp(rows)}, {source}, {target});")
+    if in_tree:
+        emitter.reached[f"activating({activation})"] = None
+    else:
+        emitter.reaches(f"dense({inputs}, {outputs}, {activation}", rows)
     emitter.touch(target)
     return target
 
 
 def conv2d(emitter: Emitter, operation: Operation) -> str:
+    filters, window = literal(emitter.known[operation.operands[1]]), _named(operation.attributes["window"])
+    moves = (window["stride_height"], window["stride_width"], window["pad_top"], window["pad_left"])
+    same = (window["in_height"], window["in_width"]) == (window["out_height"], window["out_width"])
+    is_pointwise = filters.shape[:2] == (1, 1) and moves == (1, 1, 0, 0) and same
+    if is_pointwise and operation.attributes["groups"] == 1 and _is_in_tree(*filters.shape[2:]):
+        return _dense(emitter, operation, emitter.stored(operation.operands[0]), filters[0, 0])
     return _convolution(emitter, operation, "conv2d", ())
 
 

@@ -53,26 +53,41 @@ constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
 #endif
 }
 
-/// The products of a row and a column, added in the tree of a row's sums (`reduced`) up to its last kLanes numbers.
-TFAOT_INLINE Vector productsInTree(std::size_t inner, const float* row, const float* column) {
-  Vector partial[kPartialVectors] = {};
+/// The products of each of kRows rows, `step` apart, and a column, added in the tree of a row's sums (`reduced`) up to its last
+/// kLanes numbers.
+template <std::size_t kRows>
+TFAOT_INLINE void productsInTree(std::size_t inner, const float* rows, std::size_t step, const float* column,
+                                 Vector (&products)[kRows]) {
+  Vector partial[kRows][kPartialVectors] = {};
   std::size_t k = 0;
   for (; k + kPartial <= inner; k += kPartial) {
     TFAOT_UNROLL
     for (std::size_t v = 0; v < kPartialVectors; ++v) {
-      partial[v] = multiplyAdd(load(row + k + v * kLanes), load(column + k + v * kLanes), partial[v]);
+      const Vector numbers = load(column + k + v * kLanes);
+      TFAOT_UNROLL
+      for (std::size_t r = 0; r < kRows; ++r) partial[r][v] = multiplyAdd(load(rows + r * step + k + v * kLanes), numbers, partial[r][v]);
     }
   }
   for (std::size_t v = 0; k < inner; ++v, k += kLanes) {
     const std::size_t count = inner - k < kLanes ? inner - k : kLanes;
-    partial[v] = multiplyAdd(loadFirst(row + k, count), loadFirst(column + k, count), partial[v]);
+    const Vector numbers = loadFirst(column + k, count);
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) partial[r][v] = multiplyAdd(loadFirst(rows + r * step + k, count), numbers, partial[r][v]);
   }
   TFAOT_UNROLL
-  for (int count = kPartialVectors / 2; count > 0; count /= 2) {
+  for (std::size_t r = 0; r < kRows; ++r) {
     TFAOT_UNROLL
-    for (int v = 0; v < count; ++v) partial[v] += partial[v + count];
+    for (int count = kPartialVectors / 2; count > 0; count /= 2) {
+      TFAOT_UNROLL
+      for (int v = 0; v < count; ++v) partial[r][v] += partial[r][v + count];
+    }
+    products[r] = partial[r][0];
   }
-  return partial[0];
+}
+TFAOT_INLINE Vector productsInTree(std::size_t inner, const float* row, const float* column) {
+  Vector products[1];
+  productsInTree(inner, row, 0, column, products);
+  return products[0];
 }
 
 /// The lanes of each of kCount vectors, added in the same tree. The sum of vector i is in lane i * kLanes / kCount.
@@ -338,6 +353,70 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
     if (batch == 1) return denseOfOne<kInputs, kOutputs, kKind>(weights, bias, activation, in, out);
   }
   dense<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
+}
+
+/// The sums of one row and at most four outputs, in the first lanes.
+template <std::size_t kInputs, std::size_t kOutputs>
+TFAOT_INLINE Vector rowInTree(const float* weights, const float* bias, const float* in) {
+  constexpr int kVectorsAdded = kOutputs > 2 ? 4 : kOutputs;  // a power of two
+  Vector products[kVectorsAdded] = {};
+  TFAOT_UNROLL
+  for (std::size_t i = 0; i < kOutputs; ++i) products[i] = productsInTree(kInputs, in, weights + i * kInputs);
+  const Vector sums = permuted(sumsOfLanes(products), [](int lane) { return lane * (kLanes / kVectorsAdded) % kLanes; });
+  return bias == nullptr ? sums : sums + loadFirst(bias, kOutputs);
+}
+
+/// Any number of rows times at most four outputs: a vector of sums for each, whose lanes are added together.
+template <std::size_t kInputs, std::size_t kOutputs>
+TFAOT_ALONE void rowsInTree(const float* weights, const float* bias, std::size_t count, FewRows rows) {
+  constexpr std::size_t kMost = kLanes / kOutputs, kTogether = kMost < 4 ? kMost : 4;
+  Vector start{};
+  if (bias != nullptr) start = permuted(loadFirst(bias, kOutputs), [](int lane) { return lane % int{kOutputs}; });
+  Vector products[kLanes] = {};
+  while (count > 0) {
+    const std::size_t here = count < kMost ? count : kMost;
+    const auto add = [&](std::size_t row, auto number) __attribute__((always_inline)) {
+      constexpr std::size_t kRows = decltype(number)::value;
+      for (std::size_t column = 0; column < kOutputs; ++column) {
+        Vector some[kRows];
+        productsInTree(kInputs, rows.in + row * kInputs, kInputs, weights + column * kInputs, some);
+        TFAOT_UNROLL
+        for (std::size_t r = 0; r < kRows; ++r) products[(row + r) * kOutputs + column] = some[r];
+      }
+    };
+    std::size_t row = 0;
+    for (; row + kTogether <= here; row += kTogether) add(row, std::integral_constant<std::size_t, kTogether>{});
+    for (; row < here; ++row) add(row, std::integral_constant<std::size_t, 1>{});
+    const Vector sums = sumsOfLanes(products) + start;
+    storeFirst(rows.out, here * kOutputs, rows.rectified ? positivePart(sums) : sums);
+    rows.in += here * kInputs, rows.out += here * kOutputs, count -= here;
+  }
+}
+
+/// A dense layer of at most four outputs. `weights` are kInputs floats for each of them: packed, few lanes of a vector would
+/// be used, and each sum would wait for itself. Products are added in the tree of a row's sums. A layer of 120 inputs and
+/// two outputs takes 0.14 of its time for one row, and 0.31 for 64 (AVX-512; AVX2: 0.17 and 0.34).
+template <std::size_t kInputs, std::size_t kOutputs>
+inline void denseInTree(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
+                        std::size_t batch, const float* in, float* out) {
+  const bool rectified = activation == Activation::relu;
+  if (batch < 4) {
+    for (std::size_t row = 0; row < batch; ++row) {
+      const Vector sums = rowInTree<kInputs, kOutputs>(weights, bias, in + row * kInputs);
+      storeFirst(out + row * kOutputs, kOutputs, rectified ? positivePart(sums) : sums);
+    }
+  } else {
+    rowsInTree<kInputs, kOutputs>(weights, bias, batch, {in, out, rectified});
+  }
+  if (activation != Activation::none && !rectified) activate(dispatch, activation, batch * kOutputs, out, out);
+}
+
+/// The same with an activation that is known, too.
+template <std::size_t kInputs, std::size_t kOutputs, int kKind>
+inline void denseInTree(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
+                        std::size_t batch, const float* in, float* out) {
+  if (batch != 1) return denseInTree<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
+  storeFirst(out, kOutputs, activated<kKind>(activation, rowInTree<kInputs, kOutputs>(weights, bias, in)));
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -40,6 +40,13 @@ class Reached {
     return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, 0);
   }
 
+  /// With a layer of `denseInTree` (few.h).
+  constexpr Reached activating(Activation activation) const {
+    Reached all = *this;
+    all.activations_[activation] = true;
+    return all;
+  }
+
   /// With layers of `dense` whose sizes are known only at run time.
   constexpr Reached products() const {
     Reached all = *this;
@@ -121,9 +128,7 @@ class Reached {
   constexpr Reached withDense(const Extent& extent, Activation activation, Rows rows, std::size_t few) const {
     Counts counts(extent);
     counts.add(rows, few);
-    Reached all = with(extent, counts);
-    all.activations_[activation] = true;
-    return all;
+    return with(extent, counts).activating(activation);
   }
 
   constexpr Reached with(const Conv2d& layer) const {
