@@ -173,11 +173,6 @@ struct Target {
   std::size_t last = kLanes;  ///< floats of the last vector of each row; less than kLanes only if kStoresParts
 };
 
-/// Whether an activation is applied while the sums are in registers.
-inline bool isBounds(Activation activation) {
-  return activation == Activation::relu || activation == Activation::clip;
-}
-
 /// Keeps NaN and the sign of zero, like `positivePart` and `clipped`.
 template <int kRows, int kWidth>
 TFAOT_INLINE void bound(Activation activation, Sums<kRows, kWidth>& sums) {

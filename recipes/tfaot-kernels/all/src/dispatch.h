@@ -46,6 +46,11 @@ struct Dispatch {
   TapLine taps[2][2];  ///< of 3 and of 5 columns, by stride less one
 };
 
+/// Whether an activation is applied while the sums are in registers.
+constexpr bool isBounds(Activation activation) {
+  return activation == Activation::relu || activation == Activation::clip;
+}
+
 /// The table with all functions.
 extern const Dispatch kEverything;
 

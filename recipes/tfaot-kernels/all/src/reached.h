@@ -87,7 +87,7 @@ class Reached {
       counts.add(atATime * window.outWidth);
       counts.add(window.outHeight % atATime * window.outWidth);
     }
-    return all.with(extentOf(layer), counts);
+    return all.with(extentOf(layer), layer.activation, counts);
   }
 
   constexpr Reached conv2dMaxPool(const Conv2d& layer, const Window& pool) const {
@@ -96,7 +96,7 @@ class Reached {
     Counts counts(extentOf(layer));
     const std::size_t kept = Ring(layer, pool).lines, atATime = Reading(layer).linesAtATime;
     counts.add({0, layer.window.outWidth, kept < atATime ? kept : atATime});
-    return all.with(extentOf(layer), counts);
+    return all.with(extentOf(layer), layer.activation, counts);
   }
 
   constexpr Dispatch table() const;
@@ -128,7 +128,7 @@ class Reached {
   constexpr Reached withDense(const Extent& extent, Activation activation, Rows rows, std::size_t few) const {
     Counts counts(extent);
     counts.add(rows, few);
-    return with(extent, counts).activating(activation);
+    return with(extent, activation, counts).activating(activation);
   }
 
   constexpr Reached with(const Conv2d& layer) const {
@@ -140,27 +140,31 @@ class Reached {
     return all;
   }
 
-  constexpr Reached with(const Extent& extent, const Counts& counts) const {
+  constexpr Reached with(const Extent& extent, Activation activation, const Counts& counts) const {
     Reached all = *this;
+    // Other activations read sums again from memory, so rows with gaps share no vectors (`multiplyLastStrip`).
+    const bool alwaysShares = activation == Activation::none || isBounds(activation);
     for (std::size_t count = 1; count <= counts.most; ++count) {
       if (!counts.has[count]) continue;
       divideRows(extent, count, [&](std::size_t, std::size_t size, std::size_t more, std::size_t blocks, std::size_t most) {
         const Strips strips(extent.columns, most);
         for (std::size_t width = strips.width; width <= strips.width + (strips.wider > 0); ++width) {
-          const bool isLast = width == strips.width;
-          if (more > 0) all.addBlock(extent, size + 1, width, isLast);
-          if (blocks > 0) all.addBlock(extent, size, width, isLast);
+          const bool isLast = width == strips.width, isOnlyLast = isLast && strips.count == strips.wider + 1;
+          if (more > 0) all.addBlock(extent, size + 1, width, isLast, alwaysShares && isOnlyLast);
+          if (blocks > 0) all.addBlock(extent, size, width, isLast, alwaysShares && isOnlyLast);
         }
       });
     }
     return all;
   }
 
-  constexpr void addBlock(const Extent& extent, std::size_t rows, std::size_t width, bool isLast) {
+  /// A block of so many rows and vectors. `shares`: whether rows share the last vector if they can, `always`: without exception.
+  constexpr void addBlock(const Extent& extent, std::size_t rows, std::size_t width, bool shares, bool always) {
     if (extent.chained) chains_ = true;
     if (!extent.chained || isChainByChain(rows, width)) {
-      blocks_[rows - 1][width - 1] = true;
-      if (isLast && !extent.chained) sharing_[rows - 1][width - 1] |= isShared(extent.columns, rows, width);
+      shares = shares && !extent.chained && isShared(extent.columns, rows, width);
+      if (shares) sharing_[rows - 1][width - 1] = true;
+      if (!shares || !always) blocks_[rows - 1][width - 1] = true;
     } else {
       divideChains(rows, width, [&](std::size_t, std::size_t size) { chainBlocks_[size - 1][width - 1] = true; });
     }
