@@ -155,6 +155,35 @@ def test_a_loop_that_reads_other_rows_of_a_chain_does_not_join(compiled: Compile
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+def softmax(size: int, *, joined: bool) -> Program:
+    """Of rows plus a number for each; or of their sums, which are an input."""
+    writer, shape = Writer(), (N, _LINES, size)
+    x = writer.input(_LINES, size)
+    if joined:
+        x = writer.add("add", shape, x, _of_row(writer, writer.input(_LINES), size))
+    return writer.program(writer.add("softmax", shape, x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 4, 6, 8, 20])
+def test_a_softmax_joins_with_the_same_bits(compiled: Compile, size: int) -> None:
+    source = emit(softmax(size, joined=True), "program", 8).source
+    assert "tile.softmax(" in source
+    assert " softmax<" not in source
+    joined, alone = (compiled(softmax(size, joined=each), block) for each, block in ((True, 8), (False, 9)))
+    random = np.random.default_rng(size)
+    for rows in (1, 2, 7, 20):
+        x, added = (
+            random.normal(size=each, scale=4).astype(np.float32) for each in ((rows, _LINES, size), (rows, _LINES))
+        )
+        x[0, 0, :2] = -np.inf, 80.0
+        total = x + added[..., None]
+        (given,), (wanted,) = joined(x, added), alone(total)
+        np.testing.assert_array_equal(given, wanted)
+        powers = np.exp(total.astype(np.float64) - total.max(-1, keepdims=True))
+        np.testing.assert_allclose(given, powers / powers.sum(-1, keepdims=True), rtol=1e-5, atol=1e-38)
+
+
 def _step(of: str, to: str, *, rows: Size = N, size: int = 3, offset: int = 0) -> Step:
     accesses = [
         Access(f"p{place}", base, "f32", Index(Size(offset), (Size(size), ONE)))

@@ -14,7 +14,7 @@ import pytest
 
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
-from tests.compiler.test_chains import normalization
+from tests.compiler.test_chains import normalization, softmax
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_networks import NAMES
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
@@ -216,6 +216,7 @@ def test_rows_that_share_vectors_give_the_same_bits_on_every_cpu(bench: Bench) -
     for size in (3, 5, 9, 20, 40):
         values = np.random.default_rng(size).normal(size=(17, 5, size)).astype(np.float32)
         found[f"normalization of {size}"] = normalization(size), [values]
+        found[f"softmax of {size}"] = softmax(size, joined=True), [values, values[..., 0].copy()]
     models = {
         name: Network(model=Path(), program=program, inputs=inputs, outputs=[])
         for name, (program, inputs) in found.items()

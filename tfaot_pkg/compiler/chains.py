@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from tfaot_pkg.compiler.affine import Axes, cpp
+from tfaot_pkg.compiler.affine import Axes, Index, cpp
 from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
@@ -26,6 +26,8 @@ _MOST_WORK, _LONG = 40, 8
 
 A tile has code for each of its vectors.
 """
+
+_SOFTMAX = "softmax("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,11 @@ class Step:
     @property
     def is_reduced(self) -> bool:
         return self.size > 0 and len(self.target.index.factors) == 1
+
+    @property
+    def combines(self) -> bool:
+        """Whether it computes something of all elements of a row."""
+        return self.is_reduced or self.call == _SOFTMAX
 
     @property
     def work(self) -> int:
@@ -87,6 +94,25 @@ def write_or_wait(
     if len(outputs) == 1:
         ((target, value),) = outputs
         step = step_of(call, axes.extents, body, accesses, value, target, plain)
+    if step is None:
+        plain()
+    else:
+        add(writer, step)
+
+
+def add_softmax(writer: Writer, rows: Size, size: int, source: str, target: str) -> None:
+    """A softmax of rows: a step, or a call of the kernel library."""
+
+    def plain() -> None:
+        many = "" if rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
+        writer.touch(source)
+        writer.line(f"softmax<{size}{many}>({cpp(rows)}, {source}, {target});")
+        writer.touch(target)
+
+    index = Index(ZERO, (Size(size), ONE))
+    read, written = (Access(name, base, "f32", index) for name, base in (("p0", source), ("o0", target)))
+    body = Body((rows, Size(size)), opcodes={"exponential"})
+    step = step_of(_SOFTMAX, body.extents, body, [read], "x0", written, plain)
     if step is None:
         plain()
     else:
@@ -148,7 +174,7 @@ class Chain:
     def _pays(self) -> bool:
         """Whether one of several steps is a reduction; if rows fill vectors, elements must stay in registers, too."""
         steps = [step for step, _ in self.steps]
-        if len(steps) == 1 or not any(step.is_reduced for step in steps):
+        if len(steps) == 1 or not any(step.combines for step in steps):
             return False
         # Numbers alone are better computed of all rows at once: the variance of 33 numbers took 1.13 times as long.
         return steps[0].size <= LONGEST or any(step.size and not step.is_reduced for step in steps[:-1])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.chains import add_softmax
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
@@ -228,8 +229,7 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
         columns = operation.shape.strides[axis]
         emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, {source}, {target});")
     elif size.is_constant:
-        many = "" if rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
-        emitter.line(f"softmax<{size.constant}{many}>({cpp(rows)}, {source}, {target});")
+        add_softmax(emitter, rows, size.constant, source, target)
     else:
         emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
     emitter.touch(target)

@@ -69,6 +69,10 @@ struct TileOfLongRows {
     return Combine{}(filled(first), reduced<Combine>(body, Vectors{}));
   }
   template <class Body>
+  TFAOT_INLINE Made softmax(Body body) const {
+    return softmaxOf(*this, body);
+  }
+  template <class Body>
   TFAOT_INLINE auto numbers(Body body) const {
     return body(PartOfVector{start, kRows});
   }
@@ -128,6 +132,22 @@ struct TileOfLongRows {
     (VectorOfLongRows<kSize, kRows, kVector>{start}.store(to, made.values[kVector]), ...);
   }
 };
+
+inline constexpr std::size_t kAlone = 2;  ///< rows that take longer in a tile that they do not fill than one by one
+
+/// Calls `body` for tiles of `rows` rows of kSize elements, at most 8.
+template <int kSize, class Body>
+TFAOT_INLINE void eachTile(std::size_t rows, Body body) {
+  std::size_t row = 0;
+  for (; row + kLanes <= rows; row += kLanes) body(Tile<kSize, true>{row, kLanes});
+  if constexpr (!isByColumns(kSize)) {
+    if (rows - row <= kAlone) {
+      for (; row < rows; ++row) body(TileOfLongRows<kSize, 1>{row});
+      return;
+    }
+  }
+  if (row < rows) body(Tile<kSize, false>{row, rows - row});
+}
 
 /// Rows of a tile: their steps overlap, and they share what is computed of numbers. With more rows code grows.
 template <int kSize>

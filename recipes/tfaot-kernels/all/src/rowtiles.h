@@ -127,6 +127,21 @@ TFAOT_INLINE Vector halvesOfGroups(Vector a, Vector b) {
   });
 }
 
+struct TakingLargestNumber : Largest {
+  static constexpr float kStart = kLowest;
+};
+
+/// The softmax of each row of a tile, of what `body` gives, with the bits of softmax.h.
+template <class Tile, class Body>
+TFAOT_INLINE auto softmaxOf(const Tile& tile, Body body) {
+  const auto x = tile.each(body);
+  const auto most = tile.template reduced<TakingLargestNumber>(kLowest, [&](auto at) { return at.load(x); });
+  const auto e = tile.each([&](auto at) { return exponentialOfNegative(at.load(x) - at.load(most)); });
+  const auto sum = tile.template reduced<Adding>(Adding::kStart, [&](auto at) { return at.load(e); });
+  const Vector inverse = 1.0f / sum;
+  return tile.each([&](auto at) { return at.load(e) * at.load(inverse); });
+}
+
 /// kLanes rows from `start` on, the first `rows` of which exist.
 template <int kSize, bool kIsWhole>
 struct Tile {
@@ -150,6 +165,10 @@ struct Tile {
     } else {
       return Combine{}(filled(first), reduced<Combine>(body, std::make_integer_sequence<int, kVectors>{}));
     }
+  }
+  template <class Body>
+  TFAOT_INLINE TileRows<kSize> softmax(Body body) const {
+    return softmaxOf(*this, body);
   }
   /// What `body` gives for a number of each row.
   template <class Body>
@@ -218,14 +237,6 @@ struct Tile {
     (VectorOfTile<kSize, kIsWhole, kVector>{start, rows}.store(to, made.values[kVector]), ...);
   }
 };
-
-/// Calls `body` for tiles of `rows` rows of kSize elements.
-template <int kSize, class Body>
-TFAOT_INLINE void eachTile(std::size_t rows, Body body) {
-  std::size_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) body(Tile<kSize, true>{row, kLanes});
-  if (row < rows) body(Tile<kSize, false>{row, rows - row});
-}
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
