@@ -98,6 +98,27 @@ def test_loops_of_any_length_end_with_their_last_element(compiled: Compile) -> N
             np.testing.assert_array_equal(got, expected)
 
 
+def test_equal_reductions_are_computed_once() -> None:
+    """As the mean that a standard deviation computes again. Others have the same operands, but not the same results."""
+    writer = Writer()
+    x, zero = writer.input(6, 7), writer.constant(0.0)
+    wanted = [("add", (1,)), ("add", (1,)), ("maximum", (1,)), ("add", (2,))]
+    results = [
+        writer.add(
+            "reduce", (N, 7 if dimensions == (1,) else 6), x, zero, dimensions=dimensions,
+            regions=(writer.reducer(opcode),),
+        )
+        for opcode, dimensions in wanted
+    ]  # fmt: skip
+    made = simplify(writer.program(*results))
+    verify(made)
+    assert [each.opcode for each in made.entry.operations].count("reduce") == 3
+    values = np.arange(84, dtype=np.float32).reshape(2, 6, 7)
+    expected = (values.sum(1), values.sum(1), values.max(1), values.sum(2))
+    for found, right in zip(interpret.run(made, 2, [values]), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
 def test_a_part_that_lies_in_one_piece_is_not_copied() -> None:
     writer = Writer()
     x = writer.input(24)

@@ -36,6 +36,8 @@ _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
 _MOST_STEPS = 1 << 24
 """The limit of elements that are read to fold one operation."""
+_MERGED = frozenset({"add", "and", "maximum", "minimum", "multiply", "or"})
+"""Reducers of reductions that are merged if they are equal."""
 _SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "trees", "while"})
 """Operations that interpret.py computes element by element: folding them would take too long."""
 _LONGEST_COUNT = 1 << 10
@@ -257,7 +259,8 @@ def constant(value: Any, shape: Shape, node: str = "") -> Operation:
 
 def _key(operation: Operation) -> object | None:
     """Equal for operations with the same result; None for operations that are never merged."""
-    if operation.regions or operation.opcode == "parameter" or operation.opcode in _IMPURE:
+    combined = reducer(operation) if operation.opcode in ("reduce", "reduce-window") else None
+    if (operation.regions and combined not in _MERGED) or operation.opcode in ("parameter", *_IMPURE):
         return None
     attributes: Mapping[str, Any] = operation.attributes
     if operation.opcode == "constant":
@@ -266,7 +269,7 @@ def _key(operation: Operation) -> object | None:
         if literal.growing or literal.constant.size > 64:
             return None
         return ("constant", operation.type, literal.constant.tobytes())
-    return (operation.opcode, operation.type, operation.operands, tuple(sorted(attributes.items())))
+    return (operation.opcode, combined, operation.type, operation.operands, tuple(sorted(attributes.items())))
 
 
 def _reshape(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
