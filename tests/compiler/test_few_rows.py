@@ -92,6 +92,17 @@ def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, act
             np.testing.assert_array_equal(given, all_rows[3 : 3 + rows])
 
 
+def test_sums_of_products_that_vanish_have_one_sign_in_any_batch(compiled: Compile) -> None:
+    """Of negative products below the smallest float: -0 with fused multiply-adds, whatever the number of rows."""
+    writer = Writer()
+    x, weights = writer.input(64), writer.constant(np.full((64, 2), 0.1))
+    layer = writer.add("dot", (N, 2), x, weights, contracting=((1,), (0,)), batch=((), ()))
+    code = compiled(recognize(simplify(writer.program(layer))), 32)
+    for rows in (1, 3, 4, 20):
+        (given,) = code(np.full((rows, 64), -1e-45, np.float32))
+        assert np.signbit(given).all(), f"{rows} rows"
+
+
 @pytest.mark.parametrize(("stride", "padding", "is_dense"), [(1, 0, True), (2, 2, False), (1, 1, False)])
 def test_a_pointwise_convolution_with_few_filters_is_a_layer_of_pixels(
     compiled: Compile, stride: int, padding: int, *, is_dense: bool

@@ -370,7 +370,7 @@ TFAOT_INLINE Vector rowInTree(const float* weights, const float* bias, const flo
 template <std::size_t kInputs, std::size_t kOutputs>
 TFAOT_ALONE void rowsInTree(const float* weights, const float* bias, std::size_t count, FewRows rows) {
   constexpr std::size_t kMost = kLanes / kOutputs, kTogether = kMost < 4 ? kMost : 4;
-  Vector start{};
+  Vector start = filled(Adding::kStart);  // a sum of products that vanish is -0 if they are negative
   if (bias != nullptr) start = permuted(loadFirst(bias, kOutputs), [](int lane) { return lane % int{kOutputs}; });
   Vector products[kLanes] = {};
   while (count > 0) {
