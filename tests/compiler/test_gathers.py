@@ -70,3 +70,30 @@ def test_one_loop_computes_all_numbers_of_indices(compiled: Compile) -> None:
     x = random.normal(size=(4, _ROWS, _COLUMNS)).astype(np.float32)
     i, j = (random.integers(-50, 50, (4, _COUNT)).astype(np.int32) for _ in range(2))
     np.testing.assert_array_equal(code(x, i, j)[0], x[np.arange(4)[:, None], i % _ROWS, j % _COLUMNS])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["of another shape", "in memory"])
+def test_numbers_that_are_no_simple_count_are_read_as_indices(compiled: Compile, way: str) -> None:
+    """Those of an iota with two axes that became one, or of an iota that an operation before has read in memory."""
+    writer, results = Writer(), list[int]()
+    x, j = writer.input(_ROWS, _COLUMNS), writer.input(_ROWS, dtype="s32")
+    if way == "in memory":
+        i = writer.add("iota", (N, _ROWS, 1), dtype="s32", dimensions=(1,))
+        order = writer.reducer("compare", "s32", result="pred", direction="GT")
+        results.append(writer.add("sort", (N, _ROWS, 1), i, dtype="s32", dimensions=(1,), regions=(order,)))
+    else:
+        halves = writer.add("iota", (N, 2, _ROWS // 2), dtype="s32", dimensions=(1,))
+        i = writer.add("reshape", (N, _ROWS, 1), halves, dtype="s32")
+    own = writer.add("iota", (N, _ROWS, 1), dtype="s32", dimensions=(0,))
+    parts = (own, i, writer.add("reshape", (N, _ROWS, 1), j, dtype="s32"))
+    indices = writer.add("concatenate", (N, _ROWS, 3), *parts, dtype="s32", dimensions=(2,))
+    found = writer.add(
+        "gather", (N, _ROWS), x, indices, offset=(), collapsed=(0, 1, 2), indexed=(0, 1, 2), vector=2,
+        operand_batch=(), index_batch=(), sizes=(1, 1, 1),
+    )  # fmt: skip
+    code, random = compiled(writer.program(found, *results), 4), np.random.default_rng(4)
+    values = random.normal(size=(3, _ROWS, _COLUMNS)).astype(np.float32)
+    columns = random.integers(0, _COLUMNS, (3, _ROWS)).astype(np.int32)
+    rows = np.arange(_ROWS) if way == "in memory" else np.arange(_ROWS) // (_ROWS // 2)
+    np.testing.assert_array_equal(code(values, columns)[0], values[np.arange(3)[:, None], rows, columns])

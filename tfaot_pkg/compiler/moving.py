@@ -75,21 +75,28 @@ def _components(
     is_joined = emitter.uses.is_joined_index(indices, emitter.places)
     parts = emitter.uses.joined(indices, emitter.places) if is_joined else (indices.id,)
     step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
-    kept = [part for part in parts if not (is_joined and emitter.is_counted(part))]
+    counted = {part: index for part in parts if is_joined and (index := _counted(emitter, part)) is not None}
+    kept = [part for part in parts if part not in counted]
     pointers = dict(zip(kept, emitter.stored_together(kept), strict=True))
     components = list[tuple[str, str]]()
     for part in parts:
         shape = emitter.known[part].shape
-        if part not in pointers:
-            body = Body(shape.sizes)
-            emitter.value(part, body.identity(), body)
-            ((_, index),) = body.counted
-            components.append((_place("0", index, counters), "u64"))
+        if part in counted:
+            components.append((_place("0", counted[part], counters), "u64"))
             continue
         at = _place(pointers[part], Index(ZERO, shape.strides), counters)
         count = shape.sizes[vector].constant if vector < shape.rank else 1
         components += [(f"({at})[{cpp(step * Size(number))}]", shape.dtype) for number in range(count)]
     return components, [*pointers.values()]
+
+
+def _counted(emitter: Emitter, part: int) -> Index | None:
+    """What each element of an iota, moved, is; None for other values, and if the iota is in memory."""
+    if not emitter.is_counted(part):
+        return None
+    body = Body(emitter.known[part].shape.sizes)
+    emitter.value(part, body.identity(), body)
+    return None if body.accesses else body.counted[0][1]
 
 
 def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:
