@@ -110,6 +110,27 @@ def test_truth_values_of_rows_stay_in_registers(compiled: Compile, size: int) ->
         np.testing.assert_allclose(made, total / norm[..., None], rtol=2e-6)
 
 
+@pytest.mark.slow
+def test_rows_that_are_masked_are_those_with_no_other_number_than_zero(compiled: Compile) -> None:
+    """As in Masking of Keras: a reduction of truth values before a loop over its rows is not part of a chain."""
+    writer, size = Writer(), 20
+    shape, x = (N, _LINES, size), writer.input(_LINES, size)
+    zeros = writer.spread(0.0, _LINES, size)
+    differs = writer.add("compare", shape, x, zeros, dtype="pred", direction="NE")
+    regions, start = (writer.reducer("or", "pred"),), writer.constant(False, "pred")
+    kept = writer.add("reduce", (N, _LINES), differs, start, dtype="pred", dimensions=(2,), regions=regions)
+    spread = writer.add("broadcast", shape, kept, dtype="pred", dimensions=(0, 1))
+    exponential = writer.add("exponential", shape, x)
+    made = writer.add("select", shape, spread, exponential, writer.spread(3.0, _LINES, size))
+    values = np.random.default_rng(6).normal(size=(9, _LINES, size)).astype(np.float32)
+    values[::2, ::2], values[0, 0, -1] = 0, 1
+    is_kept = np.abs(values).max(-1) > 0
+    wanted = np.where(is_kept[..., None], np.exp(values), 3.0)
+    given = compiled(writer.program(made, kept, _reduced(writer, made, "add", 0.0)), 8)(values)
+    for got, expected in zip(given, (wanted, is_kept, wanted.sum(-1)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
 def _read_otherwise(size: int, way: str) -> Program:
     """What a chain made of rows, times a number of each row, plus something of the last rows."""
     writer, shape = Writer(), (N, size)

@@ -74,7 +74,7 @@ def step_of(
     if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not body.by_vectors or body.counted:
         return None
     types = {access.dtype for access in (*accesses, target)} | body.types
-    if not types <= {"f32", "pred"} or (target.dtype == "pred" and len(target.index.factors) == 2):
+    if not types <= {"f32", "pred"} or (target.dtype == "pred" and size):
         return None
     rows = {(Size(size), ONE), (ZERO, ONE), (ONE, ZERO), (ZERO, ZERO)} if size else {(ONE,), (ZERO,)}
     written = (Size(size), ONE) if len(target.index.factors) == 2 else (ONE,)
