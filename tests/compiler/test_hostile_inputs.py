@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.compiler.conftest import FLAGS, INCLUDES
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 from tfaot_pkg.process import run
@@ -42,15 +44,27 @@ def _program() -> Program:
 
 @pytest.mark.slow
 def test_hostile_inputs_reach_nothing_outside_and_leave_nothing_undefined(tmp_path: Path) -> None:
-    program = _program()
+    _check(_program(), [np.array([_FLOATS] * 3, np.float32), np.array([_NUMBERS] * 3, np.int32)], "g++", tmp_path)
+
+
+@pytest.mark.slow
+def test_addresses_that_go_backwards_are_no_overflow(tmp_path: Path) -> None:
+    """Of lines in reverse order; Clang sees an overflow where a negative number was made an unsigned one."""
+    writer = Writer()
+    turned = writer.add("reverse", (N, 2, 3), writer.input(2, 3), dimensions=(1,))
+    program = writer.program(writer.add("exponential", (N, 2, 3), turned))
+    _check(program, [np.ones((3, 2, 3), np.float32)], "clang++", tmp_path)
+
+
+def _check(program: Program, given: Sequence[Array], compiler: str, folder: Path) -> None:
+    """Run it with sanitizers."""
     emitted = emit(program, "program", 2)
     known = program.entry.by_id()
     sizes = [known[result].shape.elements.at(3) * NUMPY_TYPES[known[result].shape.dtype].itemsize
              for result in program.entry.results]  # fmt: skip
-    given = [np.array([_FLOATS] * 3, np.float32), np.array([_NUMBERS] * 3, np.int32)]
     arrays = ", ".join(f"copy({{{', '.join(map(str, each.view(np.uint32).reshape(-1)))}}})" for each in given)
     outputs = ", ".join(f"std::malloc({size})" for size in sizes)
-    source = tmp_path / "program.cc"
+    source = folder / "program.cc"
     # Each array has memory of its own, of its own size: the sanitizer sees what is read beyond it.
     source.write_text(
         f"{emitted.source}\n#include <cstdlib>\n#include <initializer_list>\n"
@@ -64,5 +78,5 @@ def test_hostile_inputs_reach_nothing_outside_and_leave_nothing_undefined(tmp_pa
     )
     assert not emitted.constants
     flags = [*FLAGS, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    run(["g++", *flags, *INCLUDES, source, "-o", tmp_path / "program"])
-    run([tmp_path / "program"], env={"ASAN_OPTIONS": "detect_leaks=0"})
+    run([compiler, *flags, *INCLUDES, source, "-o", folder / "program"])
+    run([folder / "program"], env={"ASAN_OPTIONS": "detect_leaks=0"})

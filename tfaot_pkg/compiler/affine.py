@@ -130,5 +130,11 @@ def address_terms(index: Index, axes: int) -> list[str]:
     """The terms of an address: the offset, terms known at run time, and the first `axes` axes."""
     terms = [] if index.offset == ZERO else [cpp(index.offset)]
     terms += [f"{name} * {cpp(factor)}" for name, factor in index.runtime if name != "0"]
-    terms += [f"i{axis} * {cpp(factor)}" for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
+    terms += [_counted(f"i{axis}", factor) for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
     return terms
+
+
+def _counted(counter: str, factor: Size) -> str:
+    """Counters are unsigned: what goes backwards would be added to an address as a number beyond all memory."""
+    text = f"{counter} * {cpp(factor)}"
+    return f"static_cast<std::ptrdiff_t>({text})" if any(each < 0 for _, each in factor.terms) else text
