@@ -43,6 +43,7 @@ NETWORKS = (
     *("dnn_5x128_tanh", "dnn_10x128_elu", "dnn_10x256_elu", "dnn_20x256_elu"),
     *("cnn_i32c1v1l10u128", "cnn_i32c1v3l10u128", "cnn_i64c3v4l20u128"),
 )
+_PEERS = "xla,incumbent,litert,onnxruntime,openvino,iree,tensorflow,tensorflow_jit"  # others are for trees
 GOALS = {"dnn": 1.25, "cnn": 1.5}  # times the roofline
 EXTRA_MEMORY = 6 * 1024  # kB beyond weights and largest activations
 EXTRA_SIZE = 400 * 1024  # bytes beyond 1.15 times the weights
@@ -230,7 +231,7 @@ def largest(benches: list[Bench]) -> list[Bench]:
 
 def main() -> None:
     chosen = options(
-        __doc__, list(NETWORKS), peers="all", rounds=15, batch_sizes="1,2,4,8,16,64,256", name="engines", levels=2
+        __doc__, list(NETWORKS), peers=_PEERS, rounds=15, batch_sizes="1,2,4,8,16,64,256", name="engines", levels=2
     )
     benches = compared(chosen, write_networks, markdown)
     (chosen.folder / "engines-latency.svg").write_bytes(latency_plot(benches, ".svg"))
