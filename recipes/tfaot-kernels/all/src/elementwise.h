@@ -338,7 +338,7 @@ struct OneElement {
 
 /// Calls `body` for the last of `size` elements, a multiple of kMultiple, if they are fewer than a vector has lanes.
 template <std::size_t kMultiple, class Body>
-TFAOT_INLINE void lastPart(std::size_t i, std::size_t size, Body body) {
+TFAOT_INLINE void lastPart(std::size_t i, std::size_t size, [[maybe_unused]] Body body) {
   if constexpr (kMultiple % kLanes == kLanes / 2) {
     if (i < size) body(KnownPart<kLanes / 2>{i});
   } else if constexpr (kMultiple % kLanes != 0) {

@@ -162,7 +162,7 @@ TFAOT_INLINE void eachLongTile(std::size_t rows, Body body) {
     for (std::size_t row = 0; row < rows; ++row) body(TileOfLongRows<kSize, 1>{row});
   } else {
     for (std::size_t row = 0; row < rows; row += kRows) {
-      body(TileOfLongRows<kSize, kRows>{row + kRows <= rows ? row : rows - kRows});
+      body(TileOfLongRows<kSize, kRowsOfTile<kSize>>{row + kRows <= rows ? row : rows - kRows});
     }
   }
 }

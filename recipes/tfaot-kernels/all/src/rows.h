@@ -253,7 +253,7 @@ struct TailsOfRows {
   }
 #endif
   template <int kRow, int kNumber = 0>
-  TFAOT_INLINE void storeRows(float* to, Vector value) const {
+  TFAOT_INLINE void storeRows(float* to, [[maybe_unused]] Vector value) const {
     if constexpr (kNumber < kMost) {
       if (endsAt<kNumber>()) return;
 #if defined(TFAOT_AVX512)

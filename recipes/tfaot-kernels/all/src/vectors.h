@@ -219,7 +219,7 @@ TFAOT_INLINE void storeFirst(float* to, Vector value) {
     half = reinterpret_cast<__m256>(_mm512_maskz_extractf64x4_pd(kAll, reinterpret_cast<__m512d>(value), 1));
     to += 8;
   }
-  __m128 part = _mm256_castps256_ps128(half);
+  [[maybe_unused]] __m128 part = _mm256_castps256_ps128(half);
   if constexpr ((kCount & 4) != 0) {
     _mm_storeu_ps(to, part);
     part = _mm256_extractf128_ps(half, 1);
