@@ -22,7 +22,7 @@ from tfaot_pkg.compiler.expressions import (
 from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
 from tfaot_pkg.compiler.rows import are_rows, have_tails, write_rows
 from tfaot_pkg.compiler.tiles import tile, write_tile
-from tfaot_pkg.compiler.uses import Uses
+from tfaot_pkg.compiler.uses import Uses, same_memory
 from tfaot_pkg.compiler.writer import (
     IN_VECTORS,
     Access,
@@ -245,24 +245,10 @@ class Emitter(Writer):
 
     def stored_together(self, values: Sequence[int]) -> list[str]:
         """The addresses of values, which the loop of the waiting ones computes if it can."""
-        for value in map(self._same_memory, values):
+        for value in (same_memory(each, self.known) for each in values):
             if self._waiting and self._can_wait(value):
                 self._wait(self.known[value])
         return [self.stored(value) for value in values]
-
-    def _same_memory(self, value: int) -> int:
-        """What `value` is a reshape of."""
-        operation = self.known[value]
-        while operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
-            operation = self.known[operation.operands[0]]
-        return operation.id
-
-    def is_counted(self, value: int) -> bool:
-        """Whether elements are those of an iota, moved."""
-        operation = self.known[value]
-        while operation.opcode in MOVING and operation.operands and operation.opcode != "dynamic-slice":
-            operation = self.known[operation.operands[0]]
-        return operation.opcode == "iota"
 
     def _computed_into_memory(self, operation: Operation) -> str:
         value = operation.id

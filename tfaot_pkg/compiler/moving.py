@@ -9,6 +9,7 @@ from dataclasses import replace
 from tfaot_pkg.compiler.affine import Index, as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.uses import is_counted
 from tfaot_pkg.compiler.writer import Body
 
 Padding = tuple[tuple[Size, ...], ...]
@@ -92,7 +93,7 @@ def _components(
 
 def _counted(emitter: Emitter, part: int) -> Index | None:
     """What each element of an iota, moved, is; None for other values, and if the iota is in memory."""
-    if not emitter.is_counted(part):
+    if not is_counted(part, emitter.known):
         return None
     body = Body(emitter.known[part].shape.sizes)
     emitter.value(part, body.identity(), body)

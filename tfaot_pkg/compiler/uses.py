@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from tfaot_pkg.compiler.expressions import ELEMENTWISE, LONG, MOVING
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Program
@@ -132,3 +132,19 @@ def _repeats_few(broadcast: Operation) -> bool:
     kept = broadcast.attributes["dimensions"]
     added = [size for axis, size in enumerate(broadcast.shape.sizes) if axis not in kept]
     return all(size.is_constant for size in added) and 1 < math.prod(size.constant for size in added) <= LONGEST
+
+
+def same_memory(value: int, known: Mapping[int, Operation]) -> int:
+    """What `value` is a reshape of."""
+    operation = known[value]
+    while operation.opcode == "reshape" and known[operation.operands[0]].shape.rank:
+        operation = known[operation.operands[0]]
+    return operation.id
+
+
+def is_counted(value: int, known: Mapping[int, Operation]) -> bool:
+    """Whether elements are those of an iota, moved."""
+    operation = known[value]
+    while operation.opcode in MOVING and operation.operands and operation.opcode != "dynamic-slice":
+        operation = known[operation.operands[0]]
+    return operation.opcode == "iota"
