@@ -84,6 +84,7 @@ TFAOT_INLINE void productsInTree(std::size_t inner, const float* rows, std::size
     products[r] = partial[r][0];
   }
 }
+/// The same for one row.
 TFAOT_INLINE Vector productsInTree(std::size_t inner, const float* row, const float* column) {
   Vector products[1];
   productsInTree(inner, row, 0, column, products);
@@ -355,6 +356,9 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
   dense<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
 }
 
+/// Rows whose products share the loads of weights. Fewer are computed one by one.
+inline constexpr std::size_t kTogetherInTree = 4;
+
 /// The sums of one row and at most four outputs, in the first lanes.
 template <std::size_t kInputs, std::size_t kOutputs>
 TFAOT_INLINE Vector rowInTree(const float* weights, const float* bias, const float* in) {
@@ -369,7 +373,7 @@ TFAOT_INLINE Vector rowInTree(const float* weights, const float* bias, const flo
 /// Any number of rows times at most four outputs: a vector of sums for each, whose lanes are added together.
 template <std::size_t kInputs, std::size_t kOutputs>
 TFAOT_ALONE void rowsInTree(const float* weights, const float* bias, std::size_t count, FewRows rows) {
-  constexpr std::size_t kMost = kLanes / kOutputs, kTogether = kMost < 4 ? kMost : 4;
+  constexpr std::size_t kMost = kLanes / kOutputs, kTogether = kMost < kTogetherInTree ? kMost : kTogetherInTree;
   Vector start = filled(Adding::kStart);  // a sum of products that vanish is -0 if they are negative
   if (bias != nullptr) start = permuted(loadFirst(bias, kOutputs), [](int lane) { return lane % int{kOutputs}; });
   Vector products[kLanes] = {};
@@ -400,7 +404,7 @@ template <std::size_t kInputs, std::size_t kOutputs>
 inline void denseInTree(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
                         std::size_t batch, const float* in, float* out) {
   const bool rectified = activation == Activation::relu;
-  if (batch < 4) {
+  if (batch < kTogetherInTree) {
     for (std::size_t row = 0; row < batch; ++row) {
       const Vector sums = rowInTree<kInputs, kOutputs>(weights, bias, in + row * kInputs);
       storeFirst(out + row * kOutputs, kOutputs, rectified ? positivePart(sums) : sums);

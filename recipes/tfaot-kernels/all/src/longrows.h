@@ -10,7 +10,7 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// The vectors of kRows rows of kSize elements; lanes behind a row hold anything.
 template <int kSize, int kRows>
 struct LongRows {
-  static constexpr int kOfRow = (kSize + kLanes - 1) / kLanes;
+  static constexpr int kOfRow = vectorsOf(kSize);
   Vector values[kRows * kOfRow];
 };
 
