@@ -68,10 +68,11 @@ class CompiledModel:
 
     def build(self):
         spec = Path(self.source_folder) / "spec.yaml"
-        argv = [*self._command(), "build", str(spec), "-o", str(self._prefix())]
+        command, folder = self._command()
+        argv = [*command, "build", str(spec), "-o", str(self._prefix())]
         self.output.info(f"running {' '.join(argv)}")
         try:
-            finished = subprocess.run(argv, check=False)
+            finished = subprocess.run(argv, check=False, cwd=folder)
         except OSError as error:
             raise ConanException(f"cannot start {argv[0]}: {error.strerror} (conf user.tfaot:command)") from error
         if finished.returncode:
@@ -113,14 +114,17 @@ class CompiledModel:
         return Path(given) if given else Path(self.build_folder) / "prefix"
 
     def _command(self):
+        """The command, and the folder that it runs in (None: this one, which holds files of the recipe)."""
         command = self.conf.get("user.tfaot:command", check_type=list)
         if command:
-            return [str(word) for word in command]
-        if importlib.util.find_spec("tfaot_pkg") is not None:
-            return [sys.executable, "-m", "tfaot_pkg"]
+            return [str(word) for word in command], None
+        found = importlib.util.find_spec("tfaot_pkg")
+        if found is not None:
+            # With -m, Python imports modules of the current folder first.
+            return [sys.executable, "-m", "tfaot_pkg"], Path(found.origin).parents[1]
         program = shutil.which("tfaot-pkg")
         if program:
-            return [program]
+            return [program], None
         raise ConanException(
             f"tfaot-pkg is needed to build {self.ref} and was found neither in Conan's Python ({sys.executable}) "
             "nor on the PATH: install it there, or name it with "

@@ -68,7 +68,7 @@ def kill_for_output(argv: list[str], folder: Path) -> None:
 
 def kill_for_memory(argv: list[str], folder: Path) -> None:
     program = [PYTHON, "-c", f"{_STARTS_TWO}\nkept = b'x' * (300 << 20)\ntime.sleep(600)", *argv]
-    ended = run_within(program, env=dict(os.environ), log=folder / "log", timeout=600, memory=200 << 20)
+    ended = run_within(program, cwd=folder, env=dict(os.environ), log=folder / "log", timeout=600, memory=200 << 20)
     assert ended.limit == "memory" and ended.memory > 200 << 20
 
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.conan.package import conan_argv, conan_folder
 from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.documents import fields_of
 from tfaot_pkg.emulator import emulator_of
@@ -79,7 +80,8 @@ def _toolchains(folders: Folders) -> list[Finding]:
 def _conan() -> Finding:
     try:
         # As a module of this Python, as in builds: a conan on the PATH may be another version.
-        version = run([sys.executable, "-m", "conans.conan", "--version"], timeout=60).stdout.strip()
+        with conan_folder() as folder:
+            version = run(conan_argv(["--version"]), cwd=folder, timeout=60).stdout.strip()
     except CommandFailed as error:
         return Finding(subject="conan", good=False, finding=str(error), hint="pip install conan")
     return Finding(subject="conan", good=True, finding=version)

@@ -234,8 +234,10 @@ class Ended:
     memory: int
 
 
-def run_within(argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeout: float, memory: int) -> Ended:
-    """Run `argv` to its end; it prints to the end of `log`.
+def run_within(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, timeout: float, memory: int
+) -> Ended:
+    """Run `argv` in `cwd` to its end; it prints to the end of `log`.
 
     It is killed with all its descendants if it runs for more than `timeout` seconds, if they use more than `memory`
     bytes together, and on an exception. Raises OSError if it cannot be started.
@@ -246,7 +248,7 @@ def run_within(argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeou
         try:
             with log.open("ab") as output:
                 process = start(
-                    argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end]
+                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end]
                 )
         finally:
             os.close(write_end)

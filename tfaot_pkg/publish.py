@@ -14,7 +14,7 @@ from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
-from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
+from tfaot_pkg.conan.recipe import recipe_digest, require_built_from, require_no_other_recipe, stage_recipe
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.frozen.model import FrozenModel
@@ -92,6 +92,8 @@ def publish(
         _require_same(present, plan)
     if measured is not None:
         _require_measured(measured, plan, present)
+    if conan:
+        require_no_other_recipe(spec)
     record = _conan_record(pipeline, spec)
     packaged = _read_record(record, plan) if conan else None
     if registry is not None and present is not None and registry.has_blobs(present) and (packaged or not conan):
@@ -110,7 +112,8 @@ def publish(
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         # After the Conan package is complete, so that an interrupted one is created again.
-        write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
+        made = {"key": plan.key, "recipe": recipe_digest(spec), "package": packaged}
+        write_file(record, json.dumps(made).encode())
     return _publication(status, entry, registry, packaged, build)
 
 
@@ -254,16 +257,14 @@ def entry_of(
 def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progress) -> ConanPackage:
     """Create the Conan package of `spec` from its install tree `prefix`, in the tool's Conan home.
 
-    Raises ConanError, SourceError if the model's files changed since the build.
+    Raises ConanError, SourceError if the model's files changed since the build. Nothing of the author's runs.
     """
+    require_no_other_recipe(spec)
     home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-{spec.model.name}.log")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     with temporary_folder(prefix="tfaot-recipe-") as scratch:
-        recipe = find_recipe(spec)
-        # A recipe beside the spec is the author's own; otherwise one is generated from the spec.
-        if recipe is None:
-            recipe = stage_recipe(spec, scratch)
-            require_built_from(recipe, spec, prefix)
+        recipe = stage_recipe(spec, scratch)
+        require_built_from(recipe, spec, prefix)
         return create(
             recipe,
             spec.model.version,
@@ -285,5 +286,8 @@ def _read_record(record: Path, plan: Plan) -> dict[str, object] | None:
         content = read_json(record.read_text())
     except (OSError, ValueError):
         return None
-    package = content.get("package") if content.get("key") == plan.key else None
+    # Former versions packaged with the recipe of the author, which an upload would run again.
+    if (content.get("key"), content.get("recipe")) != (plan.key, recipe_digest(plan.spec)):
+        return None
+    package = content.get("package")
     return package if isinstance(package, dict) else None

@@ -10,7 +10,10 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.conan.package import ConanHome, conan_environment
+from tfaot_pkg.doctor import examine
 from tfaot_pkg.errors import ConanError
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.trust.keys import FOLDER, PASSPHRASE
 
 
 def test_a_new_home_has_a_profile_and_no_remotes(tmp_path: Path) -> None:
@@ -37,6 +40,41 @@ def test_what_a_user_set_for_conan_does_not_reach_our_home(monkeypatch: pytest.M
     assert {name: value for name, value in environment.items() if name.startswith("CONAN")} == {
         "CONAN_HOME": str(tmp_path)
     }
+
+
+@pytest.fixture
+def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder is that of a model whose author knows which files programs read there; `mark` tells of it."""
+    folder, hooks = tmp_path / "author" / "model", tmp_path / "author" / "home" / "extensions" / "hooks"
+    mark = tmp_path / "mark"
+    text = f"open({str(mark)!r}, 'a').write(__name__)\n"
+    for place in (folder / "conans", hooks):
+        place.mkdir(parents=True)
+    for file in (folder / "json.py", folder / "yaml.py", folder / "conans" / "__init__.py", hooks / "hook_it.py"):
+        file.write_text(text)
+    (folder.parent / ".conanrc").write_text("conan_home=./home\n")
+    monkeypatch.chdir(folder)
+    return mark
+
+
+def test_conan_takes_neither_modules_nor_a_home_from_the_current_folder(author: Path, tmp_path: Path) -> None:
+    home = ConanHome(root=tmp_path / "conan", log=tmp_path / "log")
+    with home.opened() as opened:
+        assert opened.conan("config", "home").strip() == str(home.root)
+        opened.conan("profile", "show")
+    assert not author.exists()
+
+
+def test_doctor_runs_no_module_of_the_current_folder(author: Path) -> None:
+    (found,) = (each for each in examine(Folders.of_user()) if each.subject == "conan")
+    assert found.good
+    assert not author.exists()
+
+
+def test_conan_gets_no_passphrase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(PASSPHRASE, "secret")
+    monkeypatch.setenv(FOLDER, "/keys")
+    assert not {PASSPHRASE, FOLDER} & conan_environment(tmp_path).keys()
 
 
 @pytest.mark.slow

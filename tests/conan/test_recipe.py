@@ -5,19 +5,25 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.commands import run_command
 from tests.conan.conftest import Packaged
 from tests.provenance.materials import TREE, make_materials
 from tests.wording import reported
-from tfaot_pkg.conan.recipe import find_recipe, render_recipe, require_built_from, stage_recipe
-from tfaot_pkg.errors import SourceError
+from tfaot_pkg.conan.recipe import render_recipe, require_built_from, require_no_other_recipe, stage_recipe
+from tfaot_pkg.errors import ConanError, SourceError
 from tfaot_pkg.keys import files_below
+from tfaot_pkg.progress import Silent
 from tfaot_pkg.provenance.statement import statement
+from tfaot_pkg.publish import into_conan
+from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, Tuning
@@ -32,10 +38,45 @@ def test_the_committed_recipe_is_what_the_spec_renders(name: str) -> None:
         assert (RECIPES / name / path).read_bytes() == data, path
 
 
-def test_a_recipe_beside_the_spec_is_found(affine: Packaged) -> None:
-    digits = RECIPES / "tfaot-model-digits" / "all"
-    assert find_recipe(load_spec(digits / "spec.yaml")) == digits
-    assert find_recipe(affine.spec) is None
+def test_a_recipe_beside_the_spec_may_be_the_rendered_one_only(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    shutil.copytree(RECIPES / "tfaot-model-digits" / "all", folder)
+    spec = load_spec(folder / "spec.yaml")
+    require_no_other_recipe(spec)
+    with (folder / "conanfile.py").open("a") as recipe:
+        recipe.write("    settings = []\n")
+    with reported(ConanError):
+        require_no_other_recipe(spec)
+    # Conan looks for a recipe beside `spec.yaml` only.
+    require_no_other_recipe(dataclasses.replace(spec, path=folder / "other.yaml"))
+
+
+def test_nothing_is_published_beside_a_recipe_of_the_author_and_nothing_of_it_runs(tmp_path: Path) -> None:
+    folder, mark = tmp_path / "all", tmp_path / "mark"
+    shutil.copytree(RECIPES / "tfaot-model-digits" / "all", folder)
+    with (folder / "conanfile.py").open("a") as recipe:
+        recipe.write(f"open({str(mark)!r}, 'a').write('x')\n")
+    environment = {**os.environ, "TFAOT_HOME": str(tmp_path / "home")}
+    refused = run_command(["publish", folder / "spec.yaml", "--registry", tmp_path / "registry"], env=environment)
+    assert refused.returncode == ConanError.exit_code
+    assert not mark.exists()
+    assert not (tmp_path / "registry").exists()
+
+
+@pytest.mark.slow
+def test_only_the_rendered_recipe_and_its_test_run(make_model: Callable[..., Packaged], tmp_path: Path) -> None:
+    model, mark = make_model("beside"), tmp_path / "mark"
+    beside, folders = model.spec.path.parent, Folders(cache=tmp_path / "cache", data=tmp_path / "data")
+    for path, data in render_recipe(model.spec).items():
+        place = beside / path.removeprefix("all/")
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(data)
+    cmake = beside / "test_package" / "CMakeLists.txt"
+    cmake.write_text(f"file(TOUCH {mark})\n{cmake.read_text()}")
+    (beside / "test_package" / "conanfile.py").write_text(f"open({str(mark)!r}, 'a').write('x')\n")
+    package = into_conan(model.spec, model.prefix, folders, Silent())
+    assert package.reference == "tfaot-model-beside/1.2.0"
+    assert not mark.exists()
 
 
 def test_a_staged_recipe_is_complete_and_its_spec_means_the_same(affine: Packaged) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from tests.nightly.plans import DEFINITION, SPEC, Lab
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
+from tfaot_pkg.nightly.definition import load_definition
+from tfaot_pkg.nightly.models import touched_since
 from tfaot_pkg.process import run
 
 
@@ -87,6 +91,25 @@ def test_outside_of_a_repository_there_is_no_answer(tmp_path: Path) -> None:
     lab.model("a")
     with reported(SourceError):
         touched(lab)
+
+
+def test_a_folder_of_the_content_that_looks_like_a_repository_configures_nothing(lab: Lab, tmp_path: Path) -> None:
+    """Whoever commits these files could name a program there; git found such a repository before that of the folder."""
+    mark = tmp_path / "mark"
+    folder = lab.root / "definitions"
+    git(lab, "init", "-q", "--bare", str(folder))
+    inside = (f"--git-dir={folder}", f"--work-tree={folder}")
+    (folder / "registry.yaml").write_text(DEFINITION)
+    git(lab, *inside, "add", "registry.yaml")
+    git(lab, *inside, "commit", "-qm", "x")
+    for name, value in (("bare", "false"), ("worktree", str(folder))):
+        git(lab, *inside, "config", f"core.{name}", value)
+    git(lab, *inside, "config", "filter.it.clean", f"touch '{mark}'; cat")
+    (folder / "registry.yaml").write_text(f"{DEFINITION}# x\n")
+    (folder / ".gitattributes").write_text("* filter=it\n")
+    with suppress(SourceError):
+        touched_since(replace(load_definition(lab.definition), path=folder / "registry.yaml"), "HEAD")
+    assert not mark.exists()
 
 
 def test_a_hooks_environment_does_not_lead_to_another_repository(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

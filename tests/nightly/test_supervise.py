@@ -38,9 +38,9 @@ time.sleep(600)
 def build(tmp_path: Path) -> Perform:
     """`build(text)`: perform a request whose build is the Python program `text`; `folder` in it is the test's own."""
 
-    def run(text: str, policy: Policy | None = None, name: str = "model") -> Attempt:
-        program = tmp_path / "program.py"
-        program.write_text(f"folder = {str(tmp_path)!r}\n{text}")
+    def run(text: str, policy: Policy | None = None, name: str = "model", program: tuple[str, ...] = ()) -> Attempt:
+        file = tmp_path / "program.py"
+        file.write_text(f"folder = {str(tmp_path)!r}\n{text}")
         request = Request(
             decision=stub_decision(name),
             night="2026-11-21.1",
@@ -48,11 +48,23 @@ def build(tmp_path: Path) -> Perform:
             log=tmp_path / "log",
             cache=tmp_path / "cache",
             policy=policy or Policy(timeout=60),
-            program=(sys.executable, str(program)),
+            program=program or (sys.executable, str(file)),
         )
         return perform(request)
 
     return run
+
+
+def test_a_build_imports_nothing_from_the_coordinator_s_folder(
+    build: Perform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    (specs / "json.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
+    monkeypatch.chdir(specs)
+    # As the program of a build, `python -m MODULE`.
+    build("", program=(sys.executable, "-m", "tfaot_pkg.nightly.build_task"))
+    assert not (tmp_path / "mark").exists()
 
 
 def children(tmp_path: Path) -> list[int]:

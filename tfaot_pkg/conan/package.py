@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,11 @@ from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.storage import locked, refusal_in, refused, storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.trust.keys import FOLDER, PASSPHRASE
 
 # Remotes are for uploads only (upload.py): a package must not depend on what they hold, or on whether they answer.
 _NO_REMOTE = "--no-remote"
+_SECRETS = (PASSPHRASE, FOLDER)
 _CONAN_ARCH = {"x86_64": "x86_64", "aarch64": "armv8"}
 
 
@@ -178,19 +181,18 @@ class OpenHome:
 
         `env` are more variables for it; unlike arguments they are seen in no list of processes and no log.
         """
-        variables = {**conan_environment(self.root), **(env or {})}
         try:
-            with temporary_folder(prefix="tfaot-conan-") as scratch:
+            with conan_folder() as scratch:
                 # Its temporary files, and those of the compilers that it starts, go with it, also when it is killed.
-                variables["TMPDIR"] = str(scratch)
-                return run(conan_argv(arguments), env=variables, log=self.log, timeout=_TIMEOUT).stdout
+                variables = {**conan_environment(self.root), **(env or {}), "TMPDIR": str(scratch)}
+                return run(conan_argv(arguments), cwd=scratch, env=variables, log=self.log, timeout=_TIMEOUT).stdout
         except CommandFailed as error:
             # A full disk is no fault of the recipe, but Conan reports it only in the middle of its output.
             if line := refusal_in(error.output):
                 raise refused(f"use the Conan home {self.root}", line) from error
             raise ConanError(
                 f"conan {arguments[0]} failed ({error.reason}): {_reason(error.output)}",
-                hint=f"to repeat it: CONAN_HOME={self.root} {error.command}",
+                hint=f"to repeat it: CONAN_HOME={self.root} {shlex.join(error.argv)}",
                 log=self.log,
             ) from error
 
@@ -206,15 +208,31 @@ class OpenHome:
         return document
 
 
+@contextmanager
+def conan_folder() -> Iterator[Path]:
+    """A temporary folder to run Conan in.
+
+    The user's current folder may be that of a model's author. Python would import modules from it, and Conan would take
+    a home, with its hooks, from a file `.conanrc` in it or above it, whatever CONAN_HOME says.
+    """
+    with temporary_folder(prefix="tfaot-conan-") as scratch:
+        # Conan takes the nearest one. This one names no home, so CONAN_HOME holds.
+        (scratch / ".conanrc").touch()
+        yield scratch
+
+
 def conan_argv(arguments: Sequence[str]) -> list[str]:
-    """Conan of this Python: a script of that name on the PATH may be of another Python."""
+    """Conan of this Python: a script of that name on the PATH may be of another Python. Run it in `conan_folder`."""
     return [sys.executable, "-m", "conans.conan", *arguments]
 
 
 def conan_environment(root: Path) -> dict[str, str]:
-    """The environment of this process, with Conan at home in `root` and this Python's CMake and Ninja found first."""
+    """The environment of this process, with Conan at home in `root` and this Python's CMake and Ninja found first.
+
+    It has no passphrase of a registry's keys: Conan and CMake need none.
+    """
     # CONAN_... variables of the user would change what is made.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONAN")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONAN", *_SECRETS))}
     path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), kept.get("PATH")]))
     return {**kept, "CONAN_HOME": str(root), "PATH": path}
 

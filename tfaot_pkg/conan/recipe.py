@@ -3,7 +3,8 @@
     tfaot-model-NAME/config.yml
     tfaot-model-NAME/all/conanfile.py, spec.yaml, test_package/, the model's files
 
-A recipe beside the spec in a repository is used unchanged. For a spec without one, a recipe is staged from the spec.
+A recipe is Python, and its test_package/ is CMake: both run with all that the user may do. So `publish` uses the recipe
+that is staged from the spec alone, and nothing that lies beside the spec (decision 074).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from tfaot_pkg.errors import SourceError
+from tfaot_pkg.errors import ConanError, SourceError
 from tfaot_pkg.forms.document import Dumper
-from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.keys import sha256_bytes, sha256_file, sha256_listing
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.provenance.statement import read_statement
@@ -33,9 +34,30 @@ BASE_RANGE = "[>=0.1 <1]"
 _TEMPLATES = "recipe"
 
 
-def find_recipe(spec: ModelSpec) -> Path | None:
-    """The folder of the recipe beside the spec, or None."""
-    return spec.folder if spec.path.name == "spec.yaml" and (spec.folder / "conanfile.py").is_file() else None
+_RECIPE = "conanfile.py"
+
+
+def require_no_other_recipe(spec: ModelSpec) -> None:
+    """Raise ConanError if the author's recipe beside the spec differs from the one that is made from the spec.
+
+    It would not be used; its author must know that. It is read as text, and never runs.
+    """
+    beside = spec.folder / _RECIPE
+    if spec.path.name != "spec.yaml" or not beside.is_file():
+        return
+    with storage_errors(f"read {beside}"):
+        if beside.read_bytes() == render_recipe(spec)[f"all/{_RECIPE}"]:
+            return
+    raise ConanError(
+        f"{beside} is not the recipe that tfaot-pkg makes from this spec, and tfaot-pkg runs no other: "
+        "a recipe is a program, which would run as you, outside the sandbox",
+        hint=f"remove it; or publish with --no-conan, and run `conan create {beside.parent}` yourself if you trust it",
+    )
+
+
+def recipe_digest(spec: ModelSpec) -> str:
+    """The digest of the recipe that is made from `spec`."""
+    return sha256_listing({path: sha256_bytes(data) for path, data in render_recipe(spec).items()})
 
 
 def render_recipe(spec: ModelSpec) -> dict[str, bytes]:

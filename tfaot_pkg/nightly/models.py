@@ -187,6 +187,9 @@ def _sorted(models: Sequence[Model]) -> Sequence[str]:
 
 
 _TIMEOUT = 60.0
+# The repository's own configuration could name programs to run, and quotes some names. A folder of its content may look
+# like a bare repository with a configuration by whoever committed it.
+_GIT = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false", "safe.bareRepository=explicit")
 
 
 def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Model | Unreadable], bool]:
@@ -237,17 +240,8 @@ def _commit(folder: Path, revision: str) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    # The repository's own configuration could name a program to run (core.fsmonitor), and quotes some names.
-    argv: list[str | Path] = [
-        "git",
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.quotePath=false",
-        "-C",
-        folder,
-        *arguments,
-    ]
+    settings = [word for setting in _GIT for word in ("-c", setting)]
+    argv: list[str | Path] = ["git", *settings, "-C", folder, *arguments]
     try:
         return run(argv, env=git_environment(), timeout=_TIMEOUT).stdout
     except CommandFailed as error:

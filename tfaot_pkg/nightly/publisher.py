@@ -77,8 +77,8 @@ class Publisher:
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         """Send the remotes the packages that they miss. Returns the tasks that still cannot be sent, with the reason.
 
-        Notes in the state folder say what is missing. Their specs are not trusted, because builders can write there and
-        a spec may have a recipe, which runs: `tasks`, from the definition, give the specs, and other notes are ignored.
+        Notes in the state folder say what is missing. Their specs are not trusted, because builders can write there:
+        `tasks`, from the definition, give the specs, and other notes are ignored.
         Raises RegistryError, TrustError, StorageError.
         """
         uploads, left = Uploads(root=results.root), dict[str, str]()

@@ -73,6 +73,8 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     killed_before = oom_kills()
     ended = run_within(
         [*program, str(file)],
+        # The coordinator's folder may be that of the specs: with -m, Python would import modules of their authors.
+        cwd=scratch,
         env=environment_of_builds(os.environ, scratch),
         log=request.log,
         timeout=request.policy.timeout,
