@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,12 +17,22 @@ import pytest
 from tests.registry.signing import clock_at, make_signed, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
+from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signing import refresh
-from tfaot_pkg.registry.signing_keys import NewKey, add_key
+from tfaot_pkg.registry.signing import load_state, refresh
+from tfaot_pkg.registry.signing_keys import (
+    NewKey,
+    add_key,
+    apply_pending,
+    list_keys,
+    renew_root,
+    revoke_key,
+    set_threshold,
+)
 from tfaot_pkg.static.files import FolderFiles, MissingFile, too_long
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import Lifetimes
+from tfaot_pkg.trust.rotation import KeyChange, Rotation
 
 MakePackage = Callable[..., Any]
 DIGITS = "index/di/gi/tfaot-model-digits"
@@ -180,12 +191,87 @@ def test_nobody_publishes_by_a_clock_that_readers_would_not_believe(
     assert {path: data for path, data in snapshot_of(registry.root).items() if path in before} == before
 
 
-def test_a_state_that_was_signed_by_a_clock_ahead_is_mended_by_refresh(tmp_path: Path) -> None:
+def test_a_state_that_was_signed_by_a_clock_ahead_is_mended_by_refresh_if_it_is_told_so(tmp_path: Path) -> None:
     ahead = replace(make_signed(tmp_path), clock=clock_at(30))
     refresh(ahead)
     mended = replace(ahead, clock=clock_at(0))
-    refresh(mended)
+    with reported(TrustError):
+        refresh(mended)
+    refresh(mended, trust_clock=True)
     assert mended.entries("digits") == ()
+
+
+SIGNINGS: dict[str, Callable[[FolderRegistry], object]] = {
+    "refresh": refresh,
+    "renew root": renew_root,
+    "renew root, pending": lambda registry: renew_root(registry, pending=registry.root.parent / "pending"),
+    "add a key": lambda registry: add_key(registry, "timestamp", NewKey()),
+    "revoke a key": lambda registry: revoke_key(registry, "root", root_key(registry)),
+    "threshold": lambda registry: set_threshold(registry, "root", 2),
+    "deprecate": lambda registry: registry.deprecate("digits", Deprecation(reason="old")),
+    "yank": lambda registry: registry.yank("digits", "1.0", ""),
+}
+
+
+def root_key(registry: FolderRegistry) -> str:
+    return next(key.keyid for key in list_keys(registry) if key.role == "root")
+
+
+@pytest.mark.parametrize("name", SIGNINGS)
+@pytest.mark.parametrize("days", [-400, -2])
+def test_nothing_is_signed_by_a_clock_behind_the_last_signature(
+    tmp_path: Path, make_package: MakePackage, name: str, days: float
+) -> None:
+    registry = make_signed(tmp_path, root_keys=2)
+    publish(registry, make_package("digits", "1.0"))
+    before = {path: data for path, data in snapshot_of(tmp_path).items() if not path.startswith("keys/")}
+    with reported(TrustError):
+        SIGNINGS[name](replace(registry, clock=clock_at(days)))
+    after = {path: data for path, data in snapshot_of(tmp_path).items() if not path.startswith("keys/")}
+    assert after == before
+    assert [one.version for one in registry.entries("digits")] == ["1.0"]
+
+
+@pytest.mark.parametrize("name", ["refresh", "deprecate", "yank"])
+def test_nothing_is_signed_by_a_clock_far_ahead_of_the_last_signature(
+    tmp_path: Path, make_package: MakePackage, name: str
+) -> None:
+    registry = make_signed(tmp_path)
+    publish(registry, make_package("digits", "1.0"))
+    with reported(TrustError):
+        SIGNINGS[name](replace(registry, clock=clock_at(60)))
+    assert registry.entries("digits")[0].yanked is None
+    refresh(replace(registry, clock=clock_at(60)), trust_clock=True)
+
+
+def expiries(registry: FolderRegistry) -> dict[str, str]:
+    state = load_state(registry)
+    signed = {"root": state.root.signed, "timestamp": state.timestamp.signed, "snapshot": state.snapshot.signed}
+    return {name: one.expires.isoformat() for name, one in signed.items()}
+
+
+@pytest.mark.parametrize("name", ["refresh", "renew root", "add a key"])
+def test_a_clock_that_is_a_little_behind_makes_nothing_expire_earlier(tmp_path: Path, name: str) -> None:
+    registry = make_signed(tmp_path, lifetimes=Lifetimes.parse(["timestamp=1", "snapshot=1"]))
+    before = expiries(registry)
+    SIGNINGS[name](replace(registry, clock=clock_at(-0.9)))
+    after = expiries(registry)
+    assert all(after[role] >= before[role] for role in before)
+    assert registry.names() == ()
+
+
+def test_a_rotation_that_was_made_by_a_clock_behind_is_not_applied(tmp_path: Path) -> None:
+    registry, file = make_signed(tmp_path), tmp_path / "pending"
+    state = load_state(registry)
+    change = KeyChange(role="timestamp", threshold=1)
+    for days in (400, 100):
+        rotation = Rotation.of(state.root, change, datetime.now(timezone.utc) - timedelta(days=days))
+        (step,) = rotation.steps
+        step.signed.expires = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(days=365 - days)
+        file.write_bytes(rotation.signed_by(registry.keys.root_signers()).to_bytes())
+        with reported(TrustError):
+            apply_pending(registry, file)
+    assert registry.root_version == 1
 
 
 def test_an_old_snapshot_under_a_new_timestamp_is_refused(

@@ -82,14 +82,22 @@ def init(
 
 
 @command("registry_argument", "keys", "passphrase_file")
-def refresh(session: Session) -> Result:
+def refresh(
+    session: Session,
+    *,
+    trust_clock: Annotated[
+        bool, typer.Option("--trust-clock", help="Sign by this machine's clock, whatever the last signatures say.")
+    ] = False,
+) -> Result:
     """Sign the timestamp again, and other metadata that expires soon. Meant for cron.
+
+    Nothing is signed if the clock contradicts the last signatures: readers would reject what a wrong clock signs.
 
     Example: tfaot-pkg registry refresh /srv/models --keys /etc/registry-keys --passphrase-file /run/secrets/registry
     """
     from tfaot_pkg.registry.signing import refresh as refresh_registry
 
-    done = refresh_registry(session.writable_registry())
+    done = refresh_registry(session.writable_registry(), trust_clock=trust_clock)
     # All bins of the index may be among them, up to 2**BITS names.
     signed = f"{len(done.signed)} files" if len(done.signed) > 4 else ", ".join(done.signed)
     lines = [f"signed: {signed}", *(f"{role} until {when}" for role, when in done.expires.items())]

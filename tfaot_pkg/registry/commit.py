@@ -15,7 +15,7 @@ from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
-from tfaot_pkg.trust.roles import CLOCK_TOLERANCE, expired, wrong_clock
+from tfaot_pkg.trust.roles import expired
 from tfaot_pkg.trust.state import SignedState
 from tfaot_pkg.wording import counted
 
@@ -96,8 +96,13 @@ class SignedCommit:
     def state(self) -> SignedState:
         return self._state
 
-    def now(self) -> datetime:
-        return utc(self._clock())
+    def now(self, *, neglected: bool = False, trust_clock: bool = False) -> datetime:
+        """The time to sign at. Raises TrustError if the clock may be wrong, unless it is to be trusted.
+
+        `neglected`: it may be long since the last signature, as if its key was lost.
+        """
+        now = utc(self._clock())
+        return now if trust_clock else self._state.moment(now, neglected=neglected)
 
     def read(self, path: str) -> bytes | None:
         return self._state.read(path)
@@ -112,20 +117,11 @@ class SignedCommit:
         write(self._files, revision.files(self._given_signers(), self.now()))
 
     def _given_signers(self) -> Signers:
-        self._check_clock()
+        if self._state.root.signed.expires <= (now := self.now()):
+            raise expired(self._files.location, "root.json is expired", now)
         if self._signers is None:
             self._signers = self._keys.signers(self._state, (RELEASE, SNAPSHOT, TIMESTAMP))
         return self._signers
-
-    def _check_clock(self) -> None:
-        """Readers would reject what a wrong clock signs. (`refresh` does not check: it replaces such signatures.)"""
-        now, location = self.now(), self._files.location
-        signed = self._state.signed_at
-        # The last signature lies in this clock's future, so what it signs now would expire too early.
-        if signed is not None and signed > now + CLOCK_TOLERANCE:
-            raise wrong_clock(location, signed, now)
-        if self._state.root.signed.expires <= now:
-            raise expired(location, "root.json is expired", now)
 
 
 def write(files: FolderFiles, new: Iterable[NewFile]) -> None:

@@ -202,13 +202,15 @@ class Refreshed:
     notes: tuple[str, ...]
 
 
-def refresh(registry: FolderRegistry) -> Refreshed:
+def refresh(registry: FolderRegistry, *, trust_clock: bool = False) -> Refreshed:
     """Sign the timestamp again, and whatever else has less than a third of its lifetime left. For cron.
 
-    What the given keys cannot sign is noted. Raises TrustError if it has expired already.
+    What the given keys cannot sign is noted. `trust_clock`: this clock is right, whatever the last signatures say; they
+    are replaced. Raises TrustError if the clock may be wrong, or what the keys cannot sign has expired already.
     """
     with registry.writing() as commit:
-        state, now = require_signed(registry, commit).state, utc(registry.clock())
+        change = require_signed(registry, commit)
+        state, now = change.state, change.now(trust_clock=trust_clock)
         undelegated = _is_undelegated(state)
         old = _all_roles(state) if undelegated else _old_roles(state, now)
         # A snapshot names the versions of all roles, so new ones need a new snapshot.

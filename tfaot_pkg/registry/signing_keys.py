@@ -8,9 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.documents import utc
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.registry.commit import Keys, write
+from tfaot_pkg.registry.commit import Keys, SignedCommit, write
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import load_state, require_signed
 from tfaot_pkg.storage import storage_errors, write_file
@@ -110,7 +109,8 @@ def add_key(
     rotation is written there, for `sign_pending` and `apply_pending`. Raises TrustError, RegistryError, StorageError.
     """
     with registry.writing() as commit:
-        state, now = require_signed(registry, commit).state, utc(registry.clock())
+        signed = require_signed(registry, commit)
+        state, now = signed.state, signed.now(neglected=True)
         key, ring, made = _key_to_add(registry.keys, role, new)
         if key.keyid in state.root.signed.roles[tuf_role(role)].keyids:
             raise RegistryError(f"{key.keyid[:12]} is a {role} key already", hint="registry keys list shows them all")
@@ -154,16 +154,16 @@ def revoke_key(
     RegistryError for a key that is unknown, or that the threshold needs.
     """
     with registry.writing() as commit:
-        state = require_signed(registry, commit).state
-        whole = _find(state.root.signed, role, keyid)
-        return _change(registry, state, KeyChange(role=role, drop=whole, threshold=threshold), pending)
+        signed = require_signed(registry, commit)
+        whole = _find(signed.state.root.signed, role, keyid)
+        return _change(registry, signed, KeyChange(role=role, drop=whole, threshold=threshold), pending)
 
 
 def set_threshold(registry: FolderRegistry, role: str, threshold: int, *, pending: Path | None = None) -> KeysChanged:
     """`threshold` keys of `role` must sign from now on. Needs the root keys. As `add_key`."""
     with registry.writing() as commit:
-        state = require_signed(registry, commit).state
-        return _change(registry, state, KeyChange(role=role, threshold=threshold), pending)
+        signed = require_signed(registry, commit)
+        return _change(registry, signed, KeyChange(role=role, threshold=threshold), pending)
 
 
 def renew_root(registry: FolderRegistry, *, pending: Path | None = None) -> KeysChanged:
@@ -171,8 +171,8 @@ def renew_root(registry: FolderRegistry, *, pending: Path | None = None) -> Keys
     return set_threshold(registry, ROOT, load_state(registry).root.signed.roles[ROOT].threshold, pending=pending)
 
 
-def _change(registry: FolderRegistry, state: SignedState, change: KeyChange, pending: Path | None) -> KeysChanged:
-    files, done = _prepared(state, change, registry.keys, utc(registry.clock()), pending)
+def _change(registry: FolderRegistry, commit: SignedCommit, change: KeyChange, pending: Path | None) -> KeysChanged:
+    files, done = _prepared(commit.state, change, registry.keys, commit.now(neglected=True), pending)
     write(registry.files, files)
     return done
 
@@ -247,11 +247,13 @@ def apply_pending(registry: FolderRegistry, file: Path) -> KeysChanged:
     """
     given = read_pending(file)
     with registry.writing() as commit:
-        state = require_signed(registry, commit).state
+        signed = require_signed(registry, commit)
+        state, now = signed.state, signed.now(neglected=True)
         # Nothing in the file is trusted: signatures are checked against the root that the registry has now.
         rotation = given.upon(state.root)
         rotation.require_signed()
-        write(registry.files, _files(state, rotation, registry.keys, utc(registry.clock())))
+        rotation.require_current(now)
+        write(registry.files, _files(state, rotation, registry.keys, now))
     return KeysChanged(rotation=rotation)
 
 

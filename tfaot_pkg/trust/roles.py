@@ -190,3 +190,29 @@ def wrong_clock(location: str, signed: datetime, now: datetime) -> TrustError:
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """How far the clocks of signer and reader may differ before that is an error of its own."""
+NEGLECTED = timedelta(days=30)
+"""How long a timestamp may have expired before its signer's clock is doubted, rather than the registry's upkeep."""
+
+_TRUST_CLOCK = "if this clock is right, `tfaot-pkg registry refresh --trust-clock` signs by it"
+
+
+def signing_moment(location: str, now: datetime, signed: datetime, expires: datetime | None) -> datetime:
+    """The time to sign at, by a clock that says `now`, in a registry that was `signed` last, until `expires`.
+
+    It never lies before the last signature, so that no expiry goes back. Raises TrustError if the clock may be wrong:
+    readers would reject everything that it signs. Without `expires` it may be ahead.
+    """
+    if signed > now + CLOCK_TOLERANCE:
+        raise TrustError(
+            f"this machine's clock says {iso(now)}, but {location} was signed at {iso(signed)}: nothing was signed",
+            hint="correct this machine's clock: signatures by a wrong one expire too early, and every reader rejects "
+            f"the registry; {_TRUST_CLOCK}, in place of what another one signed",
+        )
+    if expires is not None and now > expires + NEGLECTED:
+        raise TrustError(
+            f"this machine's clock says {iso(now)}, but the signatures of {location} expired at {iso(expires)}: "
+            "nothing was signed",
+            hint="correct this machine's clock, if it is ahead: readers reject what is signed in their future; "
+            f"{_TRUST_CLOCK} what nobody has signed again for so long",
+        )
+    return max(now, signed)

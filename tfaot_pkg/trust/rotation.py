@@ -137,6 +137,23 @@ class Rotation:
                 "writes what they are to sign",
             )
 
+    def require_current(self, now: datetime) -> None:
+        """Raise TrustError if its root has expired, or would expire before the one that it replaces.
+
+        Every reader follows root, so such a root would end the registry for all of them.
+        """
+        for step in self.steps:
+            expires, before = step.signed.expires, self.base.signed.expires
+            if expires <= now:
+                fault = f"has expired at {iso(expires)}; this machine's clock says {iso(now)}"
+            elif expires < before:
+                fault = f"expires at {iso(expires)}, before the present one ({iso(before)})"
+            else:
+                continue
+            raise TrustError(
+                f"the new root {fault}", hint="make the key rotation again, on a machine whose clock is right"
+            )
+
     def upon(self, root: Metadata[Root]) -> Rotation:
         """The same steps after the trusted `root`. Raises TrustError if their versions do not follow it."""
         # The root in the file is for display only. The one that the registry has now decides (decision 018).
@@ -217,5 +234,7 @@ def _next(previous: Metadata[Root], edit: Callable[[Root], None], now: datetime)
     metadata.signatures.clear()
     edit(metadata.signed)
     metadata.signed.version += 1
-    metadata.signed.expires = Lifetimes.from_fields(metadata.signed.unrecognized_fields).expiry(ROOT, now)
+    expires = Lifetimes.from_fields(metadata.signed.unrecognized_fields).expiry(ROOT, now)
+    # Another tool may have signed for longer: a rotation never shortens that.
+    metadata.signed.expires = max(expires, previous.signed.expires)
     return metadata

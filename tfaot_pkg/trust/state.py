@@ -6,7 +6,7 @@ Unlike a reader (client.py) it accepts expired signatures, because re-signing mu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
@@ -22,6 +22,7 @@ from tfaot_pkg.trust.roles import (
     hashed_path,
     limit_of,
     metadata_path,
+    signing_moment,
     signing_time,
 )
 
@@ -63,6 +64,16 @@ class SignedState:
     def signed_at(self) -> datetime | None:
         """When the timestamp was signed, by its signer's clock; None if another tool signed it."""
         return signing_time(self.timestamp.signed.unrecognized_fields)
+
+    def moment(self, now: datetime, *, neglected: bool = False) -> datetime:
+        """The time to sign the next state at, by a clock that says `now`; `neglected`: long ago may have been the last.
+
+        Raises TrustError if the clock may be wrong (roles.signing_moment).
+        """
+        expires = self.timestamp.signed.expires
+        # What another tool signed does not tell when, but its expiry must not go back either.
+        signed = self.signed_at or expires - timedelta(days=self.lifetimes.days[TIMESTAMP])
+        return signing_moment(self.files.location, now, signed, None if neglected else expires)
 
     @property
     def bins(self) -> SuccinctRoles:
