@@ -1,4 +1,4 @@
-"""The first elements in order: of equal ones the first, NaN where HLO's total order has it."""
+"""The first elements in order: of equal ones the first, NaN where HLO's total order has it, zeros equal or not."""
 
 from __future__ import annotations
 
@@ -24,20 +24,27 @@ def _values() -> Array:
     values[4].view(np.uint32)[1::2] = 0x7FFFFFFF
     values[5].view(np.uint32)[:] = 0xFFFFFFFF
     values[6].view(np.uint32)[:] = 0x7FFFFFFF
+    # Masked scores: zeros of both signs.
+    values[7] *= 0
+    values[8, ::2] *= 0
+    values[9, 3:] = np.where(np.arange(_SIZE - 3) % 5, -0.0, np.float32(-1e-45))
     return values
 
 
-def _in_order(values: Array) -> Array:
-    bits = values.view(np.int32).astype(np.int64)
+def _in_order(values: Array, zeros: str) -> Array:
+    bits = np.where((values == 0) & (zeros == "equal"), np.float32(0), values).view(np.int32).astype(np.int64)
     return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
+@pytest.mark.parametrize("zeros", ["equal", "signed"])
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 21])
-def test_the_first_elements_and_where_they_are(compiled: Compile, k: int, largest: bool) -> None:
+def test_the_first_elements_and_where_they_are(compiled: Compile, k: int, largest: bool, zeros: str) -> None:
     source = Operation(id=0, opcode="parameter", type=Shape("f32", (N, Size(_SIZE))), attributes={"number": 0})
     shapes = (Shape("f32", (N, Size(k))), Shape("s32", (N, Size(k))))
-    found = Operation(id=1, opcode="top_k", type=shapes, operands=(0,), attributes={"k": k, "largest": largest})
+    found = Operation(
+        id=1, opcode="top_k", type=shapes, operands=(0,), attributes={"k": k, "largest": largest, "zeros": zeros}
+    )
     parts = [
         Operation(id=2 + i, opcode="get-tuple-element", type=shape, operands=(1,), attributes={"index": i})
         for i, shape in enumerate(shapes)
@@ -47,7 +54,7 @@ def test_the_first_elements_and_where_they_are(compiled: Compile, k: int, larges
     values = _values()
     code = compiled(program, 5)
     given, places = code(values)
-    order = np.argsort(_in_order(values) * (-1 if largest else 1), axis=1, kind="stable")[:, :k]
+    order = np.argsort(_in_order(values, zeros) * (-1 if largest else 1), axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(places, order)
     wanted = np.take_along_axis(values, order, axis=1)
     np.testing.assert_array_equal(given.view(np.uint32), wanted.view(np.uint32))

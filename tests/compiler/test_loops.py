@@ -367,4 +367,4 @@ def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> No
     writer.operations.append(sort)
     program = writer.program(writer.add("get-tuple-element", (N, 8), sort.id, index=0))
     opcodes = {each.opcode: each for each in recognize(program).entry.operations}
-    assert "sort" not in opcodes and opcodes["top_k"].attributes == {"k": Size(8), "largest": True}
+    assert "sort" not in opcodes and opcodes["top_k"].attributes == {"k": Size(8), "largest": True, "zeros": "signed"}

@@ -109,13 +109,38 @@ def fading(x, below):
     )[0]
 
 
+def in_order(x):
+    """Orders of numbers of every type, and of the elements that are asked for without an order."""
+    made = {"unsorted": tf.math.top_k(x, 3, sorted=False)[0]}
+    for dtype in (tf.float32, tf.float64, tf.float16, tf.bfloat16):
+        value = tf.cast(x, dtype)
+        made[f"best_{dtype.name}"] = tf.math.top_k(value, 3).indices
+        made[f"one_{dtype.name}"] = tf.math.top_k(value, 1).indices
+        made[f"down_{dtype.name}"] = tf.argsort(value, direction="DESCENDING", stable=True)
+        made[f"up_{dtype.name}"] = tf.argsort(value)
+        made[f"values_{dtype.name}"] = tf.cast(tf.sort(value), tf.float32)
+    return made
+
+
+def boxes(x):
+    """The boxes of the highest scores, which are those of the first row."""
+    corners = tf.constant([[i, i, i + 0.9, i + 0.9] for i in range(8)], tf.float32)
+    found, _ = tf.raw_ops.NonMaxSuppressionV4(
+        boxes=corners, scores=x[0], max_output_size=5, iou_threshold=0.5, score_threshold=-1.0,
+        pad_to_max_output_size=True,
+    )  # fmt: skip
+    return {"y": found}
+
+
 MODELS = {
+    "boxes": boxes,
     "branching": branching,
     "cancelling": lambda x: {"y": 1e4 * (equal(x)[0] - equal(x)[1])},
     "centred_rows": lambda x: {"y": x - tf.reduce_mean(x, axis=0)},
     "compared": lambda x: {"y": equal(x)[0] > equal(x)[1]},
     "fading": lambda x: {"y": fading(x, 1e30)},
     "fading_if_tiny": lambda x: {"y": fading(x, 1e-30)},
+    "in_order": in_order,
     "igamma": lambda x: {"y": tf.math.igamma(tf.abs(x) + 0.5, tf.abs(x) + 1.5)},
     "magnified": lambda x: {"y": x * 1e37},
     "nested": nested,

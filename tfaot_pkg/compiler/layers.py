@@ -243,7 +243,8 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
     rows = Shape("f32", source.shape.sizes[:-1]).elements
     emitter.touch(pointer)
     largest = "true" if operation.attributes["largest"] else "false"
-    emitter.line(f"topK<{largest}>({cpp(rows)}, {cpp(size)}, {k}, {pointer}, {values}, {indices});")
+    zeros = {"equal": "Zeros::kEqual", "signed": "Zeros::kSigned"}[operation.attributes["zeros"]]
+    emitter.line(f"topK<{largest}, {zeros}>({cpp(rows)}, {cpp(size)}, {k}, {pointer}, {values}, {indices});")
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
     ]

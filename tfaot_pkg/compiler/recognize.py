@@ -12,6 +12,7 @@
 - `softmax` (input): over the last axis, or over attribute `axis`.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
+  Attribute `zeros`: whether 0.0 and -0.0 are "equal", so that the lower index comes first, or "signed" (total order).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         padded,
         conv2d,
         _max_pool,
+        _one_nan,
         _softmax,
         absorbed,
         preceded,
@@ -216,6 +218,19 @@ def _pooled(look: Look, operation: Operation) -> Operation | None:
     return replace(conv, id=operation.id, opcode="conv2d_max_pool", type=operation.type, attributes=attributes)
 
 
+def _one_nan(look: Look, operation: Operation) -> Operation | None:
+    """A choice of a NaN for each NaN, as what reads ONNX's TopK writes it."""
+    if operation.opcode != "select" or operation.shape.dtype not in ("f32", "f64"):
+        return None
+    compare, x = look.made_by(operation.operands[0], "compare"), operation.operands[2]
+    number = look.scalar(operation.operands[1])
+    if compare is None or compare.attributes["direction"] != "NE" or compare.operands != (x, x):
+        return None
+    if number is None or not math.isnan(number) or math.copysign(1, number) < 0:
+        return None
+    return replace(operation, opcode="one-nan", operands=(x,))
+
+
 def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     """Sorts of elements and their indices by value become `top_k`; all elements if not only the first ones are used."""
     look = Look(region, outside, ids)
@@ -234,14 +249,31 @@ def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int])
         ends = [as_size(s.attributes["slices"][-1][1]) for found in slices.values() for s in found] if sliced else []
         k = max(ends, key=lambda end: end.constant) if ends and all(end.is_constant for end in ends) else size
         shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], k)) for t in sort.shapes)
+        signed = _of_one_zero(look, sort.operands[0])
+        zeros, source = ("signed", sort.operands[0]) if signed is None else ("equal", signed)
         changed[sort.id] = replace(
-            sort, opcode="top_k", type=shapes, operands=sort.operands[:1], regions=(),
-            attributes={"k": k, "largest": largest},
+            sort, opcode="top_k", type=shapes, operands=(source,), regions=(),
+            attributes={"k": k, "largest": largest, "zeros": zeros},
         )  # fmt: skip
         for each in elements:
             changed[each.id] = replace(each, type=shapes[each.attributes["index"]])
     made = [changed.get(each.id, each) for each in region.operations]
     return Region(operations=used(made, region.results), results=region.results)
+
+
+def _of_one_zero(look: Look, value: int) -> int | None:
+    """The array that `value` is, with 0.0 for -0.0 (rewrites.py), if it is one.
+
+    The kernel library gives its elements instead: they are equal, and zeros keep their signs, as in TensorFlow.
+    """
+    select = look.made_by(value, "select")
+    if select is None:
+        return None
+    compare, x = look.known[select.operands[0]], select.operands[2]
+    if compare.opcode != "compare" or compare.operands[0] != x or compare.attributes["direction"] != "EQ":
+        return None
+    is_zero = compare.attributes.get("order") != "TOTALORDER" and look.scalar(compare.operands[1]) == 0
+    return x if is_zero and look.scalar(select.operands[1]) == 0 else None
 
 
 def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
@@ -326,11 +358,11 @@ _KEEP_SIGNS = frozenset({"broadcast", "negate", "reshape", "reverse", "slice", "
 def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     """`region` with `one-nan` after the operations that compute operands of sorts and of comparisons in total order."""
     # Computed NaN are negative on x86-64 and positive on AArch64, and a total order sorts by sign (decision 039).
-    known = {**outside, **region.by_id()}
+    look = Look(region, outside, ids)
     computed: set[int] = set()
     for operation in region.operations:
         if operation.opcode in ("sort", "top_k") or operation.attributes.get("order") == "TOTALORDER":
-            computed.update(_computed(known, operand) for operand in operation.operands)
+            computed.update(_computed(look, operand) for operand in operation.operands)
     operations: list[Operation] = []
     for operation in region.operations:
         if operation.id in computed and _makes_floats(operation):
@@ -344,12 +376,14 @@ def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterato
     return replace(region, operations=tuple(operations))
 
 
-def _computed(known: Mapping[int, Operation], value: int) -> int:
-    """The value that `value` is computed from by operations that keep signs."""
-    while known[value].opcode in _KEEP_SIGNS:
-        value = known[value].operands[0]
-    return value
+def _computed(look: Look, value: int) -> int:
+    """The value that `value` is computed from by operations that keep signs of NaN."""
+    while True:
+        operation, signed = look.known[value], _of_one_zero(look, value)
+        if signed is None and operation.opcode not in _KEEP_SIGNS:
+            return value
+        value = operation.operands[0] if signed is None else signed
 
 
 def _makes_floats(operation: Operation) -> bool:
-    return operation.opcode not in ("constant", "parameter") and operation.shape.dtype in ("f32", "f64")
+    return operation.opcode not in ("constant", "one-nan", "parameter") and operation.shape.dtype in ("f32", "f64")

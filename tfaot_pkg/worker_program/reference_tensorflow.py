@@ -1,4 +1,7 @@
-"""Runs SavedModels as TensorFlow runs them, without any of our rewrites."""
+"""Runs SavedModels as TensorFlow runs them, without any of our rewrites.
+
+Except that `top_k(sorted=False)` gives its elements in order: TensorFlow allows any, and this is the one that XLA has.
+"""
 
 import operations
 import signatures
@@ -27,7 +30,7 @@ class TensorFlowModel:
         wanted = (request.folder, request.tags, request.signature)
         if _loaded.get("wanted") != wanted:
             _loaded.clear()
-            signature = signatures.load_signature(*wanted)
+            signature = signatures.load_signature(*wanted, change=_in_order)
             _loaded["signature"] = signature
             # By position: names of tensors need not be valid in Python.
             compiled = tf.function(signature.function, jit_compile=True)
@@ -53,7 +56,7 @@ class TensorFlowModel:
     def exactly(self):
         """`run` with special functions in float64; None if the model has none."""
         if "exact" not in _loaded:
-            _loaded["exact"] = signatures.load_signature(*_loaded["wanted"], change=_in_double)
+            _loaded["exact"] = signatures.load_signature(*_loaded["wanted"], change=_in_order_and_double)
         exact = _loaded["exact"]
         return None if exact is None else lambda feeds: _run(exact, feeds, self.dtypes)
 
@@ -68,6 +71,17 @@ def tensor_of(held, dtype: str):
     # bfloat16 is held as uint16, which has its bits (messages/elements.py).
     made = tf.constant(held)
     return made if made.dtype == dtype else tf.bitcast(made, dtype)
+
+
+def _in_order(graph_def) -> bool:
+    for node in operations.nodes_of(graph_def):
+        if node.op in ("TopK", "TopKV2") and "sorted" in node.attr:
+            node.attr["sorted"].b = True
+    return True
+
+
+def _in_order_and_double(graph_def) -> bool:
+    return _in_order(graph_def) and _in_double(graph_def)
 
 
 def _in_double(graph_def) -> bool:

@@ -344,6 +344,32 @@ def _nth_element(node, x, n):
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
 
+def _with_one_zero(x):
+    """`x` with 0.0 for -0.0: they are equal in TensorFlow, which takes the lower index first; XLA sorts by the sign."""
+    return tf.where(tf.equal(x, 0), tf.zeros([], x.dtype), x) if x.dtype.is_floating else None
+
+
+def _top_k(node, x, k):
+    made = _with_one_zero(x)
+    options = {name: tf.as_dtype(node.attr[name].type) for name in ("index_type",) if name in node.attr}
+    return None if made is None else tuple(tf.raw_ops.TopKV2(input=made, k=k, **options))
+
+
+def _boxes(operation, *options):
+    """A rule for a suppression of boxes, which takes the first of those with equal scores."""
+
+    def rule(node, boxes, scores, *limits):
+        made = _with_one_zero(scores)
+        if made is None:
+            return None
+        names = ("max_output_size", "iou_threshold", "score_threshold")
+        flags = {name: node.attr[name].b for name in options}
+        found = operation(boxes=boxes, scores=made, **dict(zip(names, limits, strict=True)), **flags)
+        return tuple(found) if isinstance(found, tuple) else found
+
+    return rule
+
+
 def _shuffled(node, x):
     """XLA of 2.17 rejects the sort that its own kernel makes."""
     return tf.gather(x, tf.argsort(tf.random.uniform(tf.shape(x)[:1])))
@@ -432,12 +458,15 @@ _RULES = {
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
     **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), maxima.second_gradient),
+    "NonMaxSuppressionV3": _boxes(tf.raw_ops.NonMaxSuppressionV3),
+    "NonMaxSuppressionV4": _boxes(tf.raw_ops.NonMaxSuppressionV4, "pad_to_max_output_size"),
     "NthElement": _nth_element,
     "RaggedTensorToTensor": _dense_of_ragged,
     "RandomShuffle": _shuffled,
     "ResizeArea": _resized,
     "ResizeBicubic": _resized,
     "SparseTensorDenseMatMul": _sparse_product,
+    "TopKV2": _top_k,
     **{f"StatelessRandom{kind}": _random(make, seeded=True) for kind, make in _KINDS.items()},
     **{f"StatelessRandom{kind}V2": _random(make, seeded=False) for kind, make in _KINDS.items()},
 }

@@ -27,7 +27,7 @@ class OnnxModel:
         )  # fmt: skip
         if _loaded.get("file") != request.folder:
             _loaded.clear()
-            _loaded["session"] = _cut(request) if request.operations else session(_as_numbers(request.folder))
+            _loaded["session"] = _cut(request) if request.operations else _whole(request.folder)
             _loaded["operations"] = _operations(request.folder)
             _loaded["file"] = request.folder
         self._session = _loaded["session"]
@@ -60,30 +60,42 @@ def _cut(request: Reference) -> CutSession:
 
     model = onnx.load(request.folder)
     as_numbers(model)
+    _sort(model)
     return CutSession(model, request.operations, session)
 
 
-def _as_numbers(file: str):
-    """The file, or its content with numbers instead of strings and maps, which answers of a library cannot be."""
+def _whole(file: str):
+    """A session of the file, with numbers instead of strings and maps, which answers of a library cannot be."""
     import onnx
 
     model = onnx.load(file, load_external_data=False)
     before = model.SerializeToString()
     as_numbers(model)
+    _sort(model)
     after = model.SerializeToString()
-    # An unchanged file is named by its path: only then are weights in files beside it found.
-    return file if before == after else after
+    return session(file) if before == after else session(after, beside=file)
+
+
+def _sort(model) -> None:
+    """Make each TopK with `sorted=0`, whose order the standard leaves open, give its elements in order."""
+    for node in _nodes(model):
+        for attribute in node.attribute if node.op_type == "TopK" else ():
+            if attribute.name == "sorted":
+                attribute.i = 1
 
 
 def _operations(file: str) -> list:
     """The kinds of nodes, also as `ai.onnx.NAME`: TensorFlow has operations of the same names."""
     import onnx
 
-    model = onnx.load(file, load_external_data=False)
-    # Inner graphs and functions have nodes of their own.
-    found, waiting = set(), [model.graph.node, *(function.node for function in model.functions)]
+    found = {node.op_type for node in _nodes(onnx.load(file, load_external_data=False))}
+    return sorted(found | {f"ai.onnx.{name}" for name in found})
+
+
+def _nodes(model):
+    """All nodes: inner graphs and functions have nodes of their own."""
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
     while waiting:
         for node in waiting.pop():
-            found |= {node.op_type, f"ai.onnx.{node.op_type}"}
+            yield node
             waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
-    return sorted(found)

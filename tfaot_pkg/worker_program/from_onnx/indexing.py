@@ -148,6 +148,9 @@ def _top_k(node, x, k=None):
     axis = axis_of(node, node.get("axis", -1), rank(node, x))
     number = node.get("k") if k is None else int(np.ravel(required(node, k, "the number of elements that it takes"))[0])
     values = moved_last(x, axis)
+    if x.dtype.is_floating:
+        # For ONNX Runtime, NaN of both signs is the largest number.
+        values = tf.where(tf.math.is_nan(values), tf.constant(np.nan, x.dtype), values)
     if node.get("largest", 1):
         found, places = tf.math.top_k(values, number)
     else:

@@ -1,5 +1,7 @@
 """ONNX Runtime's sessions of ONNX files: one thread, and no fusion of operators."""
 
+import os
+
 from messages.requests import ModelFault, one_line
 
 _HINTS = {
@@ -12,9 +14,10 @@ _HINTS = {
 _TRY = "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
 
 
-def session(file: str | bytes, *, rewriting: bool = True):
+def session(file: str | bytes, *, beside: str = "", rewriting: bool = True):
     """A session of a file, or of a model as bytes; ModelFault if ONNX Runtime cannot run it.
 
+    Weights in files of their own are beside the file `beside`, or beside `file` if that is a path.
     Without `rewriting`, constants are not folded: enough to find out whether a file can be run.
     """
     import onnxruntime
@@ -25,6 +28,10 @@ def session(file: str | bytes, *, rewriting: bool = True):
     # Fusions replace functions by approximations, and differ from release to release.
     options.graph_optimization_level = levels.ORT_ENABLE_BASIC if rewriting else levels.ORT_DISABLE_ALL
     options.log_severity_level = 3
+    if beside:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(beside))
+        )
     try:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     # ONNX Runtime's exceptions have no base of their own.

@@ -700,26 +700,47 @@ TFAOT_INLINE Integers inOrder(Vector x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
-template <bool kLargest, class Value>
-TFAOT_INLINE auto rankOf(Value x) {
-  return kLargest ? inOrder(x) : ~inOrder(x);
+/// Whether 0 and -0 are equal, as for a framework, or in HLO's total order.
+enum class Zeros { kEqual, kSigned };
+
+/// Integers in the order of floats, with one 0: the magnitude with the float's sign.
+TFAOT_INLINE std::int32_t inOrderOfEqualZeros(float x) {
+  const auto bits = bitsAs<std::int32_t>(x), sign = bits >> 31;
+  return ((bits & 0x7fffffff) ^ sign) - sign;
 }
 
-/// Inserts one float after the other into the sorted ones.
-template <bool kLargest>
+TFAOT_INLINE Integers inOrderOfEqualZeros(Vector x) {
+  const auto bits = bitsAs<Integers>(x);
+  return withSign(bits & 0x7fffffff, bits);
+}
+
+template <bool kLargest, Zeros kZeros, class Value>
+TFAOT_INLINE auto rankOf(Value x) {
+  if constexpr (kZeros == Zeros::kSigned) {
+    return kLargest ? inOrder(x) : ~inOrder(x);
+  } else {
+    return kLargest ? inOrderOfEqualZeros(x) : -inOrderOfEqualZeros(x);
+  }
+}
+
+/// Inserts one float after the other into the sorted ones. Until the end, `values` holds ranks.
+template <bool kLargest, Zeros kZeros>
 inline void topKOneByOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   std::size_t count = 0;
+  std::int32_t last = 0;
   for (std::size_t i = 0; i < size; ++i) {
-    const std::int32_t mine = rankOf<kLargest>(in[i]);
-    if (count == k && mine <= rankOf<kLargest>(values[k - 1])) continue;
+    const std::int32_t mine = rankOf<kLargest, kZeros>(in[i]);
+    if (count == k && mine <= last) continue;
     std::size_t at = count < k ? count++ : k - 1;
-    for (; at > 0 && rankOf<kLargest>(values[at - 1]) < mine; --at) {
+    for (; at > 0 && bitsAs<std::int32_t>(values[at - 1]) < mine; --at) {
       values[at] = values[at - 1];
       indices[at] = indices[at - 1];
     }
-    values[at] = in[i];
+    values[at] = bitsAs<float>(mine);
     indices[at] = static_cast<std::int32_t>(i);
+    last = bitsAs<std::int32_t>(values[count - 1]);
   }
+  for (std::size_t i = 0; i < count; ++i) values[i] = in[indices[i]];
 }
 
 /// Shifts lanes by one: lane i gets lane i - 1 of `x`, the first one the last lane of `before`.
@@ -743,12 +764,12 @@ TFAOT_INLINE void insert(Integers rank, Integers place, Integers (&ranks)[kCount
 
 /// Writes the first `k` of a row of `size` floats. If fewer than `k` were above the lowest rank, which is that of a NaN,
 /// they are sorted one by one instead.
-template <bool kLargest, int kCount>
+template <bool kLargest, Zeros kZeros, int kCount>
 TFAOT_INLINE void writeFirst(std::size_t size, std::size_t k, const Integers (&places)[kCount], const float* in, float* values,
                              std::int32_t* indices) {
   std::int32_t all[kCount * kLanes];
   std::memcpy(all, places, sizeof all);
-  if (all[k - 1] < 0) return topKOneByOne<kLargest>(size, k, in, values, indices);
+  if (all[k - 1] < 0) return topKOneByOne<kLargest, kZeros>(size, k, in, values, indices);
   for (std::size_t i = 0; i < k; ++i) {
     indices[i] = all[i];
     values[i] = in[all[i]];
@@ -757,7 +778,7 @@ TFAOT_INLINE void writeFirst(std::size_t size, std::size_t k, const Integers (&p
 
 /// The same for `kRows` rows without branches: the sorted floats stay in registers, and a row's steps, which wait for one
 /// another, overlap with those of the other rows.
-template <bool kLargest, int kCount, int kRows>
+template <bool kLargest, Zeros kZeros, int kCount, int kRows>
 TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   Integers ranks[kRows][kCount], places[kRows][kCount];
   TFAOT_UNROLL
@@ -772,18 +793,18 @@ TFAOT_INLINE void topKInRegisters(std::size_t size, std::size_t k, const float* 
     const Integers place = filled(static_cast<std::int32_t>(i));
     TFAOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      insert(filled(rankOf<kLargest>(in[static_cast<std::size_t>(r) * size + i])), place, ranks[r], places[r]);
+      insert(filled(rankOf<kLargest, kZeros>(in[static_cast<std::size_t>(r) * size + i])), place, ranks[r], places[r]);
     }
   }
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r, in += size, values += k, indices += k) {
-    writeFirst<kLargest>(size, k, places[r], in, values, indices);
+    writeFirst<kLargest, kZeros>(size, k, places[r], in, values, indices);
   }
 }
 
 /// The same for one row, whose steps would wait: of most vectors no float is among the first `k` so far, and all are left
 /// out at once.
-template <bool kLargest, int kCount>
+template <bool kLargest, Zeros kZeros, int kCount>
 TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   Integers ranks[kCount], places[kCount];
   TFAOT_UNROLL
@@ -794,10 +815,10 @@ TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, fl
   std::int32_t last = std::numeric_limits<std::int32_t>::min();
   for (std::size_t i = 0; i < size; i += kLanes) {
     const std::size_t count = size - i < kLanes ? size - i : kLanes;
-    const Integers here = rankOf<kLargest>(loadFirst(in + i, count));
+    const Integers here = rankOf<kLargest, kZeros>(loadFirst(in + i, count));
     if (!isAny((here > last) & firstLanes(count))) continue;
     for (std::size_t j = i; j < i + count; ++j) {
-      const std::int32_t rank = rankOf<kLargest>(in[j]);
+      const std::int32_t rank = rankOf<kLargest, kZeros>(in[j]);
       if (rank <= last) continue;
       insert(filled(rank), filled(static_cast<std::int32_t>(j)), ranks, places);
       std::int32_t all[kCount * kLanes];
@@ -805,7 +826,7 @@ TFAOT_INLINE void topKOfOne(std::size_t size, std::size_t k, const float* in, fl
       last = all[k - 1];
     }
   }
-  writeFirst<kLargest>(size, k, places, in, values, indices);
+  writeFirst<kLargest, kZeros>(size, k, places, in, values, indices);
 }
 
 template <int kStep, class Take>
@@ -816,7 +837,7 @@ TFAOT_INLINE void takeAcross(Take take, const Integers& ranks, const Integers& p
   }
 }
 /// The first of one row, and the first of equal ones.
-template <bool kLargest>
+template <bool kLargest, Zeros kZeros>
 TFAOT_INLINE void topOne(std::size_t size, const float* in, float* value, std::int32_t* index) {
   Integers best = filled(std::numeric_limits<std::int32_t>::min()), place = filled(std::int32_t{0});
   const auto take = [&](Integers rank, Integers here) {
@@ -825,7 +846,7 @@ TFAOT_INLINE void topOne(std::size_t size, const float* in, float* value, std::i
     place = chosen(isBetter, here, place);
   };
   each(size, [&](auto at) {
-    const Integers rank = rankOf<kLargest>(at.load(in)), here = at.count(0, 1);
+    const Integers rank = rankOf<kLargest, kZeros>(at.load(in)), here = at.count(0, 1);
     const Mask isBetter = at.kIsWhole ? rank > best : (rank > best) & firstLanes(at.count());
     best = chosen(isBetter, rank, best);
     place = chosen(isBetter, here, place);
@@ -835,30 +856,30 @@ TFAOT_INLINE void topOne(std::size_t size, const float* in, float* value, std::i
   *value = in[place[0]];
 }
 
-template <bool kLargest, int kCount>
+template <bool kLargest, Zeros kZeros, int kCount>
 TFAOT_ALONE void topKOfSeveral(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
                           std::int32_t* indices) {
   constexpr std::size_t kTogether = kCount == 1 ? 4 : 2;
   std::size_t row = 0;
   for (; row + kTogether <= rows; row += kTogether) {
-    topKInRegisters<kLargest, kCount, kTogether>(size, k, in + row * size, values + row * k, indices + row * k);
+    topKInRegisters<kLargest, kZeros, kCount, kTogether>(size, k, in + row * size, values + row * k, indices + row * k);
   }
-  for (; row < rows; ++row) topKOfOne<kLargest, kCount>(size, k, in + row * size, values + row * k, indices + row * k);
+  for (; row < rows; ++row) topKOfOne<kLargest, kZeros, kCount>(size, k, in + row * size, values + row * k, indices + row * k);
 }
 
 /// The first `k` of each of `rows` rows of `size` floats in descending (kLargest) or ascending order, and their indices;
-/// equal ones by index.
-template <bool kLargest>
+/// equal ones by index. Zeros have the signs that they have in `in`.
+template <bool kLargest, Zeros kZeros>
 inline void topK(std::size_t rows, std::size_t size, std::size_t k, const float* in, float* values,
                  std::int32_t* indices) {
   if (k == 1 && rows > 1) {  // of one row, most vectors are left out below
-    for (std::size_t row = 0; row < rows; ++row) topOne<kLargest>(size, in + row * size, values + row, indices + row);
+    for (std::size_t row = 0; row < rows; ++row) topOne<kLargest, kZeros>(size, in + row * size, values + row, indices + row);
     return;
   }
-  if (k <= kLanes) return topKOfSeveral<kLargest, 1>(rows, size, k, in, values, indices);
-  if (k <= 2 * kLanes) return topKOfSeveral<kLargest, 2>(rows, size, k, in, values, indices);
+  if (k <= kLanes) return topKOfSeveral<kLargest, kZeros, 1>(rows, size, k, in, values, indices);
+  if (k <= 2 * kLanes) return topKOfSeveral<kLargest, kZeros, 2>(rows, size, k, in, values, indices);
   for (std::size_t row = 0; row < rows; ++row) {
-    topKOneByOne<kLargest>(size, k, in + row * size, values + row * k, indices + row * k);
+    topKOneByOne<kLargest, kZeros>(size, k, in + row * size, values + row * k, indices + row * k);
   }
 }
 

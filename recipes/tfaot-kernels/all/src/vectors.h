@@ -317,6 +317,18 @@ TFAOT_INLINE Vector multiplyAdd(float a, Vector b, float c) { return multiplyAdd
 /// c - a * b.
 TFAOT_INLINE Vector subtractProduct(Vector c, Vector a, Vector b) { return multiplyAdd(a, -b, c); }
 
+/// `magnitude`, or what it is below 0 if `sign` is; of a `magnitude` of 0, which has no sign, 0.
+TFAOT_INLINE Mask withSign(Mask magnitude, Mask sign) {
+#if defined(TFAOT_AVX2)
+  return reinterpret_cast<Mask>(_mm256_sign_epi32(reinterpret_cast<__m256i>(magnitude), reinterpret_cast<__m256i>(sign)));
+#elif defined(TFAOT_SSE) && defined(__SSSE3__)
+  return reinterpret_cast<Mask>(_mm_sign_epi32(reinterpret_cast<__m128i>(magnitude), reinterpret_cast<__m128i>(sign)));
+#else
+  const Mask below = sign >> 31;
+  return (magnitude ^ below) - below;
+#endif
+}
+
 /// a > b ? a : b and a < b ? a : b in each lane: `b` if one of them is NaN or both are zero. x86 has instructions that do
 /// exactly this, but GCC does not use them for the expression.
 TFAOT_INLINE Vector larger(Vector a, Vector b) {
