@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -95,3 +95,12 @@ def say_json(document: Mapping[str, object], *, lines: bool = True) -> None:
     # In JSON text DEL can only be in a string, so it can be escaped afterwards.
     sys.stdout.write(text.replace(_DELETE, "\\u007f") + "\n")
     sys.stdout.flush()
+
+
+AUTHORED = "contains_its_authors_operations"
+"""The names of such operations in a validation report."""
+
+
+def contains_text(operations: Sequence[str]) -> str:
+    """What is said wherever a package with operations of its model's author is called verified; else empty."""
+    return f"contains its author's operations: {', '.join(operations)}" if operations else ""

@@ -124,7 +124,7 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     text = page(tmp_path / "site", "tagger")
     for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<h4>Deep</h4>", "<em>jets</em>",
                    'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent", "same bits on every CPU",
-                   "operations of its own", "computes ConeWeights", "inert binary", "glibc 2.14+", "not signed"):  # fmt: skip
+                   "contains its author&#39;s operations", "computes ConeWeights", "inert except its author&#39;s operations", "glibc 2.14+", "not signed"):  # fmt: skip
         assert wanted in text, wanted
     assert 'href="https://example.org/a" rel="nofollow noopener noreferrer"' in text
     for name in ("tagger", "other"):

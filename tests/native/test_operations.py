@@ -8,6 +8,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.binary.elf import opened, read_elf, symbols_of
+from tfaot_pkg.compiled.authored import own_text
 from tfaot_pkg.compiled.operations import OperationCode, wrapper_text
 from tfaot_pkg.compiler.program import OperationCall
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
@@ -44,8 +45,9 @@ def _compiled(
         constants=folder / "none.npz",
         calls=(call,),
     )
-    code.source.write_text(text)
-    code.wrapper.write_text(wrapper_text("smooth", code.calls, text.encode()))
+    own = own_text("smooth", text.encode())
+    code.source.write_text(own.text)
+    code.wrapper.write_text(wrapper_text("smooth", code.calls, own))
     return compile_operation(code, TARGETS["x86-64-v3"], compiler, folder / "made")
 
 

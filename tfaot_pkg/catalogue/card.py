@@ -80,12 +80,14 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
         but = f", except {', '.join(map(str, other))}" if other else ""
         found.append(Badge(text="same bits on every CPU", why=f"Hashes of answers are equal on all targets{but}."))
     if names := [name for name in listed(info.get("custom_operations")) if isinstance(name, str)]:
-        why = f"C++ of the author computes {', '.join(names)[:200]}, verified against a Python reference."
-        found.append(Badge(text="operations of its own", why=why))
-    if entry.glibc:
+        why = f"C++ of the author computes {', '.join(names)[:200]}: its text is checked, and its answers are compared "
         found.append(
-            Badge(text="inert binary", why="It needs listed functions only, and does nothing when it is loaded.")
+            Badge(text="contains its author's operations", why=f"{why}with a Python reference.", is_good=False)
         )
+    if entry.glibc:
+        inert = "It needs listed functions only, and does nothing when it is loaded"
+        why = f"{inert}. It contains its author's operations: code that was not generated." if names else f"{inert}."
+        found.append(Badge(text="inert except its author's operations" if names else "inert binary", why=why))
         found.append(Badge(text=f"glibc {entry.glibc[:20]}+", why="The oldest C library that its symbols need."))
     if is_signed:
         found.append(Badge(text="signed", why="The registry's index is signed (TUF), and clients verify it."))

@@ -18,6 +18,7 @@ from tfaot_pkg.documents import is_number
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX, blob_path
+from tfaot_pkg.wording import AUTHORED
 
 _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
 _ROWS, _NOTES, _CELLS = 30, 12, 8
@@ -147,6 +148,7 @@ def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
     return {
         "passed": document.get("passed") is True,
         "reference": text_of(document.get("reference")),
+        "contains": ", ".join(text_of(name) for name in listed(document.get(AUTHORED))[:_NOTES]),
         "rtol": text_of(document.get("rtol")),
         "atol": text_of(document.get("atol")),
         "rows": [

@@ -17,6 +17,7 @@ from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
 from tfaot_pkg.documents import fields_of
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.wording import contains_text
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
@@ -352,6 +353,7 @@ def built_text(made: Build) -> str:
     if report.comparisons:
         difference = f"largest difference {report.max_absolute:.2g} (relative {report.max_relative:.2g})"
         lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.reference}, {difference}")
+        lines += [f"it {contains}"] if (contains := contains_text(report.authored)) else []
         lines += [f"made from {report.origin}"] if report.origin else []
     lines += [f"{name}: verified under {emulator}" for name, emulator in report.emulated.items()]
     if report.not_run:

@@ -13,7 +13,7 @@ import typer
 
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.prefix.install import Installed
@@ -90,15 +90,16 @@ def show(
         return _documents_result(opened, entry, roles)
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
     report = _report(opened, entry)
-    validated, hashes = _validated(report, entry), _hashes(report)
+    validated, hashes, contains = _validated(report, entry), _hashes(report), _contains(report)
     document = {
         **entry.as_dict(),
         "validated": validated,
         "hashes": hashes,
+        "contains": contains,
         "versions": [other.version for other in others],
         "deprecated": deprecation,
     }
-    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes))
+    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes, contains))
 
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
@@ -134,6 +135,13 @@ def _validated(report: Mapping[str, Any], entry: RegistryEntry) -> dict[str, str
     return {name: how for name, how in ways.items() if isinstance(how, str) and how.isprintable()}
 
 
+def _contains(report: Mapping[str, Any]) -> str:
+    """That the library has code of the model's author; empty if it has none."""
+    names = report.get(AUTHORED)
+    shown = [name for name in names if isinstance(name, str) and name.isprintable()] if isinstance(names, list) else []
+    return f"its author's operations: {', '.join(shown)}" if shown else ""
+
+
 def _hashes(report: Mapping[str, Any]) -> Hashes | None:
     """The hashes of answers; None if the report has none that this version can read."""
     if not report:
@@ -165,6 +173,7 @@ def _show_text(
     deprecation: Deprecation | None,
     validated: Mapping[str, str],
     hashes: Hashes | None,
+    contains: str,
 ) -> str:
     rows = {
         "package": str(entry),
@@ -175,6 +184,7 @@ def _show_text(
         "targets": ", ".join(entry.targets),
         **verified_rows(validated),
         "answers": str(hashes or ""),
+        "contains": contains,
         "toolchain": entry.toolchain,
         "glibc": entry.glibc and f"{entry.glibc} or newer",
         "published": entry.published,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from tfaot_pkg.compiled.authored import HIDDEN, OWN_HEADER, OwnText, own_text
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import Called, OperationCall
 from tfaot_pkg.documents import convert, plain
@@ -18,13 +19,13 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 
 _CALLS, _CONSTANTS = "operations.json", "operations.npz"
-_INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|"[\w./+-]+")""", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCode:
-    """The author's C++ file of the operation `name`, and ours that includes it and defines the `calls`.
+    """The author's C++ of the operation `name`, checked and without its includes, and ours that has them and defines
+    the `calls`.
 
     `constants` is a file (.npz) of inputs that are constants of the model, by "TARGET.PLACE".
     """
@@ -37,9 +38,10 @@ class OperationCode:
 
 
 def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenModel, folder: Path) -> None:
-    """Write the code of the operations that a program calls, and copies of their sources, to `folder`.
+    """Write the code of the operations that a program calls, and the checked text of their sources, to `folder`.
 
-    Raises ModelError if an operation of the spec is called by no node that an output needs.
+    Raises ModelError if an operation of the spec is called by no node that an output needs, and for text that an
+    operation may not contain.
     """
     # Without the constants of `Called`, which are arrays: they go into a file of their own.
     names = [field.name for field in fields(OperationCall)]
@@ -61,20 +63,23 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
     (folder / _CALLS).write_text(json.dumps(plain(calls)))
     for name in sorted({each.operation for each in calls}):
         own = [each for each in calls if each.operation == name]
-        source = frozen.operation_source(name).read_bytes()
-        (folder / f"{name}.cpp").write_bytes(source)
-        (folder / f"operation_{name}.cc").write_text(wrapper_text(name, own, source))
+        checked = own_text(name, frozen.operation_source(name).read_bytes())
+        (folder / f"{name}.cpp").write_text(checked.text, encoding="utf-8")
+        (folder / f"operation_{name}.cc").write_text(wrapper_text(name, own, checked))
 
 
-def wrapper_text(name: str, calls: Sequence[OperationCall], source: bytes) -> str:
-    """The C++ that defines `calls` of the operation `name`, whose file is `source`."""
-    # The headers come first, outside the namespace in which the author's file is included: within it, they would
-    # declare the C library's functions in that namespace.
-    headers = dict.fromkeys(_INCLUDE.findall(source.decode("utf-8", "replace")))
-    calling = [_context(each) for each in calls]
-    return render(
-        "native/operation.cc.j2", {"name": name, "source": f"{name}.cpp", "headers": headers, "calls": calling}
-    )
+def wrapper_text(name: str, calls: Sequence[OperationCall], own: OwnText) -> str:
+    """The C++ that defines `calls` of the operation `name`, whose file is `own`."""
+    given = {
+        "name": name,
+        "source": f"{name}.cpp",
+        # They come first, so that no macro of the author's has an effect on them, and outside of the namespaces.
+        "headers": [header for header in own.headers if header != OWN_HEADER],
+        "hidden": HIDDEN,
+        "macros": own.macros,
+        "calls": [_context(each) for each in calls],
+    }
+    return render("native/operation.cc.j2", given)
 
 
 def read_operations(folder: Path) -> tuple[OperationCode, ...]:

@@ -178,16 +178,6 @@ class Compiler:
         """
         self._run([*self.command, *self.flags, *flags, "-E", source.relative_to(folder), "-o", output], folder)
 
-    def include_folders(self) -> tuple[Path, ...]:
-        """Where the compiler finds the headers of C and C++. Raises CompilerError."""
-        told = run(
-            [*self.command, "-std=c++17", "-E", "-v", "-x", "c++", os.devnull, "-o", os.devnull],
-            env=_environment(), timeout=60,
-        )  # fmt: skip
-        listed = told.stderr.partition("#include <...> search starts here:")[2].partition("End of search list")[0]
-        folders = [Path(line.strip()) for line in listed.splitlines() if line.strip()]
-        return tuple(folder.resolve() for folder in folders)
-
     def merge(
         self, objects: Sequence[Path], output: Path, *, keep: Sequence[str], contents: Mapping[str, Path] = _NONE
     ) -> None:

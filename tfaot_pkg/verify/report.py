@@ -16,7 +16,7 @@ from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.verify.judgement import Difference, hint_of
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import AUTHORED, counted
 
 Array = npt.NDArray[Any]
 Verdict = Literal["passed", "failed", "not run"]
@@ -88,7 +88,8 @@ class ValidationReport:
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
     that no input took; `warnings` say what compiled code does differently without an error; `rows` where rows of a
     batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
-    those of its answers to pinned inputs; None in reports of versions without them. `origin` names the software that
+    those of its answers to pinned inputs; None in reports of versions without them. `authored` names the operations in
+    it that the model's author supplies: their code is not this project's. `origin` names the software that
     wrote the model ("" for TensorFlow). `example` is a small batch with the framework's answers, if the model has one.
     """
 
@@ -104,6 +105,7 @@ class ValidationReport:
     confinement: str
     rows: Rows = INDEPENDENT
     hashes: Hashes | None = None
+    authored: tuple[str, ...] = ()
     origin: str = ""
     example: Example | None = None
 
@@ -148,6 +150,7 @@ class ValidationReport:
             "verdict": self.verdict,
             "passed": self.verdict == "passed",
             "reference": self.reference,
+            **({AUTHORED: list(self.authored)} if self.authored else {}),
             **({"origin": self.origin} if self.origin else {}),
             "inputs": dict(self.inputs),
             "rtol": self.rtol,
@@ -170,6 +173,7 @@ class ValidationReport:
     def from_dict(cls, data: Mapping[str, Any]) -> ValidationReport:
         return cls(
             reference=data["reference"],
+            authored=tuple(data.get(AUTHORED, ())),
             origin=data.get("origin", ""),
             inputs=data["inputs"],
             rtol=data["rtol"],

@@ -326,6 +326,7 @@ class _Validation:
     ) -> ValidationReport:
         return ValidationReport(
             reference=_reference(oracle, self._pool.environment.toolchain),
+            authored=tuple(sorted(self._spec.model.operations)),
             origin=self._frozen.origin,
             inputs=self._inputs,
             rtol=self._spec.validation.rtol,
