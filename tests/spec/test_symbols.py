@@ -52,3 +52,38 @@ def test_what_a_symbol_cannot_be_is_reported_with_its_axis(shapes: str) -> None:
 def test_xla_takes_no_symbol() -> None:
     with reported(SpecError, path="compilation.engine"):
         _spec("{x: [null, n <= 20]}", "batch_sizes: [1], engine: xla")
+
+
+def _ranges(ranges: str) -> ModelSpec:
+    text = (
+        "model:\n  name: net\n  version: 1.0.0\n  shapes: {x: ['v <= 32', 4]}\n"
+        f"compilation: {{batch_sizes: [1]}}\nvalidation: {{ranges: {ranges}}}\n"
+    )
+    return parse_spec(text.encode(), Path("/spec.yaml"))
+
+
+def test_ranges_of_inputs_may_end_at_symbols() -> None:
+    spec = _ranges("{e: [0, v - 1], mass: [0.5, 2], k: [v,  v+3 ]}")
+    document = spec_document(spec)["validation"]
+    assert isinstance(document, dict)
+    assert document["ranges"] == {"e": [0, "v - 1"], "k": ["v", "v + 3"], "mass": [0.5, 2]}
+    low, high = spec.validation.ranges["e"]
+    assert (low.at({"v": 7}), high.at({"v": 7})) == (0, 6)
+    # Keys of specs without ranges stay as they were.
+    assert "ranges" not in str(spec_document(_spec("{x: [null, n <= 20]}")))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "path"),
+    [
+        ("{e: [0, w - 1]}", "validation.ranges.e[1]"),
+        ("{e: [3, 1]}", "validation.ranges.e"),
+        ("{e: 3}", "validation.ranges.e"),
+        ("{e: [0, v * 2]}", "validation.ranges.e"),
+        ("{e: [0, true]}", "validation.ranges.e"),
+        ("{e: [0, .inf]}", "validation.ranges.e"),
+    ],
+)
+def test_what_a_range_cannot_be_is_reported(ranges: str, path: str) -> None:
+    with reported(SpecError, path=path):
+        _ranges(ranges)

@@ -34,6 +34,7 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
+from tfaot_pkg.verify.limits import drawing_of
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.graph import Work
 from tfaot_pkg.worker_program.messages.requests import Referenced
@@ -106,7 +107,8 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         sha256 = plan.inputs.get("sha256")
         # Branches of trees depend on their inputs, so each run gets other rows.
         rows = max(_LEAST_BATCHES * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
-        values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256)
+        drawing = drawing_of(spec.validation, frozen.ranges)
+        values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256, drawing=drawing)
         theirs = _reference(plan, saved, frozen.signature, pool, values)
         field = Field(
             spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,

@@ -19,6 +19,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.program.independence import rows_of
+from tfaot_pkg.program.ranges import Range, ranges_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
@@ -78,8 +79,9 @@ class FrozenModel:
     sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
     costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
     of a batch interact. `origin` names the software that wrote the model's file ("" for TensorFlow). `own_calls` are
-    targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). The files of operations
-    that the author supplies are in `folder` as well.
+    targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). `ranges` are the numbers
+    that inputs take which are indices, lengths, divisors or the like. The files of operations that the author supplies
+    are in `folder` as well.
     """
 
     folder: Path
@@ -96,6 +98,7 @@ class FrozenModel:
     rows: Rows
     origin: str = ""
     own_calls: tuple[str, ...] = ()
+    ranges: tuple[Range, ...] = ()
 
     @property
     def graph(self) -> Path:
@@ -266,6 +269,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             origin=origin,
             state=kept,
             parts=parts_of(spec, signature_of(frozen.model)),
+            ranges=ranges_of(frozen.hlo, signature_of(frozen.model)),
         )
         for name, (source, reference) in operations.items():
             shutil.copyfile(source, folder / f"{name}.cpp")
@@ -320,6 +324,7 @@ class _Stored:
     origin: str
     state: tuple[StateTensor, ...]
     parts: tuple[Part, ...]
+    ranges: tuple[Range, ...]
 
 
 def parts_of(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
@@ -366,6 +371,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         rows=stored.rows,
         origin=stored.origin,
         own_calls=model.own_calls,
+        ranges=stored.ranges,
     )
 
 

@@ -31,6 +31,7 @@ from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.limits import drawing_of
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Nothing, Trace
 
@@ -130,7 +131,8 @@ def _traces(spec: ModelSpec, size: int, pipeline: Pipeline) -> dict[str, Documen
     with frozen_stages(plan, pipeline) as stages:
         signature = stages.frozen.signature
         sha256 = plan.inputs.get("sha256")
-        drawn = validation_inputs(spec.validation, signature, size, sha256=sha256)
+        drawing = drawing_of(spec.validation, stages.frozen.ranges)
+        drawn = validation_inputs(spec.validation, signature, size, sha256=sha256, drawing=drawing)
         batched = {tensor.name for tensor in signature.inputs if tensor.has_batch_axis}
         values = {name: array[:size] if name in batched else array for name, array in drawn.items()}
         made: dict[str, Document | str] = {}

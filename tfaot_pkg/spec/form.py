@@ -31,6 +31,7 @@ from tfaot_pkg.spec.values import (
     Flags,
     Line,
     Number,
+    Ranges,
     Shape,
     SignatureName,
     Subdir,
@@ -342,6 +343,12 @@ class ValidationForm(Form):
         ]
         | None
     ) = Field(None, description="Classes of inputs that are tried as well, beside the given or random ones.")
+    ranges: Ranges | None = Field(
+        None,
+        description="Least and largest number of an input, for random values: a number, or a symbol of model.shapes, "
+        "as in `v - 1`. By default those of indices, lengths and divisors are found in the model.",
+        examples=[{"edge_index": [0, "v - 1"], "mass": [0.5, 2]}],
+    )
 
 
 class PackageForm(Form):

@@ -20,6 +20,7 @@ from tfaot_pkg.spec.types import (
     Compilation,
     FolderSource,
     GitSource,
+    Limit,
     ModelInfo,
     ModelSpec,
     OperationFiles,
@@ -192,7 +193,17 @@ def _validation(form: ValidationForm | None, folder: Path) -> Validation:
     # In the order of INPUT_CLASSES, so that the order in the file does not change the package's key.
     if form and form.classes is not None:
         given["classes"] = tuple(name for name in INPUT_CLASSES if name in form.classes)
+    given["ranges"] = {
+        name: (_limit(low), _limit(high)) for name, (low, high) in sorted(((form and form.ranges) or {}).items())
+    }
     return Validation(**given)
+
+
+def _limit(value: float | str) -> Limit:
+    if not isinstance(value, str):
+        return Limit(number=value)
+    symbol, number = rules.limit_of(value)
+    return Limit(number=number, symbol=symbol)
 
 
 def _given(form: Form) -> dict[str, Any]:

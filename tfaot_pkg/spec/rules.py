@@ -31,6 +31,22 @@ _SYMBOL = r"[A-Za-z][A-Za-z0-9_]{0,31}"
 SYMBOL_PATTERN = rf"\s*([0-9]{{1,9}}\s*<=\s*)?{_SYMBOL}(\s*<=\s*[0-9]{{1,9}})?\s*"
 
 
+LIMIT_PATTERN = rf"\s*{_SYMBOL}(\s*[+-]\s*[0-9]{{1,9}})?\s*"
+
+
+def limit_fault(text: str) -> str:
+    if re.fullmatch(LIMIT_PATTERN, text):
+        return ""
+    return f"must be a number, or a symbol of model.shapes such as `n` or `n - 1`, got {shown(text)}"
+
+
+def limit_of(text: str) -> tuple[str, int]:
+    """The symbol of `n - 1`, and what is added to it."""
+    found = re.fullmatch(rf"\s*({_SYMBOL})\s*(.*?)\s*", text)
+    assert found is not None  # limit_fault
+    return found[1], int(found[2].replace(" ", "") or 0)
+
+
 def line_fault(text: str) -> str:
     if _CONTROL.search(text):
         return f"must be one line without control characters, got {shown(text)}"

@@ -173,6 +173,11 @@ def check_symbols(document: Document, form: SpecForm) -> None:
     for path, (name, _, _) in places:
         if name not in given:
             document.report(path, f"{name} needs a maximum, such as `{name} <= 128`, in one of the shapes")
+    ranges = form.validation.ranges if form.validation and form.validation.ranges else {}
+    for name, limits in ranges.items():
+        for place, limit in enumerate(limits):
+            if isinstance(limit, str) and (symbol := rules.limit_of(limit)[0]) not in given:
+                document.report(("validation", "ranges", name, place), f"model.shapes has no symbol {symbol}")
     if places and form.compilation is not None and form.compilation.engine == "xla":
         name = places[0][1][0]
         document.report(("compilation", "engine"), f"XLA compiles for fixed sizes: give the axis {name} a number")

@@ -229,11 +229,30 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A number, plus the size of `symbol` if there is one."""
+
+    number: float
+    symbol: str = ""
+
+    def at(self, sizes: Mapping[str, int]) -> float:
+        return self.number + (sizes[self.symbol] if self.symbol else 0)
+
+    @property
+    def written(self) -> float | str:
+        """As a spec has it."""
+        if not self.symbol:
+            return self.number
+        return f"{self.symbol} {'-' if self.number < 0 else '+'} {abs(self.number):g}" if self.number else self.symbol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """How the library's answers are compared with TensorFlow's: `|ours - theirs| <= atol + rtol * |theirs|`.
 
     `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from a
-    generator with the seed `seed`. `classes` are the additional INPUT_CLASSES.
+    generator with the seed `seed`. `classes` are the additional INPUT_CLASSES. `ranges` are the least and largest
+    numbers of inputs, by name, for all that is drawn.
     """
 
     seed: int = 0
@@ -242,6 +261,7 @@ class Validation:
     rtol: float = 1e-4
     atol: float = 1e-5
     classes: tuple[str, ...] = INPUT_CLASSES
+    ranges: Mapping[str, tuple[Limit, Limit]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,10 +441,16 @@ def _validation_document(validation: Validation, folder: Path) -> dict[str, obje
         "rtol": validation.rtol,
         "atol": validation.atol,
         "classes": list(validation.classes),
+        **({"ranges": ranges_document(validation)} if validation.ranges else {}),
     }
     if validation.inputs is not None:
         return {"inputs": _portable_path(validation.inputs, folder), **tolerance}
     return {"seed": validation.seed, "samples": validation.samples, **tolerance}
+
+
+def ranges_document(validation: Validation) -> dict[str, list[float | str]]:
+    """The ranges as a spec has them."""
+    return {name: [limit.written for limit in limits] for name, limits in sorted(validation.ranges.items())}
 
 
 def _portable_path(path: Path, folder: Path) -> str:

@@ -201,6 +201,41 @@ Truth = Annotated[bool, BeforeValidator(evaluated), as_scalar("boolean")]
 SignatureName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
 
 
+def _limit(value: object) -> object:
+    """A finite number, or the text of a symbol plus a number (rules.limit_of)."""
+    value = evaluated(value)
+    if isinstance(value, str):
+        if fault := rules.limit_fault(value):
+            raise problem(fault)
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise problem(f"must be a finite number, or a symbol such as `n - 1`, got {described(value)}")
+    return value
+
+
+def _pair(value: object) -> object:
+    if not isinstance(value, list) or len(value) != 2:
+        raise problem(f"must be the least and the largest number, such as [0, 9], got {described(value)}")
+    low, high = map(_limit, value)
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        raise problem(f"must not begin above its end, got [{number(low)}, {number(high)}]")
+    return [low, high]
+
+
+_LIMIT_SCHEMA = {
+    "anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^({rules.LIMIT_PATTERN}|{_EXPRESSION})$"}]
+}
+Ranges = Annotated[
+    dict[str, Annotated[list[Any], PlainValidator(_pair), PlainSerializer(_as_it_is)]],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": _LIMIT_SCHEMA, "minItems": 2, "maxItems": 2},
+        }
+    ),
+]
+
+
 _MOST_CONSTANTS = 4096  # numbers of one input: larger arrays belong into the model's own file
 _WANTED_CONSTANT = "must be true, false, a number, or a list of these"
 

@@ -16,7 +16,9 @@ from tfaot_pkg.errors import ModelError, SourceError, SpecError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.form import REFERENCE
+from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.verify.limits import USUAL, Drawing, Ends, below_zero, beyond, sizes_of, whole_numbers
 from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.elements import held, held_type, largest, numbers_type
 
@@ -51,34 +53,106 @@ _SUBNORMAL = 1e-2  # of the smallest normal number
 _SHARE_OF_SPECIAL = 0.4
 
 
+INTEGERS = "integers"
+NEGATIVE = "integers negative"
+"""Indices that are negative, which some frameworks count from the end, and others reject or drop."""
+
+
 def is_drawn_for(name: str, signature: Signature) -> bool:
     """Whether `signature` has inputs that the class changes."""
     kinds = {tensor.dtype.is_inexact for tensor in signature.inputs if tensor.dtype is not DType.BOOL}
     # `integers` changes integers only; every other class changes floats only.
-    return (name != "integers") in kinds
+    return (name != INTEGERS) in kinds
 
 
-def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str, Array]:
+def classes_of(classes: Sequence[str], signature: Signature, drawing: Drawing) -> tuple[str, ...]:
+    """Those of `classes` that are drawn for `signature`, and NEGATIVE if it has indices."""
+    found = [name for name in classes if name != BRANCHES and is_drawn_for(name, signature)]
+    ends = {tensor.name: drawing.ends(tensor, sizes_of(signature)) for tensor in signature.inputs}
+    has_indices = any(
+        (each := ends[tensor.name]) is not None and each.is_index and tensor.dtype.value.startswith("int")
+        for tensor in signature.inputs
+    )
+    return (*found, *([NEGATIVE] if has_indices and INTEGERS in found else []))
+
+
+def drawn(name: str, signature: Signature, *, seed: int, rows: int, drawing: Drawing = USUAL) -> dict[str, Array]:
     """One held array (elements.py) per input, batch axis first if there is one. Inputs that the class does not change
-    are drawn as usual: floats from the standard normal distribution, integers and booleans from {0, 1}.
+    are drawn as usual: floats from the standard normal distribution, integers and booleans from {0, 1}, or from their
+    ranges.
     """
     # A stream per class, so that without one class (validation.classes) the others still draw the same numbers.
-    generator = np.random.default_rng([seed, *name.encode()])
-    return {tensor.name: _draw(generator, name, tensor, rows) for tensor in signature.inputs}
+    generator, sizes = np.random.default_rng([seed, *name.encode()]), sizes_of(signature)
+    return {tensor.name: _draw(generator, name, tensor, rows, sizes, drawing) for tensor in signature.inputs}
 
 
-def _draw(generator: np.random.Generator, name: str, tensor: Tensor, rows: int) -> Array:
+def _draw(
+    generator: np.random.Generator,
+    name: str,
+    tensor: Tensor,
+    rows: int,
+    sizes: Mapping[str, int],
+    drawing: Drawing,
+) -> Array:
+    ends = drawing.ends(tensor, sizes)
     if tensor.dtype.is_inexact:
-        return held(_floats(generator, name, tensor.carried.shape_at(rows), tensor.dtype), tensor.dtype.value)
+        floats = _floats(generator, name, tensor.carried.shape_at(rows), tensor.dtype)
+        if drawing.positive:
+            floats = np.abs(floats)
+        # Floats that become indices must stay in range, in classes of large numbers, too.
+        if ends is not None and (not drawing.is_stated(tensor) or _is_usual(name)):
+            floats = _between(generator, drawing, tensor, ends, floats)
+        return held(floats, tensor.dtype.value)
     shape, dtype = tensor.shape_at(rows), np.dtype(tensor.dtype.value)
-    usual = generator.integers(0, 2, shape).astype(dtype)
-    if name != "integers" or tensor.dtype is DType.BOOL:
+    usual = _whole(generator, tensor, ends, shape, drawing.positive)
+    if name not in (INTEGERS, NEGATIVE) or tensor.dtype is DType.BOOL:
         return usual
+    if name == NEGATIVE:
+        return (
+            usual
+            if ends is None or not ends.is_index or dtype.kind == "u"
+            else below_zero(generator, ends, shape).astype(dtype)
+        )
     special = generator.choice(_special_integers(dtype), shape)
     # Every second row has small numbers, which are in the range of most tables: TensorFlow rejects none of these.
-    small = generator.integers(0, 4, shape).astype(dtype)
-    row = np.arange(shape[0]) if tensor.has_batch_axis else np.zeros(1)
-    return np.where((row % 2 == 0).reshape(-1, *[1] * (len(shape) - 1)) if shape else True, small, special)
+    small = usual if ends is not None else generator.integers(0, 4, shape).astype(dtype)
+    if ends is not None:
+        special = np.where(generator.random(shape) < _SHARE_NEAR, beyond(generator, ends, dtype, shape), special)
+    if not tensor.has_batch_axis:
+        return np.where(generator.random(shape) < _SHARE_OF_SPECIAL, special, small) if ends is not None else small
+    row = np.arange(shape[0])
+    return np.where((row % 2 == 0).reshape(-1, *[1] * (len(shape) - 1)), small, special)
+
+
+_SHARE_NEAR = 0.5
+"""Share of numbers just out of range among those of the class `integers`."""
+
+
+def _is_usual(name: str) -> bool:
+    """Whether `name` is no class of the spec: floats have their usual numbers."""
+    return name not in INPUT_CLASSES or name in (INTEGERS, BRANCHES)
+
+
+def _whole(
+    generator: np.random.Generator, tensor: Tensor, ends: Ends | None, shape: Sequence[int], positive: bool
+) -> Array:
+    """Usual integers, or booleans."""
+    if tensor.dtype is DType.BOOL or (ends is None and not positive):
+        return generator.integers(0, _INTEGERS_BELOW, shape).astype(tensor.dtype.value)
+    if ends is None:
+        return generator.integers(1, 1 + _INTEGERS_BELOW, shape).astype(tensor.dtype.value)
+    found = whole_numbers(generator, ends, tensor.dtype, shape)
+    if positive:
+        found = np.maximum(found, np.minimum(1, ends.whole(tensor.dtype)[1]))
+    return found.astype(tensor.dtype.value)
+
+
+def _between(generator: np.random.Generator, drawing: Drawing, tensor: Tensor, ends: Ends, floats: Array) -> Array:
+    """`floats`, those with a range between its ends: integers for indices, uniform numbers for stated ranges."""
+    if drawing.is_stated(tensor):
+        return generator.uniform(ends.low, ends.high, floats.shape).astype(floats.dtype)
+    whole = whole_numbers(generator, ends, tensor.dtype, floats.shape)
+    return np.where(ends.given, whole, floats).astype(floats.dtype)
 
 
 def _special_integers(dtype: np.dtype[Any]) -> Array:
@@ -113,21 +187,27 @@ def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dty
         return np.asarray(values).astype(numbers_type(dtype.value))
 
 
-_INTEGERS_BELOW = 2  # in the range of any embedding or index; a user's file has typical ones
-
+_INTEGERS_BELOW = 2
+"""Integers without a range are 0 or 1."""
 
 _MOST_DRAWN = 1 << 31
 """The most numbers of one input: 16 GiB while they are drawn."""
 
 
 def validation_inputs(
-    validation: Validation, signature: Signature, largest_batch: int, *, sha256: object = None
+    validation: Validation,
+    signature: Signature,
+    largest_batch: int,
+    *,
+    sha256: object = None,
+    drawing: Drawing = USUAL,
 ) -> dict[str, Array]:
     """One held array (elements.py) per input, batch axis first if there is one, with at least `largest_batch` rows.
 
     If `sha256` is given, it is that of the user's file when the build was planned.
 
-    Drawn are floats from the standard normal distribution, integers from {0, 1}, booleans with equal probability.
+    Drawn are floats from the standard normal distribution, integers from {0, 1}, booleans with equal probability; what
+    has a range in `drawing`, from that.
     Raises SpecError if the user's file does not fit the signature, SourceError if it has changed since.
     """
     if validation.inputs is not None:
@@ -141,14 +221,19 @@ def validation_inputs(
                 f"{list(tensor.shape_at(rows))}",
                 hint="give its axes smaller sizes: model.shapes in the spec",
             )
-    return {tensor.name: _draw_random(generator, tensor, rows) for tensor in signature.inputs}
+    sizes = sizes_of(signature)
+    return {tensor.name: _draw_random(generator, tensor, rows, sizes, drawing) for tensor in signature.inputs}
 
 
-def _draw_random(generator: np.random.Generator, tensor: Tensor, rows: int) -> Array:
-    shape = tensor.shape_at(rows)
-    if tensor.dtype.is_inexact:
-        return held(generator.standard_normal(tensor.carried.shape_at(rows)), tensor.dtype.value)
-    return generator.integers(0, _INTEGERS_BELOW, shape).astype(tensor.dtype.value)
+def _draw_random(
+    generator: np.random.Generator, tensor: Tensor, rows: int, sizes: Mapping[str, int], drawing: Drawing
+) -> Array:
+    ends = drawing.ends(tensor, sizes)
+    if not tensor.dtype.is_inexact:
+        return _whole(generator, tensor, ends, tensor.shape_at(rows), drawing.positive)
+    floats = generator.standard_normal(tensor.carried.shape_at(rows))
+    floats = np.abs(floats) if drawing.positive else floats
+    return held(floats if ends is None else _between(generator, drawing, tensor, ends, floats), tensor.dtype.value)
 
 
 def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: object) -> dict[str, Array]:
@@ -211,7 +296,7 @@ def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) 
 
 
 def sized_inputs(
-    signature: Signature, classes: Sequence[str], *, seed: int, rows: int
+    signature: Signature, classes: Sequence[str], *, seed: int, rows: int, drawing: Drawing = USUAL
 ) -> Mapping[str, Mapping[str, Array]]:
     """Random rows at the smallest sizes, at the next ones and in the middle, and there also rows of `classes`.
 
@@ -223,12 +308,11 @@ def sized_inputs(
     middle = {each.name: (each.minimum + each.maximum) // 2 for each in symbols}
     least, next_ = ({each.name: each.minimum + more for each in symbols} for more in (0, 1))
     found = {
-        name_of_sizes(MAIN, sizes): drawn(MAIN, signature.at(sizes), seed=seed, rows=rows)
+        name_of_sizes(MAIN, sizes): drawn(MAIN, signature.at(sizes), seed=seed, rows=rows, drawing=drawing)
         for sizes in (least, next_, middle)
     }
-    for name in classes:
-        if name != BRANCHES and is_drawn_for(name, signature):
-            found[name_of_sizes(name, middle)] = drawn(name, signature.at(middle), seed=seed, rows=rows)
+    for name in classes_of(classes, signature, drawing):
+        found[name_of_sizes(name, middle)] = drawn(name, signature.at(middle), seed=seed, rows=rows, drawing=drawing)
     return found
 
 

@@ -16,6 +16,7 @@ from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import drawn
 from tfaot_pkg.verify.judgement import Difference, agreement, rtol_of
+from tfaot_pkg.verify.limits import USUAL, Drawing
 from tfaot_pkg.verify.report import ClassReport
 from tfaot_pkg.verify.runs import run_job
 from tfaot_pkg.worker_program.messages.elements import numbers, write_arrays
@@ -31,18 +32,22 @@ _TRIES = 3  # runs on perturbed inputs, which show how sensitive the answers are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Steps of `library`, whose interface is `signature`; `model` is the folder of the SavedModel."""
+    """Steps of `library`, whose interface is `signature`; `model` is the folder of the SavedModel.
+
+    `drawing` says how inputs are drawn.
+    """
 
     spec: ModelSpec
     signature: Signature
     library: NativeLibrary
     model: Path
     pool: WorkerPool
+    drawing: Drawing = USUAL
 
     def report(self, targets: Sequence[str]) -> ClassReport:
         """The report of the class, on `targets` that run on this CPU. Raises the errors of a worker."""
         size = self.spec.compilation.batch_sizes[0]
-        inputs = step_inputs(self.signature, self.spec.validation, size)
+        inputs = step_inputs(self.signature, self.spec.validation, size, self.drawing)
         given = self.pool.given_folder(STEPS)
         path = given / "inputs.npz"
         write_arrays(path, inputs)
@@ -123,11 +128,13 @@ def _fault(target: str, size: int, output: str, reason: str) -> Difference:
     )  # fmt: skip
 
 
-def step_inputs(signature: Signature, validation: Validation, batch_size: int) -> dict[str, Array]:
+def step_inputs(
+    signature: Signature, validation: Validation, batch_size: int, drawing: Drawing = USUAL
+) -> dict[str, Array]:
     """Inputs of all steps along a first axis, drawn from the seed like the main class, once for each step."""
     own = signature.without_state()
     seeds = np.random.SeedSequence(validation.seed).generate_state(_COUNT)
-    steps = [drawn(STEPS, own, seed=int(seed), rows=batch_size) for seed in seeds]
+    steps = [drawn(STEPS, own, seed=int(seed), rows=batch_size, drawing=drawing) for seed in seeds]
     if not own.inputs:  # an array all the same, because its length is the number of steps
         return {"": np.zeros(_COUNT)}
     return {tensor.name: np.stack([step[tensor.name] for step in steps]) for tensor in own.inputs}

@@ -17,7 +17,7 @@ from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.documents import plain
-from tfaot_pkg.errors import SpecError, ValidationError
+from tfaot_pkg.errors import ModelError, SpecError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
@@ -27,7 +27,7 @@ from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.form import REFERENCE
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.types import ModelSpec, ranges_document
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
@@ -37,13 +37,14 @@ from tfaot_pkg.verify.inputs import (
     BRANCHES,
     MAIN,
     ROWS,
+    classes_of,
     drawn,
-    is_drawn_for,
     name_of_sizes,
     sized_inputs,
     validation_inputs,
 )
 from tfaot_pkg.verify.judgement import telling
+from tfaot_pkg.verify.limits import drawing_of, require_inputs
 from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes, with_answers
 from tfaot_pkg.verify.pinned import Pinned
@@ -61,6 +62,7 @@ from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
 
 STAGE = "validation"
+_ONLY_POSITIVE = "random numbers of both signs, and zeros, give no answers that can be compared: all drawn are positive"
 _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array for each input"
 
 
@@ -91,6 +93,7 @@ def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Map
             "atol": spec.validation.atol,
             "classes": list(spec.validation.classes),
             "seed": spec.validation.seed,
+            **({"ranges": ranges_document(spec.validation)} if spec.validation.ranges else {}),
             # Another machine, or another emulator, may run other targets, so its verdict covers more or less.
             "targets": ways_to_run(spec),
             "program": resources.digest(resources.templates() / "verify"),
@@ -168,6 +171,7 @@ class _Validation:
         )
         self._ways = ways_to_run(spec)
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
+        self._drawing = drawing_of(spec.validation, frozen.ranges)
 
     def make(self, folder: Path) -> None:
         # First, because faults of single operations are clearer than those of the whole model.
@@ -175,16 +179,11 @@ class _Validation:
             tests = OperationTests(spec=self._spec, frozen=self._frozen, compiler=self._compiler, pool=self._pool)
             tests.require(self._operations)
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
-        validation, sha256 = self._spec.validation, self._inputs.get("sha256")
-        own = signature.without_state()
-        inputs = {**validation_inputs(validation, own, max(sizes), sha256=sha256), **self._frozen.trained_state()}
+        validation = self._spec.validation
+        require_inputs(validation, signature.without_state())
         with self._saved.named():
-            oracle = Oracle(
-                spec=self._spec, frozen=self._frozen, saved=self._saved, pool=self._pool, step=self._step,
-                scratch=self._scratch, given=self._pool.given_folder(STAGE),
-            )  # fmt: skip
+            oracle, inputs, weak = self._begun()
             theirs = oracle.main(inputs)
-            weak = self._weak(oracle, theirs)
             tried, branches = self._tried(oracle, inputs)
             other = self._in_other_sizes(oracle, inputs)
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
@@ -220,6 +219,35 @@ class _Validation:
             )  # fmt: skip
             (folder / REFERENCE_FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(plain(report), indent=1))
+
+    def _begun(self) -> tuple[Oracle, dict[str, Array], tuple[str, ...]]:
+        """(the oracle, the inputs of the main class, which it has answered, reasons why the comparison is weak).
+
+        Raises ModelError or ValidationError if the framework has no numbers for such inputs.
+        """
+        try:
+            return self._answered()
+        except (ModelError, ValidationError) as error:
+            if self._spec.validation.inputs is not None:
+                raise
+            # A logarithm of a count, or a quotient of integers: positive numbers may be all that the model takes.
+            self._drawing = replace(self._drawing, positive=True)
+            try:
+                oracle, inputs, weak = self._answered()
+            except (ModelError, ValidationError):
+                raise error from None
+        return oracle, inputs, (_ONLY_POSITIVE, *weak)
+
+    def _answered(self) -> tuple[Oracle, dict[str, Array], tuple[str, ...]]:
+        validation, largest = self._spec.validation, max(self._spec.compilation.batch_sizes)
+        own, sha256 = self._frozen.signature.without_state(), self._inputs.get("sha256")
+        drawn = validation_inputs(validation, own, largest, sha256=sha256, drawing=self._drawing)
+        inputs = {**drawn, **self._frozen.trained_state()}
+        oracle = Oracle(
+            spec=self._spec, frozen=self._frozen, saved=self._saved, pool=self._pool, step=self._step,
+            scratch=self._scratch, given=self._pool.given_folder(STAGE),
+        )  # fmt: skip
+        return oracle, inputs, self._weak(oracle, oracle.main(inputs))
 
     def _example(
         self, inputs: Mapping[str, Array], theirs: Mapping[str, Array], tried: Sequence[Tried]
@@ -257,11 +285,12 @@ class _Validation:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
         signature, validation = self._frozen.signature.without_state(), self._spec.validation
         rows, state = max(ROWS, *self._spec.compilation.batch_sizes), self._frozen.trained_state()
-        classes = {name: {**drawn(name, signature, seed=validation.seed, rows=rows), **state}
-                   for name in validation.classes if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
+        names = classes_of(validation.classes, signature, self._drawing)
+        classes = {name: {**drawn(name, signature, seed=validation.seed, rows=rows, drawing=self._drawing), **state}
+                   for name in names}  # fmt: skip
         # The main class first: its time sets the limits of the others.
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
-        sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
+        sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows, drawing=self._drawing)
         tried += [
             with_answers(oracle.framework, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
             for name, arrays in sized.items()
@@ -289,6 +318,7 @@ class _Validation:
             library=self._library,
             model=self._saved.folder,
             pool=self._pool,
+            drawing=self._drawing,
         )
         return [steps.report([name for name in self._targets if self._ways[name] == NATIVE])]
 
