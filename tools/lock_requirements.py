@@ -33,6 +33,7 @@ _LEFT_OUT = (
     *("tensorboard", "tensorboard-data-server", "markdown", "markupsafe", "werkzeug", "grpcio"),  # a web server
     *("libclang", "wheel"),  # for building TensorFlow
     *("tensorflow-intel", "tensorflow-io-gcs-filesystem"),  # other platforms, other file systems
+    "tensorflow",  # what tf-keras asks for: it works beside tensorflow-cpu
 )
 
 

@@ -1,10 +1,11 @@
-"""Keras files become SavedModels with the author's names and Keras's own answers, and none of their code is run."""
+"""Keras files become SavedModels with the author's names and the answers of the Keras that wrote them.
+
+None of their code is run, and nothing that they name is imported.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,20 @@ _OUTPUTS = {
     "jax.keras": ["kind"],
     "torch.keras": ["kind"],
 }
+_SCORE = ["score"]
+_OF_KERAS_2 = {
+    "recurrent.h5": _SCORE,
+    "pictures.h5": _SCORE,
+    "vectors.h5": _SCORE,
+    "attention.h5": _SCORE,
+    "calls.h5": _SCORE,
+    "calls.keras": _SCORE,
+    "towers.h5": ["mass", "score"],
+    "towers.keras": ["mass", "score"],
+    "counted.keras": _SCORE,
+    "keras1.h5": _SCORE,
+    "tensorflow1.h5": _SCORE,
+}
 _ROOT_MEAN_SQUARE = """
 import sys
 import keras
@@ -49,6 +64,37 @@ _REFUSED = {
     "code.h5": _CODE,
     "own.keras": "the Keras model has a class of its author's, Doubled 'mine'",
 }
+_HOSTILE = Path(__file__).with_name("hostile_keras_files.py")
+_LAMBDA = "Lambda layer"
+_FUNCTION = "a function of its author's"
+_NAMED_BY_HOSTILE = {
+    "lambda2.h5": _LAMBDA,
+    "lambda2.keras": _LAMBDA,
+    "lambda3.h5": _LAMBDA,
+    "lambda3.keras": _LAMBDA,
+    "cell2.h5": "no class ResidualWrapper",
+    "dotted2.keras": "no class lambda_layer.Lambda",
+    "registered2.keras": "a class of its author's, Quiet",
+    "value2.keras": "a class of its author's, __tuple__",
+    "writes2.h5": "'io.write_file'",
+    "library2.h5": "'load_op_library'",
+    "operation2.h5": "WriteFile",
+    "method2.h5": "ClassMethod",
+    "function2.keras": f"{_FUNCTION}, 'get_file'",
+    "function3.keras": f"{_FUNCTION}, 'get_file'",
+    "loader2.keras": f"{_FUNCTION}, 'func_load'",
+    "unsafe3.keras": f"{_FUNCTION}, 'enable_unsafe_deserialization'",
+    "activation3.h5": f"{_FUNCTION}, 'system'",
+    "vocabulary3.keras": "reads its vocabulary from another file, '/etc/hostname'",
+    "elsewhere3.keras": "TFSMLayer",
+    "pickle2.keras": "'model.weights.npz'",
+    "pickle3.keras": "'model.weights.npz'",
+}
+_RUN_BY_KERAS = {
+    "2.17.1": {"lambda2.h5", "lambda3.h5", "writes2.h5", "pickle2.keras", "pickle3.keras"},
+    "2.21.0": {"lambda2.h5", "writes2.h5"},
+}
+"""Files whose code their own Keras runs, in safe mode."""
 
 
 @pytest.mark.sweep("2.17.1")
@@ -59,26 +105,42 @@ _REFUSED = {
 def test_keras_files_give_kerass_answers_and_their_code_is_refused(
     tensorflow: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    environment = ensure(tensorflow, folders=folders, progress=Silent())
-    with WorkerPool(environment, scratch_root=tmp_path / "scratch", logs=tmp_path / "logs") as pool:
-        given = pool.given_folder("keras")
-        run([environment.python, "-I", "-B", _PROGRAM, given], timeout=250)
+    with _pool(tensorflow, shared_home_folder, tmp_path) as pool:
+        given = _given(pool, _PROGRAM)
         shutil.copytree(_SAVED, given, dirs_exist_ok=True)
+        _require_same_answers(pool, given, _OUTPUTS)
+        assert {name: _refusal(pool, given / name).message for name in _REFUSED} == _REFUSED
+        assert "save it as .h5" in _refusal(pool, given / "nested.keras").hint
 
-        def converted(name: str) -> Path:
-            made = pool.new_folder(name)
-            pool.get(number=1).call(ConvertKeras(file=str(given / name), out=str(made)), Nothing)
-            return made
 
-        for name, outputs in _OUTPUTS.items():
-            found, expected = _answers(pool, converted(name), given / name), _arrays(given / f"{name}.answers.npz")
-            assert sorted(expected) == outputs
-            assert {f"4/{each}" for each in outputs} == set(found)
-            for each in outputs:
-                np.testing.assert_allclose(found[f"4/{each}"], expected[each], rtol=1e-6, atol=1e-6)
-        assert {name: _refusal(partial(converted, name)).message for name in _REFUSED} == _REFUSED
-        assert "save it as .h5" in _refusal(partial(converted, "nested.keras")).hint
+@pytest.mark.sweep("2.17.1")
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tensorflow", VERSIONS)
+def test_files_of_keras_2_give_the_answers_of_keras_2(
+    tensorflow: str, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    with _pool(tensorflow, shared_home_folder, tmp_path) as pool:
+        _require_same_answers(pool, _given(pool, _PROGRAM.with_name("keras2_files.py")), _OF_KERAS_2)
+
+
+@pytest.mark.sweep("2.17.1")
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tensorflow", VERSIONS)
+def test_what_keras_would_run_is_refused_before_keras_reads_the_file(
+    tensorflow: str, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    with _pool(tensorflow, shared_home_folder, tmp_path) as pool:
+        given = _given(pool, _HOSTILE)
+        told = {name: _refusal(pool, given / name).message for name in _NAMED_BY_HOSTILE}
+        assert {name: text for name, text in told.items() if _NAMED_BY_HOSTILE[name] not in text} == {}
+        assert not list(given.glob("*.ran"))
+        python = pool.environment.python
+        run_by_keras = run([python, "-I", "-B", _HOSTILE, given, *sorted(_NAMED_BY_HOSTILE)], timeout=250).stdout
+        assert set(run_by_keras.split()) >= _RUN_BY_KERAS[tensorflow]
 
 
 @pytest.mark.nightly
@@ -102,12 +164,41 @@ def test_init_takes_the_newest_toolchain_for_a_file_of_its_keras(shared_home_fol
     tfaot.works("check", spec)
 
 
-def _answers(pool: WorkerPool, folder: Path, file: Path) -> dict[str, np.ndarray]:
+def _pool(tensorflow: str, home: Path, scratch: Path) -> WorkerPool:
+    folders = Folders(cache=home / "cache", data=home / "data")
+    environment = ensure(tensorflow, folders=folders, progress=Silent())
+    return WorkerPool(environment, scratch_root=scratch / "scratch", logs=scratch / "logs")
+
+
+def _given(pool: WorkerPool, program: Path) -> Path:
+    """A folder that workers read, with the files that `program` writes."""
+    given = pool.given_folder("keras")
+    run([pool.environment.python, "-I", "-B", program, given], timeout=250)
+    return given
+
+
+def _converted(pool: WorkerPool, file: Path) -> Path:
+    made = pool.new_folder(file.name)
+    pool.get(number=1).call(ConvertKeras(file=str(file), out=str(made)), Nothing)
+    return made
+
+
+def _require_same_answers(pool: WorkerPool, given: Path, outputs_of: dict[str, list[str]]) -> None:
+    for name, outputs in outputs_of.items():
+        file, expected = given / name, _arrays(given / f"{name}.answers.npz")
+        assert sorted(expected) == outputs
+        found = _answers(pool, _converted(pool, file), file, outputs)
+        assert {f"4/{each}" for each in outputs} == set(found)
+        for each in outputs:
+            np.testing.assert_allclose(found[f"4/{each}"], expected[each], rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def _answers(pool: WorkerPool, folder: Path, file: Path, outputs: list[str]) -> dict[str, np.ndarray]:
     out = pool.new_folder("answers") / "answers.npz"
     inputs = file.with_name(f"{file.name}.inputs.npz")
     asked = Reference(
         folder=str(folder), tags=("serve",), signature="serving_default", inputs=str(inputs), out=str(out),
-        batch_sizes=(4,), batched=tuple(_arrays(inputs)), stacked=tuple(_OUTPUTS[file.name]),
+        batch_sizes=(4,), batched=tuple(_arrays(inputs)), stacked=tuple(outputs),
     )  # fmt: skip
     pool.get().call(asked, Referenced)
     return _arrays(out)
@@ -118,7 +209,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def _refusal(convert: Callable[[], object]) -> ModelError:
+def _refusal(pool: WorkerPool, file: Path) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        convert()
+        _converted(pool, file)
     return caught.value

@@ -1,5 +1,6 @@
 """Write the SavedModel of a Keras file: its inference, with the names that its author gave."""
 
+import importlib
 import json
 import os
 import re
@@ -8,11 +9,11 @@ import zipfile
 
 import saved_model
 import tensorflow as tf
+from keras_code import EXPORT, require_known_code
 from messages.conversions import ConvertKeras
 from messages.requests import ModelFault, Nothing, one_line
 from wiring import distinct
 
-_EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
 _NOT_READ = "but received 0 variables during loading"
 _SHARED = "Keras does not find weights that a nested model shares with another in its own file: save it as .h5"
 _NEWER = "choose a newer toolchain (compilation.tensorflow in a spec, else --tensorflow)"
@@ -22,8 +23,8 @@ _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 
 def convert(request: ConvertKeras, report) -> Nothing:
     """Load the file, without Python code stored in it, and export one signature."""
-    model = _loaded(request.file)
-    given, answers = _border(model)
+    keras, model = _loaded(request.file)
+    given, answers = _border(keras, model)
     # TensorFlow sorts the keys of dictionaries, here and below.
     feeds = tf.nest.flatten(given)
     inputs = _names(given, [feed.name for feed in feeds])
@@ -44,7 +45,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
     try:
         tf.saved_model.save(module, request.out, signatures=serve)
     except (AssertionError, ValueError, TypeError, tf.errors.OpError) as error:
-        raise ModelFault(f"the Keras model cannot be exported: {one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"the Keras model cannot be exported: {one_line(error)}", EXPORT) from error
     _rename_inputs(request.out, inputs)
     return Nothing()
 
@@ -70,17 +71,17 @@ def _rename_inputs(folder: str, names: list) -> None:
 
 
 def _loaded(path: str):
+    """The model, read by the Keras that wrote it: Keras 3 refuses or changes layers of Keras 2."""
     kind = _kind(path)
-    # Before Keras opens the file: its own check comes after it has imported what the file names.
-    _require_known_code(_config(path, kind))
-    sys.modules.pop("keras", None)  # the worker program blocks its import by TensorFlow (__main__.py)
-    import keras
-
+    config, written_by = _config(path, kind), _version(path, kind)
+    keras = _keras_for(written_by)
     try:
+        require_known_code(config, keras)
         # Not compiled: losses and optimizers have no part in inference, and may be classes of the author's.
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except ModelFault:
+        raise
     except Exception as error:  # a file is a program of layers: any of them may raise anything
-        written_by = _version(path, kind)
         newer = _is_newer(written_by, keras.__version__)
         raise ModelFault(
             f"Keras {keras.__version__} cannot load {path}: {one_line(error)}",
@@ -89,15 +90,28 @@ def _loaded(path: str):
         ) from error
     # A model whose layers alone know their inputs, such as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
-        raise ModelFault(f"the Keras model in {path} does not say what its inputs are", _EXPORT)
-    return model
+        raise ModelFault(f"the Keras model in {path} does not say what its inputs are", EXPORT)
+    return keras, model
+
+
+def _keras_for(written_by: str):
+    """The module of Keras 2 or 3, whichever wrote the file. Keras 1 did not write its version."""
+    name = "keras" if re.match(r"[3-9]|\d\d", written_by) else "tf_keras"
+    sys.modules.pop("keras", None)  # the worker program blocks its import by TensorFlow (__main__.py)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ModelFault(
+            f"Keras {written_by or '1'} wrote the file, and this TensorFlow has no {name}: {one_line(error)}",
+            "install tf-keras of TensorFlow's release there, or use the toolchain that this tool makes",
+        ) from error
 
 
 def _hint(error: Exception, written_by: str, *, newer: bool) -> str:
     """A hint for a file that does not load."""
     if _NOT_READ in str(error):
-        return f"{_SHARED}, or {_EXPORT}"
-    return f"Keras {written_by} wrote it: {_NEWER}, or {_EXPORT}" if newer else _EXPORT
+        return f"{_SHARED}, or {EXPORT}"
+    return f"Keras {written_by} wrote it: {_NEWER}, or {EXPORT}" if newer else EXPORT
 
 
 def _is_newer(written_by: str, ours: str) -> bool:
@@ -143,55 +157,31 @@ def _config(path: str, kind: str):
     try:
         if kind == ".keras":
             with zipfile.ZipFile(path) as archive:
-                return json.loads(archive.read("config.json"))
+                _require_plain_weights(path, archive.namelist())
+                config = json.loads(archive.read("config.json"))
+            # Keras does not read it of a model that is not compiled: it may name the author's losses.
+            config.pop("compile_config", None)
+            return config
         with h5py.File(path, "r") as file:
             return json.loads(file.attrs["model_config"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
         raise ModelFault(
             f"{path} is damaged, or contains weights without a model: {one_line(error)}",
             "save the whole model: model.save('NAME.keras')",
         ) from error
 
 
-def _require_known_code(config) -> None:
-    """Raise ModelFault for layers whose Python code is stored in the file, or that Keras does not have.
-
-    Keras 3.6 runs code stored in an .h5 file, and imports whatever a file names (CVE-2025-9905, CVE-2025-1550).
-    """
-    for each in _classes(config):
-        kind, module, inner = each.get("class_name"), each.get("module"), each.get("config")
-        name = inner.get("name", "") if isinstance(inner, dict) else ""
-        if kind in ("Lambda", "__lambda__"):
-            raise ModelFault(
-                f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
-            )
-        own = module is not None and str(module).split(".")[0] not in ("keras", "tf_keras", "builtins")
-        # Decided by names alone: nothing that the file names may be imported before.
-        if own or ">" in f"{kind} {each.get('registered_name')}":  # PACKAGE>NAME: registered by the author's program
-            raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
+def _require_plain_weights(path: str, names: list) -> None:
+    """Raise ModelFault for NumPy's archives, which Keras reads with pickle: loading one may run code."""
+    if unsafe := [name for name in names if name.endswith((".npz", ".npy"))]:
+        raise ModelFault(
+            f"{path} has weights in a form that may hold Python code, {unsafe[0]!r:.100}",
+            "save the model again: model.save('NAME.keras')",
+        )
 
 
-def _quoted(name: str) -> str:
-    return f" {name!r}" if name else ""
-
-
-def _classes(config):
-    """All objects in the configuration, at any depth, that name a class."""
-    waiting = [config]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if isinstance(value.get("class_name"), str):
-                yield value
-            waiting.extend(value.values())
-        elif isinstance(value, list):
-            waiting.extend(value)
-
-
-def _border(model) -> tuple:
+def _border(keras, model) -> tuple:
     """Inputs and outputs as the model is called with them; a Sequential has one of each."""
-    import keras
-
     if isinstance(model, keras.Sequential):
         return model.inputs[0], model.outputs[0]
     return model.input, model.output
