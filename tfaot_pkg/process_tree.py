@@ -12,7 +12,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _ENDED = (b"Z", b"X")  # zombies, which wait for their parent only
 # Without RssFile: pages of mapped files are shared, and the kernel drops them when memory is short.
-_OWN_MEMORY = (b"RssAnon:", b"RssShmem:")
+_OWN_MEMORY = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _KILL_INTERVAL = 0.002  # seconds between looks at killed processes
 _KILLED_AFTER = 10.0  # seconds; a process may hang in the kernel for longer, on a dead network disk for example
 
@@ -75,7 +75,7 @@ def memory_of(root: int) -> int:
     found = [root]
     for one in found:  # grows
         found += _children(one)
-    return sum(map(_own_memory, found))
+    return sum(map(own_memory, found))
 
 
 def _children(process: int) -> list[int]:
@@ -90,12 +90,33 @@ def _children(process: int) -> list[int]:
     return [int(word) for one in lists for word in one.split()]
 
 
-def _own_memory(process: int) -> int:
+def threads_of(process: int) -> int:
+    """The threads of a process, at least 1 while it runs; 0 if it has ended."""
+    try:
+        return int((_PROC / str(process) / "stat").read_bytes().rpartition(b")")[2].split()[17])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def own_memory(process: int) -> int:
+    """Bytes of memory of one process, without mapped files; 0 if it has ended."""
     try:
         lines = (_PROC / str(process) / "status").read_bytes().splitlines()
     except OSError:
         return 0
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_OWN_MEMORY))
+
+
+_CONTROL_GROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_here() -> int:
+    """Bytes of memory that this machine, or the container that we are in, has."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in _CONTROL_GROUPS:
+        with suppress(OSError, ValueError):  # "max", or no such file
+            total = min(total, int(Path(path).read_text()))
+    return total
 
 
 def oom_kills() -> int:

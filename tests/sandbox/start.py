@@ -9,13 +9,25 @@ from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 
 
+class _InUse(Limits):
+    """Limits as a machine of little memory has them by default."""
+
+    __slots__ = ()
+    in_use = json.loads(sys.argv[1]).get("in_use", 0)
+
+
 def main() -> int:
     request = json.loads(sys.argv[1])
+    if "in_use" in request:
+        request["memory"] = 0
     box = Sandbox(
         readable=tuple(map(Path, request["readable"])),
         writable=tuple(map(Path, request["writable"])),
-        limits=Limits(
-            timeout=request.get("timeout", 60), memory=request.get("memory", 4 << 30), disk=request.get("disk", 1 << 30)
+        limits=(_InUse if "in_use" in request else Limits)(
+            timeout=request.get("timeout", 60),
+            memory=request.get("memory", 4 << 30),
+            disk=request.get("disk", 1 << 30),
+            threads=request.get("threads", 2048),
         ),
         starts_programs=request.get("starts_programs", False),
     )

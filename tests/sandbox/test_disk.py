@@ -17,7 +17,7 @@ from tfaot_pkg.keys import Key
 from tfaot_pkg.process import MOST_OUTPUT, CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.sandbox import command as disk_module
-from tfaot_pkg.sandbox.command import DiskWatch
+from tfaot_pkg.sandbox.command import Most, Watch
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.toolchain.worker import WorkerPool, worker
@@ -178,6 +178,6 @@ def test_a_program_within_its_limit_ends_well(place: Place) -> None:
 
 
 def test_files_that_vanish_meanwhile_are_no_fault(tmp_path: Path) -> None:
-    watch = DiskWatch((tmp_path / "gone",), MIB)
+    watch = Watch((tmp_path / "gone",), Most(disk=MIB))
     watch.end()
     assert watch.fault == ""

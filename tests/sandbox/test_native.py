@@ -15,6 +15,8 @@ from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.verify.hashes import Group
+from tfaot_pkg.verify.installed import _answers
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -75,6 +77,13 @@ def test_one_limit_of_time_holds_for_libraries_too(
     with reported(CommandFailed):
         run_validation(hanging, tmp_path)
     assert running_below(hanging) == []
+
+
+def test_it_holds_for_installed_packages(library: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFAOT_WORKER_TIMEOUT", "1.5")
+    group = Group(targets=("x86-64-v2",), run=(), batches={1: {"y": "0" * 64}})
+    found = _answers(library(HANGS), "x86-64-v2", group)
+    assert isinstance(found, str) and found.startswith("no end after 1.5 s")
 
 
 def run_validation(library: Path, folder: Path) -> None:

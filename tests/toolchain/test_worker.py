@@ -16,7 +16,7 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.sandbox import Limits, Running
-from tfaot_pkg.sandbox.command import DiskWatch
+from tfaot_pkg.sandbox.command import Most, Watch
 from tfaot_pkg.toolchain.worker import Worker
 from tfaot_pkg.worker_program.messages.graph import Inspect, Inspected
 
@@ -36,7 +36,7 @@ def answering(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
         )
         os.close(write_end)
         (tmp_path / "log").touch()
-        running = Running(process=process, watch=DiskWatch((), 0))
+        running = Running(process=process, watch=Watch((), Most()))
         started.append(Worker(running, read_end, tmp_path / "log", Limits(timeout=60)))
         return started[-1]
 

@@ -16,7 +16,7 @@ from tfaot_pkg.bench.peers import QUIET
 from tfaot_pkg.bench_program.messages import Failure, Memory, Options, Rate, Started, Times, Written
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.process import CommandFailed, describe_exit
-from tfaot_pkg.sandbox import Command, Sandbox
+from tfaot_pkg.sandbox import Command, Limits, Sandbox
 from tfaot_pkg.storage import end_of_file
 from tfaot_pkg.worker_program.messages.wire import built, encoded
 
@@ -123,11 +123,12 @@ class Serving:
 
     def _line(self) -> bytes:
         # One deadline for the whole line, so that an engine cannot extend it by sending a byte now and then.
-        end = time.monotonic() + _TIMEOUT
+        seconds = min(_TIMEOUT, Limits.of_user().timeout)
+        end = time.monotonic() + seconds
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                raise RunError(f"no answer within {_TIMEOUT:g} s", log=self._log)
+                raise RunError(f"no answer within {seconds:g} s", log=self._log)
             data = os.read(self._answers, 1 << 20)
             if not data:
                 raise self._ended()

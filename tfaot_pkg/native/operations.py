@@ -55,7 +55,7 @@ def compile_operation(code: OperationCode, target: Target, compiler: Compiler, f
     Raises ModelError for code that may not be in a package, CompilerError.
     """
     folder.mkdir()
-    box = confined(compiler, limits=Limits(timeout=_SECONDS, memory=_MEMORY, disk=_DISK))
+    box = confined(compiler, limits=Limits.of_user().within(Limits(timeout=_SECONDS, memory=_MEMORY, disk=_DISK)))
     for path in (code.source, code.wrapper):
         shutil.copyfile(path, folder / path.name)
     checked, unlinked, linked = (folder / f"operation_{code.name}{end}" for end in (".ii", ".unlinked.o", ".o"))

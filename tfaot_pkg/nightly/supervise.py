@@ -145,6 +145,7 @@ def _say(log: Path, text: str) -> None:
 KEPT = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT", "TFAOT_WORKER_MEMORY", "TFAOT_WORKER_DISK",
+    "TFAOT_WORKER_THREADS",
     "TFAOT_UNCONFINED",
 )  # fmt: skip
 _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")

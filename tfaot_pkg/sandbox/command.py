@@ -1,7 +1,8 @@
-"""A confined program, ready to run, and the watch over its use of the disk. Programs are started in this form only.
+"""A confined program, ready to run, and the watch over what it uses. Programs are started in this form only.
 
-The kernel does not count the disk space of one program. It limits single files (RLIMIT_FSIZE, enter.py); the sum of all
-files is measured several times per second, so a program may exceed its limit by what it writes in between.
+The kernel counts neither the disk space of one program, nor its memory and threads where it may not make a control
+group. It limits single files, addresses and a user's threads (enter.py); the sums are measured several times per
+second, so a program may exceed its limits by what it takes in between.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import BinaryIO
 
 from tfaot_pkg import process
 from tfaot_pkg.process import CommandFailed, Finished
-from tfaot_pkg.process_tree import kill_tree, tree_of
+from tfaot_pkg.process_tree import kill_tree, own_memory, threads_of, tree_of
 from tfaot_pkg.walk import entries_below
 
 MOST_OF_LOG = 64 << 20
@@ -33,20 +34,29 @@ _SHARE = 50  # looks take no more than this part of the time
 _GIGABYTE = 1 << 30
 
 
-class DiskWatch:
-    """Kills a program that takes more than `most` bytes below `folders`, or prints more than MOST_OF_LOG into `log`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Most:
+    """Bytes below the writable folders, bytes of memory, and threads: of all processes of a program (0: no limit)."""
+
+    disk: int = 0
+    memory: int = 0
+    threads: int = 0
+
+
+class Watch:
+    """Kills a program that takes more than `most`, also below `folders`, or prints more than MOST_OF_LOG into `log`.
 
     Call `begin` when the program runs and `end` after it. `fault` then says which limit it exceeded, if any.
     """
 
-    def __init__(self, folders: Sequence[Path], most: int, log: Path | None = None) -> None:
+    def __init__(self, folders: Sequence[Path], most: Most, log: Path | None = None) -> None:
         self._folders, self._most, self._log = folders, most, log
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.fault = ""
 
     def begin(self, process: subprocess.Popen[bytes]) -> None:
-        self._thread = threading.Thread(target=self._watch, args=(process,), daemon=True, name="disk watch")
+        self._thread = threading.Thread(target=self._watch, args=(process,), daemon=True, name="watch of a program")
         self._thread.start()
 
     def end(self) -> None:
@@ -70,13 +80,18 @@ class DiskWatch:
                 return
             cost = time.monotonic() - start
 
-    def _found(self, processes: Iterable[int]) -> str:
+    def _found(self, processes: Sequence[int]) -> str:
         """Which limit is exceeded now ("" if none)."""
+        most = self._most
+        if most.threads and sum(map(threads_of, processes)) > most.threads:
+            return f"started more than {most.threads:,} threads and processes (TFAOT_WORKER_THREADS)"
+        if most.memory and sum(map(own_memory, processes)) > most.memory:
+            return f"took more than {most.memory / _GIGABYTE:.4g} GiB of memory (TFAOT_WORKER_MEMORY)"
         try:
             if self._log is not None and self._log.stat().st_size > MOST_OF_LOG:
                 return f"printed more than {MOST_OF_LOG >> 20} MiB"
-            if self._most and _taken(self._folders, processes, self._most) > self._most:
-                return f"wrote more than {self._most / _GIGABYTE:g} GiB (TFAOT_WORKER_DISK)"
+            if most.disk and _taken(self._folders, processes, most.disk) > most.disk:
+                return f"wrote more than {most.disk / _GIGABYTE:g} GiB (TFAOT_WORKER_DISK)"
         # Folders without permissions, or nested too deeply, would hide what is below them.
         except OSError as error:
             return f"wrote files that cannot be listed: {error.strerror}"
@@ -139,7 +154,7 @@ def _size(status: os.stat_result) -> int:
 class Command:
     """The command line `argv` with the complete environment `env`; messages show `meant`, which is without the sandbox.
 
-    `timeout` is in seconds and applies to `run`. Below `writable` it may take `disk` bytes (0: no limit).
+    `timeout` is in seconds and applies to `run`. It is killed if it takes more than `most`.
     """
 
     argv: tuple[str, ...]
@@ -147,11 +162,11 @@ class Command:
     meant: tuple[str, ...]
     timeout: float
     writable: tuple[Path, ...] = ()
-    disk: int = 0
+    most: Most = Most()
 
     def run(self, *, log: Path | None = None, stdin: bytes | None = None) -> Finished:
         """As `process.run`. Raises CommandFailed, which names the program and not its sandbox."""
-        watch = DiskWatch(self.writable, self.disk)
+        watch = Watch(self.writable, self.most)
         try:
             finished = process.run(
                 self.argv, env=self.env, timeout=self.timeout, log=log, stdin=stdin, started=watch.begin
@@ -169,7 +184,7 @@ class Command:
     def start(self, *, stdin: int, log: BinaryIO, pass_fds: Sequence[int] = ()) -> Running:
         """Start it; it prints to the file `log`, and `pass_fds` stay open in it. Raises OSError."""
         started = process.start(self.argv, env=self.env, stdin=stdin, stdout=log, stderr=log, pass_fds=pass_fds)
-        watch = DiskWatch(self.writable, self.disk, Path(log.name))
+        watch = Watch(self.writable, self.most, Path(log.name))
         watch.begin(started)
         return Running(process=started, watch=watch)
 
@@ -179,7 +194,7 @@ class Running:
     """A confined program that was started; its owner calls `end`."""
 
     process: subprocess.Popen[bytes]
-    watch: DiskWatch
+    watch: Watch
 
     def end(self) -> None:
         """Kill it, unless it has ended; it is gone when this returns. May be called several times."""

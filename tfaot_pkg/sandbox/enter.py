@@ -75,6 +75,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit(resource.RLIMIT_AS, orders["memory"])
     _limit(resource.RLIMIT_FSIZE, orders["disk"])
+    _limit(resource.RLIMIT_NPROC, orders["threads"])
     if orders["folder"]:
         os.chdir(orders["folder"])
     source = _source(orders["program"])

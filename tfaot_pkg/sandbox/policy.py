@@ -11,15 +11,16 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from pathlib import Path
 
 from tfaot_pkg.errors import SandboxError, ToolchainError
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.process_tree import memory_here
 from tfaot_pkg.sandbox import seccomp
-from tfaot_pkg.sandbox.command import Command
+from tfaot_pkg.sandbox.command import Command, Most
 from tfaot_pkg.sandbox.root import (
     DEVICES,
     PACKAGE,
@@ -141,22 +142,25 @@ _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 _NO_HOME = "/dev/null"  # no folder below it can exist or be made, not even by root without a sandbox
 _GIGABYTE = 1 << 30
+_UNUSED = 64 * _GIGABYTE
 _LEAST, _MOST = 1e-3, 1e7  # of seconds, of GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds of a program, or of each request to a server; bytes of address space per process (0: no limit);
-    bytes below the folders that it writes to (0: no limit).
+    """Seconds of a program, or of each request to a server; bytes of memory (0: three quarters of this machine's);
+    bytes below the folders that it writes to (0: no limit); threads and processes.
     """
 
     timeout: float = 1800
     memory: int = 0
     disk: int = 16 * _GIGABYTE
+    threads: int = 2048
 
     @classmethod
     def of_user(cls) -> Limits:
-        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY and TFAOT_WORKER_DISK (GiB).
+        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY and TFAOT_WORKER_DISK (GiB), and
+        TFAOT_WORKER_THREADS.
 
         Raises ToolchainError.
         """
@@ -164,7 +168,31 @@ class Limits:
         timeout = _setting("TFAOT_WORKER_TIMEOUT", usual.timeout, "seconds")
         memory = _setting("TFAOT_WORKER_MEMORY", usual.memory / _GIGABYTE, "GiB")
         disk = _setting("TFAOT_WORKER_DISK", usual.disk / _GIGABYTE, "GiB")
-        return cls(timeout=timeout, memory=int(memory * _GIGABYTE), disk=int(disk * _GIGABYTE))
+        threads = number_from("TFAOT_WORKER_THREADS", usual.threads, 1, 1e6, error=ToolchainError)
+        return cls(
+            timeout=timeout, memory=int(memory * _GIGABYTE), disk=int(disk * _GIGABYTE), threads=int(threads)
+        )  # fmt: skip
+
+    def within(self, other: Limits) -> Limits:
+        """The lower one of each limit; a limit of memory or disk that is not set is the higher one."""
+        return Limits(
+            timeout=min(self.timeout, other.timeout),
+            memory=min(filter(None, (self.memory, other.memory)), default=0),
+            disk=min(filter(None, (self.disk, other.disk)), default=0),
+            threads=min(self.threads, other.threads),
+        )
+
+    @property
+    def in_use(self) -> int:
+        """Bytes of memory that all processes of a program may use."""
+        return self.memory or memory_here() * 3 // 4
+
+    @property
+    def addresses(self) -> int:
+        """Bytes that each process may map: a limit that was set, which programs reach as a lack of memory, which they
+        can report; else far more than is in use, because TensorFlow reserves memory for each thread.
+        """
+        return self.memory or self.in_use + _UNUSED
 
 
 def _setting(variable: str, default: float, unit: str) -> float:
@@ -181,7 +209,7 @@ class Sandbox:
 
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits.of_user)
     starts_programs: bool = False
     core: int | None = None
 
@@ -267,7 +295,8 @@ class Sandbox:
     def _command(self, argv: Sequence[str], *, env: Mapping[str, str], meant: Sequence[str]) -> Command:
         return Command(
             argv=tuple(argv), env=env, meant=tuple(meant),
-            timeout=self.limits.timeout, writable=self.writable, disk=self.limits.disk,
+            timeout=self.limits.timeout, writable=self.writable,
+            most=Most(disk=self.limits.disk, memory=self.limits.in_use, threads=self.limits.threads),
         )  # fmt: skip
 
     @property
@@ -315,7 +344,10 @@ class Sandbox:
         complete = {
             "parent": os.getpid() if parent is None else parent,
             "core": self.core,
-            "memory": self.limits.memory,
+            "memory": self.limits.addresses,
+            # In a user namespace of its own only this program counts, unless root started it; elsewhere all threads of
+            # the user do, in other containers too. There the watch alone counts (command.py).
+            "threads": self.limits.threads if parent == 0 else 0,
             "disk": self.limits.disk,
             "folder": self._folder,
             "program": "",

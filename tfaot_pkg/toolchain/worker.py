@@ -214,8 +214,9 @@ class Worker:
         if self._running.fault:
             return ToolchainError(
                 f"{self._engine}'s process {self._running.fault} and was stopped",
-                hint="raise TFAOT_WORKER_DISK (GiB) if the model really needs more; no model prints as much",
+                hint="raise the limit that is named if the model really needs more; no model prints as much",
                 log=self._log,
+                cause="out of memory" if "TFAOT_WORKER_MEMORY" in self._running.fault else "",
             )
         text = end_of_file(self._log)
         if explained := self._explained(text):

@@ -20,6 +20,7 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.loader import load
 from tfaot_pkg.prefix.manifest import HEADERS, PartReport, PrefixReport
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.sandbox import Limits
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder
@@ -33,8 +34,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _REPORT = "validation.json"
 _MOST_BYTES = 1 << 28
 """The limit of a report in bytes: those of models with hundreds of outputs have megabytes."""
-_TIMEOUT = 1800.0
-"""The limit for one target in seconds. The corpus is so small that seconds are enough (corpus.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,11 @@ def _answers(library: Path, target: str, group: Group) -> Batches | str:
         hashes = scratch / "hashes.json"
         try:
             # In this package's folder: with -m, Python imports modules of the current folder first.
-            run([*program, library, target, hashes, *map(str, group.sizes)], cwd=_PACKAGE.parent, timeout=_TIMEOUT)
+            run(
+                [*program, library, target, hashes, *map(str, group.sizes)],
+                cwd=_PACKAGE.parent,
+                timeout=Limits.of_user().timeout,
+            )
             return convert(dict[int, dict[str, str]], read_json(hashes.read_bytes()))
         except CommandFailed as error:
             return f"{error.reason}: {error.tail}" if error.tail else error.reason

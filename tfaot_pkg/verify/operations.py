@@ -155,7 +155,9 @@ class OperationTests:
         }
         job.write_text(json.dumps({"library": str(library), "answers": str(answers), "calls": [one]}))
         box = Sandbox(
-            readable=(library, job, inputs), writable=(self._scratch,), limits=Limits(timeout=_SECONDS, memory=4 << 30)
+            readable=(library, job, inputs),
+            writable=(self._scratch,),
+            limits=Limits.of_user().within(Limits(timeout=_SECONDS, memory=4 << 30)),
         )
         where = f"the operation {call.operation} (node {call.node!r}), inputs of class {name}"
         try:
