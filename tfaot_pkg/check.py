@@ -139,6 +139,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
             saved = SavedModel(spec.model, source, pool, spec.compilation.variables)
             with saved.named() as model:
                 answer = pool.get().call(Check(model=chosen(spec, model, saved.state[0])), Checked)
+                notes = saved.original.notes
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
     with from_worker():
         signature = signature_of(answer)
@@ -149,7 +150,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
             signature=signature,
             rows=rows,
             operations=_operations(answer),
-            warnings=(*answer.warnings, *_notes(spec, signature), *(() if rows is None else rows.warnings())),
+            warnings=(*notes, *answer.warnings, *_notes(spec, signature), *(() if rows is None else rows.warnings())),
             table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
         )
 
@@ -286,7 +287,15 @@ def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tup
         model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
         signature = proposed_signature(described, shapes)
         tensorflow = spec.compilation.tensorflow
-        return scaffold(model=model, signature=signature, origin=described.origin, tensorflow=tensorflow), signature
+        text = scaffold(
+            model=model,
+            signature=signature,
+            origin=described.origin,
+            tensorflow=tensorflow,
+            trees=described.trees,
+            notes=described.notes,
+        )
+        return text, signature
 
 
 def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:

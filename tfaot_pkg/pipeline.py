@@ -347,6 +347,7 @@ def contents_of(
         uid=library.uid,
         toolchain=f"tensorflow {environment.toolchain.version}",
         origin=frozen.origin,
+        trees=frozen.trees,
         static_library=library.static,
         shared_library=library.shared,
         glibc=glibc_floor_of([library.shared, *programs]),

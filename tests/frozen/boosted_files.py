@@ -21,6 +21,7 @@ import xgboost  # noqa: E402
 from from_trees import from_lightgbm, from_xgboost, reading  # noqa: E402
 from messages.forest import margins  # noqa: E402
 from messages.requests import ModelFault  # noqa: E402
+from messages.sources import TreesCall  # noqa: E402
 
 rng = np.random.default_rng(0)
 ROWS = 400
@@ -82,7 +83,7 @@ def main() -> None:
         with open(path, "wb") as file:
             file.write(content)
         try:
-            reading.model_of(path)
+            reading.model_of(path, TreesCall())
             refused[name] = ""
         except ModelFault as fault:
             refused[name] = fault.message
@@ -102,13 +103,15 @@ def xgboost_files(name: str, parameters: dict, x: np.ndarray, y: np.ndarray) -> 
 
 def differing(path: str, module, x: np.ndarray) -> int:
     """How many rows have other sums than the library's, among them rows around every threshold."""
-    made = module.fitted_of(path)
-    thresholds = made.forest.threshold.astype(np.float32)
+    made = module.fitted_of(path, TreesCall())
+    # LightGBM compares doubles, XGBoost floats.
+    dtype = np.dtype(made.input)
+    thresholds = made.forest.threshold.astype(dtype)
     special = [0, -0.0, 1e-35, -1e-35, 1e-40, -1e-40, np.nan, np.inf, -np.inf, -0.5, 299, 300, 1e9, 3.4e38]
-    near = [np.nextafter(thresholds, np.float32(end)) for end in (-np.inf, np.inf)]
-    pool = np.concatenate([thresholds, *near, special]).astype(np.float32)
-    tried = np.vstack([x, x[:50] * 1e30, rng.choice(pool, (400, x.shape[1]))]).astype(np.float32)
-    right = module.Answers(path).run(tried)[made.margin or made.output]
+    near = [np.nextafter(thresholds, dtype.type(end)) for end in (-np.inf, np.inf)]
+    pool = np.concatenate([thresholds, thresholds.astype(np.float32), *near, special]).astype(dtype)
+    tried = np.vstack([x, x[:50] * 1e30, rng.choice(pool, (400, x.shape[1]))]).astype(dtype)
+    right = module.Answers(path, TreesCall()).run(tried)[made.margin or made.output]
     sums = margins(made.forest, tried)
     if not made.margin and made.links:  # a forest's average
         sums = sums / made.links[0][1]

@@ -103,7 +103,7 @@ def write(folder: str) -> None:
     import joblib
     from from_trees import reading
     from messages.requests import ModelFault, Reference
-    from messages.sources import ReadTrees
+    from messages.sources import ReadTrees, TreesCall
     from sklearn.ensemble import IsolationForest
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -155,7 +155,7 @@ def write(folder: str) -> None:
     for file in sorted(set(os.listdir(folder)) - {*inputs, "inputs.npz", "answers.npz"}):
         if not file.endswith(".parts"):
             try:
-                reading.model_of(f"{folder}/{file}")
+                reading.model_of(f"{folder}/{file}", TreesCall())
                 refused[file] = ""
             except ModelFault as fault:
                 refused[file] = fault.message.replace(f"{folder}/", "")

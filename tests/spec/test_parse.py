@@ -25,6 +25,7 @@ from tfaot_pkg.spec import (
     spec_document,
 )
 from tfaot_pkg.worker_program.messages.conversions import Values
+from tfaot_pkg.worker_program.messages.sources import TreesCall
 
 FaultsOf = Callable[..., list[str]]
 
@@ -325,6 +326,7 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"model_constants": {"x": [True, 1]}}, "model.constants.x: must not mix true and false with numbers"),
         ({"model_constants": {"x": 1}, "model_feeds": ["x"]}, "model.feeds: 'x' is one of model.constants"),
         ({"model_feeds": ["a", "a"]}, "model.feeds: 'a' is given twice"),
+        ({"trees_iterations": 3}, "trees: says how decision trees are called, and the model is none"),
         ({"model_serving_key": "a\nb"}, "model.serving_key: must be one line"),
         ({"model_author": "a\nb"}, "model.author: must be one line"),
         ({"model_license": {"a": 1}}, "model.license: must be a string, got a mapping"),
@@ -477,6 +479,47 @@ def test_the_recorded_form_is_json_that_parses_to_the_same_spec(good: str, sourc
     spec = parsed(good + source)
     again = parsed(canonical_json(spec_document(spec)).decode())
     assert again == spec
+
+
+_TREES = "model: {name: x, version: 1.0.0, trees: m.json}\ncompilation: {batch_sizes: [1]}\n"
+
+
+@pytest.mark.parametrize(
+    ("trees", "call"),
+    [
+        ("{iterations: best, missing: -999}", TreesCall(iterations="best", missing="-999.0")),
+        ("{iterations: 3, missing: .nan}", TreesCall(iterations="3", missing="nan")),
+        ("{iterations: '{{ env.many }}', missing: nan}", TreesCall(iterations="5", missing="nan")),
+        ("{categories: codes, dtype: float32}", TreesCall(categories="codes", dtype="float32")),
+        ("null", TreesCall()),
+    ],
+)
+def test_calls_of_trees_are_recorded_as_they_were_given(trees: str, call: TreesCall) -> None:
+    spec = parsed(f"{_TREES}trees: {trees}\n", many="5")
+    assert spec.model.call == call
+    assert ("trees" in spec_document(spec)) == bool(call)
+    assert parsed(canonical_json(spec_document(spec)).decode()).model == spec.model
+
+
+@pytest.mark.parametrize(
+    ("trees", "fault"),
+    [
+        (
+            "{iterations: 0}",
+            "trees.iterations: must be best, all, or a number of iterations from 1 on, got the number 0",
+        ),
+        ("{iterations: first}", "trees.iterations: must be best, all"),
+        ("{iterations: true}", "trees.iterations: must be best, all"),
+        ("{missing: none}", "trees.missing: must be a number, got the string 'none'"),
+        ("{missing: .inf}", "trees.missing: must be a number, or .nan for none"),
+        ("{categories: texts}", "trees.categories: must be values or codes"),
+        ("{dtype: float16}", "trees.dtype: must be float32 or float64"),
+        ("{best: true}", "trees.best: unknown key"),
+    ],
+)
+def test_faults_of_calls_of_trees_name_the_field(faults_of: FaultsOf, trees: str, fault: str) -> None:
+    (found,) = faults_of(f"{_TREES}trees: {trees}\n")
+    assert found.partition(": ")[2].startswith(fault)
 
 
 def test_the_recorded_form_holds_no_absolute_path_and_is_the_same_in_every_checkout(good: str) -> None:

@@ -26,7 +26,7 @@ from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.formats import BUILT
-from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document, operations_document
+from tfaot_pkg.spec.types import Compilation, ModelSpec, call_document, constants_document, operations_document
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -47,6 +47,7 @@ from tfaot_pkg.worker_program.messages.graph import (
     Work,
 )
 from tfaot_pkg.worker_program.messages.listing import HloListing
+from tfaot_pkg.worker_program.messages.sources import TreesFacts
 from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
@@ -81,7 +82,7 @@ class FrozenModel:
     of a batch interact. `origin` names the software that wrote the model's file ("" for TensorFlow). `own_calls` are
     targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). `ranges` are the numbers
     that inputs take which are indices, lengths, divisors or the like. The files of operations that the author supplies
-    are in `folder` as well.
+    are in `folder` as well. `trees` says how decision trees are called; None for others.
     """
 
     folder: Path
@@ -99,6 +100,7 @@ class FrozenModel:
     origin: str = ""
     own_calls: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
+    trees: TreesFacts | None = None
 
     @property
     def graph(self) -> Path:
@@ -171,6 +173,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "format": spec.model.format,
             "roles": {} if spec.model.format != "graph" else {"graph": spec.model.files, **spec.model.files_beside},
             **({"operations": operations_document(spec.model)} if spec.model.operations else {}),
+            **({"trees": call_document(spec.model.call)} if spec.model.call else {}),
             "constants": constants_document(spec.model),
             "feeds": list(spec.model.feeds),
             "seed": spec.model.seed,
@@ -245,7 +248,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             constants=_is_listed(spec.compilation),
         )
         frozen = pool.get().call(request, Frozen)
-        origin = saved.original.origin
+        original = saved.original
         operations = saved.operations()
     # Before the files are checked, because the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
@@ -266,7 +269,9 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             confinement=required().level.value,
             rows=rows,
             independent=independent,
-            origin=origin,
+            origin=original.origin,
+            notes=original.notes,
+            trees=original.trees,
             state=kept,
             parts=parts_of(spec, signature_of(frozen.model)),
             ranges=ranges_of(frozen.hlo, signature_of(frozen.model)),
@@ -322,6 +327,8 @@ class _Stored:
     rows: Rows
     independent: tuple[bool, ...]
     origin: str
+    notes: tuple[str, ...]
+    trees: TreesFacts | None
     state: tuple[StateTensor, ...]
     parts: tuple[Part, ...]
     ranges: tuple[Range, ...]
@@ -364,7 +371,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
             Segment(found=each, graph=folder / f"{each.name}.pb", is_independent=is_independent)
             for each, is_independent in zip(model.segments, stored.independent, strict=True)
         ),
-        warnings=(*model.warnings, *stored.rows.warnings()),
+        warnings=(*stored.notes, *model.warnings, *stored.rows.warnings()),
         work=model.work,
         outline=None if model.graph is None else plain(model.graph),
         confinement=stored.confinement,
@@ -372,6 +379,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         origin=stored.origin,
         own_calls=model.own_calls,
         ranges=stored.ranges,
+        trees=stored.trees,
     )
 
 

@@ -107,7 +107,7 @@ class SavedModel:
     def described(self) -> SourceModel:
         """The framework's description of the model's file, for formats of FRONTENDS. Converts nothing."""
         with self._snapshot.named() as path:
-            return read_source(self._model.format, path, self._pool)
+            return read_source(self._model.format, path, self._pool, call=self._model.call)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -165,6 +165,7 @@ class SavedModel:
             out=made,
             operations=tuple(self._model.operations),
             constants=self._model.constants,
+            call=self._model.call,
         )
         self._pool.take(made, given)
         # If the file was unpacked from an archive, the copy of it counts.

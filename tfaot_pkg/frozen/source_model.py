@@ -16,7 +16,16 @@ from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Counted, Reference
-from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTrees, Sizes, SourceModel, SourceTensor
+from tfaot_pkg.worker_program.messages.sources import (
+    ReadMlir,
+    ReadOnnx,
+    ReadTrees,
+    Sizes,
+    SourceModel,
+    SourceTensor,
+    TreesCall,
+    TreesFacts,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +38,9 @@ class Original:
     change, by the file's names. `answers` is a file of inputs and outputs that were stored when the model was exported,
     and `answered_by` the framework and version that computed them; None if the model's file has none. `library` is the
     framework's name, "" for `frontend`'s. `operations` are the reference files of operations that the framework lacks,
-    by name. `counts` are those of `model.counts`, outputs that this tool adds.
+    by name. `counts` are those of `model.counts`, outputs that this tool adds. `notes` say what its file leaves open.
+    Of decision trees, `call` is the spec's, `trees` what is computed, and `rows` the file of rows at which their
+    answers change.
     """
 
     path: Path
@@ -46,6 +57,10 @@ class Original:
     library: str = ""
     operations: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    call: TreesCall = field(default_factory=TreesCall)
+    trees: TreesFacts | None = None
+    rows: Path | None = None
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
@@ -71,6 +86,10 @@ class Original:
             answers=parts / ANSWERS if source.answered_by and parts else None,
             library=source.library,
             counts={outputs.get(name, name): outputs.get(count, count) for name, count in model.counts.items()},
+            notes=source.notes,
+            call=model.call,
+            trees=source.trees,
+            rows=parts / ROWS if source.trees is not None and parts else None,
         )
 
     @property
@@ -100,6 +119,7 @@ class Original:
             operations=self.operations,
             constants=self.constants,
             counted=self.counted(signature),
+            call=self.call,
         )
 
     def counted(self, signature: Signature) -> dict[str, Counted]:
@@ -139,17 +159,19 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
     }
 
 
-_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str, tuple[str, ...], Mapping[str, Values]], object]] = {
+_Request = Callable[[str, Mapping[str, Sizes], str, tuple[str, ...], Mapping[str, Values], TreesCall], object]
+
+_REQUESTS: Mapping[Format, _Request] = {
     # Files of PyTorch contain the ONNX form that export.py wrote (decision 054).
     **dict.fromkeys(
         ("onnx", "torch"),
-        lambda path, shapes, out, operations, constants: ReadOnnx(
+        lambda path, shapes, out, operations, constants, _: ReadOnnx(
             path=path, shapes=shapes, out=out, operations=operations, constants=constants
         ),
     ),
     "jax": lambda path, _, out, *__: ReadMlir(path=path, out=out),
     "mlir": lambda path, _, out, *__: ReadMlir(path=path, out=out),
-    "trees": lambda path, _, out, *__: ReadTrees(path=path, out=out),
+    "trees": lambda path, _, out, *more: ReadTrees(path=path, out=out, call=more[-1]),
 }
 
 
@@ -162,19 +184,22 @@ def read_source(
     out: Path | None = None,
     operations: tuple[str, ...] = (),
     constants: Mapping[str, Values] | None = None,
+    call: TreesCall | None = None,
 ) -> SourceModel:
     """The framework's description of the file at `path`; its graph is written to the folder `out`, if there is one.
 
-    `shapes` are those of inputs that the spec sets, `constants` values of inputs. Raises ModelError, ToolchainError.
+    `shapes` are those of inputs that the spec sets, `constants` values of inputs; `call` is that of decision
+    trees. Raises ModelError, ToolchainError.
     """
     # Files that are known and not read, such as ORT files, have errors that say what to name instead.
     recognized(path)
-    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out), operations, constants or {})
+    place = "" if out is None else str(out)
+    request = _REQUESTS[wanted](str(path), shapes or {}, place, operations, constants or {}, call or TreesCall())
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
 
 
-ANSWERS = "answers.npz"
-"""See worker_program/from_onnx/exported.py."""
+ANSWERS, ROWS = "answers.npz", "rows.npz"
+"""See worker_program/from_onnx/exported.py and from_trees/rows.py."""
 
 _MOST = 128
 """The maximum that a first spec proposes for an axis without a size. Only the user knows the right one."""

@@ -55,6 +55,7 @@ from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, card_document, spec_document
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.worker_program.messages.sources import TreesFacts
 
 STAGE = "package"
 _INFO_FORMAT = 1
@@ -87,7 +88,8 @@ class PackageContents:
     `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), if the package has them.
     `notices` are the licence texts of everything linked in, by file name. `code` are the library's sources with their
     licence, if the package has a source form (source_form.py).
-    `validation` is the report, as JSON values, and so are `sbom` and `graph`.
+    `validation` is the report, as JSON values, and so are `sbom` and `graph`. `trees` says how decision trees are
+    called.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files. `digests` are the SHA-256 of `binaries`, if they are known.
     """
@@ -113,6 +115,7 @@ class PackageContents:
     code: Mapping[str, bytes] | None = None
     sbom: Mapping[str, object] | None = None
     graph: Mapping[str, object] | None = None
+    trees: TreesFacts | None = None
     provenance: Callable[[Tree], Mapping[str, object]] | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
 
@@ -251,6 +254,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "symbol": contents.symbol,
         "toolchain": contents.toolchain,
         **({"origin": contents.origin} if contents.origin else {}),
+        **({"trees": _trees(contents.trees)} if contents.trees is not None else {}),
         "cpp": {
             "header": f"{contents.package_name}/model.h",
             "class": f"{spec.compilation.namespace}::{spec.model.name}",
@@ -268,6 +272,11 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         **plain(contents.signature),
         **({"signatures": _signatures(spec, contents.signature)} if contents.signature.parts else {}),
     }
+
+
+def _trees(facts: TreesFacts) -> dict[str, object]:
+    """How decision trees are called: what the library's calls choose, and the names that the file has."""
+    return {name: value for name, value in plain(facts).items() if value}
 
 
 def _signatures(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:

@@ -29,7 +29,9 @@ from tfaot_pkg.spec.values import (
     FilePath,
     FilledLine,
     Flags,
+    Iterations,
     Line,
+    Missing,
     Number,
     Ranges,
     Shape,
@@ -312,6 +314,34 @@ class CompilationForm(Form):
     )
 
 
+class TreesForm(Form):
+    """How the author calls a model of decision trees, as far as its file does not say it."""
+
+    iterations: Iterations | None = Field(
+        None,
+        description="Iterations of training that are computed: best, those up to the best one that early stopping "
+        "found; all; or a number (by default: best if a class of XGBoost for scikit-learn wrote the file, else all).",
+        examples=["best", 120],
+    )
+    missing: Missing | None = Field(
+        None,
+        description="Number that counts as missing beside NaN, as `missing` of XGBoost's classes and of DMatrix, which "
+        "files do not contain; .nan if there is none.",
+        examples=[-999.0],
+    )
+    categories: Annotated[str, checked(rules.categories_fault), as_choice("values", "codes")] | None = Field(
+        None,
+        description="What x contains in columns of categories of a data frame whose values are in the file: values, "
+        "as the frame has them (of texts their positions in the list of info.json); or codes, all of them positions "
+        "(by default: values).",
+    )
+    dtype: Annotated[str, checked(rules.float_fault), as_choice("float32", "float64")] | None = Field(
+        None,
+        description="Type of x (by default: the one that the library compares in, float64 for LightGBM and "
+        "HistGradientBoosting, float32 for others).",
+    )
+
+
 class ValidationForm(Form):
     """How the library's answers are compared with TensorFlow's before a package is made."""
 
@@ -380,6 +410,7 @@ class SpecForm(Form):
 
     model: ModelForm
     source: SourceForm | None = None
+    trees: TreesForm | None = None
     compilation: CompilationForm
     validation: ValidationForm | None = None
     package: PackageForm | None = None
@@ -399,6 +430,7 @@ _TITLES = {
     "SignatureForm": "Signature",
     "ModelForm": "Model",
     "SourceForm": "Source",
+    "TreesForm": "Trees",
     "VariablesForm": "Variables",
     "OperationForm": "Operation",
     "CompilationForm": "Compilation",

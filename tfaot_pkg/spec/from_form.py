@@ -11,7 +11,7 @@ from typing import Any
 from tfaot_pkg.forms.form import Form
 from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec import rules
-from tfaot_pkg.spec.form import CompilationForm, ModelForm, SignatureForm, SpecForm, ValidationForm
+from tfaot_pkg.spec.form import CompilationForm, ModelForm, SignatureForm, SpecForm, TreesForm, ValidationForm
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.spec.types import (
@@ -31,6 +31,7 @@ from tfaot_pkg.spec.types import (
     Variables,
 )
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.worker_program.messages.sources import TreesCall
 
 JOINED = "tfaot-pkg signatures"
 """The key of the signature that all of `model.signatures` are joined to."""
@@ -66,9 +67,17 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     given |= {"counts": dict(sorted((form.counts or {}).items()))}
     given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
     given["keywords"] = tuple(form.keywords or ())
+    if spec.trees is not None:
+        given["call"] = _call(spec.trees)
     if form.signatures:
         given |= {"serving_key": JOINED, "signatures": _signatures(form.signatures)}
     return ModelInfo(**given)
+
+
+def _call(form: TreesForm) -> TreesCall:
+    given = _given(form)
+    # As a text, because JSON has no NaN, and NaN equals nothing: specs are compared, and are parts of keys.
+    return TreesCall(**{**given, **({"missing": repr(given["missing"])} if "missing" in given else {})})
 
 
 def _signatures(forms: Mapping[str, SignatureForm]) -> tuple[Signature, ...]:

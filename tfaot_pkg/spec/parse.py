@@ -23,6 +23,7 @@ from tfaot_pkg.spec.form import (
     SignatureForm,
     SourceForm,
     SpecForm,
+    TreesForm,
     ValidationForm,
 )
 from tfaot_pkg.spec.formats import format_of
@@ -37,6 +38,7 @@ from tfaot_pkg.wording import described, shown
 _SECTIONS: dict[str, type[Form]] = {
     "model": ModelForm,
     "source": SourceForm,
+    "trees": TreesForm,
     "compilation": CompilationForm,
     "validation": ValidationForm,
     "package": PackageForm,

@@ -125,6 +125,14 @@ def engine_fault(engine: str) -> str:
     return "" if engine in ("auto", "program", "xla") else f"must be auto, program or xla, got {shown(engine)}"
 
 
+def categories_fault(given: str) -> str:
+    return "" if given in ("values", "codes") else f"must be values or codes, got {shown(given)}"
+
+
+def float_fault(dtype: str) -> str:
+    return "" if dtype in ("float32", "float64") else f"must be float32 or float64, got {shown(dtype)}"
+
+
 def operation_fault(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
         return (

@@ -12,6 +12,8 @@ from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, ModelInfo, Validation, constants_document
+from tfaot_pkg.wording import counted
+from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
 
@@ -31,6 +33,8 @@ def scaffold(
     schema: str = "",
     origin: str = "",
     tensorflow: str = DEFAULT_TENSORFLOW,
+    trees: TreesFacts | None = None,
+    notes: Iterable[str] = (),
 ) -> str:
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
@@ -39,7 +43,8 @@ def scaffold(
     values of their own, and `variables` those that need a checkpoint. `unknown_ranks` are inputs whose number of axes
     the spec must say.
     `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
-    file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model.
+    file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model. `trees` says how decision trees are
+    called, `notes` what their file leaves open.
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
@@ -49,6 +54,7 @@ def scaffold(
         "",
         *_signature_lines(signature),
         "",
+        *([] if trees is None else _trees_lines(trees, signature, [*notes])),
         *_compilation_lines(tuple(batch_sizes), tensorflow),
         "",
         *_validation_lines(),
@@ -173,6 +179,35 @@ def _signature_lines(signature: Signature) -> list[str]:
     inputs = [f"#   in   {_comment(str(tensor))}" for tensor in signature.inputs]
     outputs = [f"#   out  {_comment(str(tensor))}" for tensor in signature.outputs]
     return ["# What the model takes and gives (N is the batch axis):", *inputs, *outputs]
+
+
+def _trees_lines(trees: TreesFacts, signature: Signature, notes: list[str]) -> list[str]:
+    """How the author calls decision trees: what the file says, for review."""
+    lines = [f"  # Review: {_comment(note)}." for note in notes]
+    if trees.iterations:
+        chosen = "all" if trees.iterations == trees.iterations_in_file else "best"
+        of = counted(trees.iterations_in_file, "iteration")
+        lines += [f"  # Computed are {trees.iterations} of {of}: best, all, or a number.", f"  iterations: {chosen}"]
+    if trees.missing:
+        missing = ".nan" if trees.missing == "nan" else trees.missing
+        lines += [
+            "  # The number that counts as missing beside NaN, such as -999.0; .nan: none.",
+            f"  missing: {missing}",
+        ]
+    with_lists = [each for each in trees.categories if each.values]
+    if with_lists:
+        lines += ["  # x has values of categories, as data frames do (of texts their positions); or codes: positions."]
+        lines += [f"  #   {_comment(_category_text(each))}" for each in with_lists]
+        lines += ["  categories: values"]
+    if not lines:
+        return []
+    lines += [f"  # dtype: {tensor.dtype.value}  # of x" for tensor in signature.inputs]
+    return ["# How the model is called: what its author writes in Python beside the file.", "trees:", *lines, ""]
+
+
+def _category_text(column: CategoryColumn) -> str:
+    shown = ", ".join(map(str, column.values[:8])) + (" ..." if len(column.values) > 8 else "")
+    return f"{column.name or f'column {column.column}'}: {shown}"
 
 
 def _compilation_lines(batch_sizes: tuple[int, ...], tensorflow: str) -> list[str]:

@@ -20,6 +20,7 @@ _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the arc
 def check_together(document: Document, failed: Collection[Path]) -> None:
     """Report the faults of fields that exclude each other. `failed` are the paths whose expressions have faults."""
     _check_model(document)
+    _check_trees(document)
     _check_source(document, failed)
     _check_validation(document)
     _check_package(document)
@@ -110,6 +111,12 @@ def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
         document.report(
             ("compilation", "engine"), "XLA's code computes all outputs at once: several signatures need a program"
         )
+
+
+def _check_trees(document: Document) -> None:
+    model = document.data.get("model")
+    if "trees" in document.data and isinstance(model, dict) and "trees" not in model:
+        document.report(("trees",), "says how decision trees are called, and the model is none: model.trees names them")
 
 
 _INSTEAD = {

@@ -15,6 +15,7 @@ from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
 from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
 from tfaot_pkg.worker_program.messages.conversions import Values
+from tfaot_pkg.worker_program.messages.sources import TreesCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,8 @@ class ModelInfo:
     without `config` they choose its tensors. If some are renamed, `input_keys` and `output_keys` have the model's own
     names. `operations` are those that the author supplies (`compilation.operations`), whose files are in the source.
 
+    `call` says how decision trees are called (the spec's `trees`).
+
     If there are `signatures`, sorted by name, workers join them to one, `serving_key` (worker_program/saved_model.py).
     """
 
@@ -118,6 +121,7 @@ class ModelInfo:
     seed: str = ""
     counts: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, OperationFiles] = field(default_factory=dict)
+    call: TreesCall = field(default_factory=TreesCall)
     signatures: tuple[Signature, ...] = field(default_factory=tuple)
 
     @property
@@ -352,6 +356,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             **({"counts": dict(sorted(model.counts.items()))} if model.counts else {}),
         },
         "source": _source_document(spec.source, spec.folder),
+        **({"trees": call_document(model.call)} if model.call else {}),
         "compilation": {
             "batch_sizes": list(compilation.batch_sizes),
             "namespace": compilation.namespace,
@@ -377,6 +382,16 @@ def card_document(model: ModelInfo) -> dict[str, object]:
     texts = {"training_data": model.training_data, "limits": model.limits, "card": model.card}
     parts: dict[str, object] = {name: text for name, text in texts.items() if text}
     return {**parts, **({"keywords": list(model.keywords)} if model.keywords else {})}
+
+
+def call_document(call: TreesCall) -> dict[str, object]:
+    """The calls of decision trees as a spec has them."""
+    found: dict[str, object] = {name: value for name, value in asdict(call).items() if value}
+    if call.iterations.isdigit():
+        found["iterations"] = int(call.iterations)
+    if call.missing not in ("", "nan"):
+        found["missing"] = float(call.missing)
+    return found
 
 
 def _variables_document(variables: Variables) -> dict[str, list[str]]:

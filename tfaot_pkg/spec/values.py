@@ -53,6 +53,28 @@ def evaluated(value: object) -> object:
     return scalar(str(value)) if isinstance(value, Expanded) else value
 
 
+def _iterations(value: object) -> str:
+    """`best`, `all` or a number, as a text."""
+    value = evaluated(value)
+    if isinstance(value, str) and value in ("best", "all"):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_ITERATIONS:
+        return str(value)
+    raise problem(f"must be best, all, or a number of iterations from 1 on, got {described(value)}")
+
+
+def _missing(value: object) -> object:
+    """A number; `nan` as a text too, because JSON has no other form of it."""
+    value = evaluated(value)
+    return math.nan if value == "nan" else value
+
+
+def _not_infinite(value: float) -> float:
+    if math.isinf(value):
+        raise problem("must be a number, or .nan for none, got an infinity")
+    return value
+
+
 def _tolerance(value: float) -> float:
     if not math.isfinite(value):
         raise problem(f"must be a finite number, got {number(value)}")
@@ -159,6 +181,29 @@ Shape = Annotated[
     AfterValidator(_batch_axis_first),
 ]
 Number = Annotated[float, BeforeValidator(evaluated), AfterValidator(_tolerance), as_scalar("number", minimum=0)]
+
+
+Missing = Annotated[
+    float,
+    BeforeValidator(_missing),
+    AfterValidator(_not_infinite),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"enum": ["nan"]}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]}
+    ),
+]
+Iterations = Annotated[
+    str,
+    PlainValidator(_iterations),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["best", "all"]},
+                {"type": "integer", "minimum": 1, "maximum": MAX_ITERATIONS},
+                {"type": "string", "pattern": f"^{_EXPRESSION}$"},
+            ]
+        }
+    ),
+]
 
 
 def _one_by_one(value: object) -> object:

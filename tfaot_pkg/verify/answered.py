@@ -33,8 +33,8 @@ def in_batches(
         answers[counted.count] = np.array(len(answers[name]), np.int32)
         answers[name] = padded(answers[name], max(counted.most(inputs), len(answers[name])))
     counts = {len(inputs[each.name]) for each in signature.inputs if each.has_batch_axis and inputs[each.name].ndim}
-    fit = all(_fits(each, inputs[each.name], signature.symbols) for each in signature.inputs)
-    fit = fit and all(_fits(each, answers[each.name], None) for each in signature.outputs)
+    fit = all(fits(each, inputs[each.name], signature.symbols) for each in signature.inputs)
+    fit = fit and all(fits(each, answers[each.name], None) for each in signature.outputs)
     if not fit or len(counts) > 1 or counts == {0}:
         return _NONE
     rows = min(counts, default=1)
@@ -53,7 +53,7 @@ def in_batches(
     return repeated, found
 
 
-def _fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None) -> bool:
+def fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None = None) -> bool:
     """Whether `array` may be such a tensor, with sizes within the limits of `symbols` if they are given."""
     if array.dtype != held_type(tensor.dtype.value) or array.ndim != len(tensor.shape):
         return False
@@ -64,3 +64,8 @@ def _fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None) -> boo
         if not (least or 0) <= array.shape[axis] <= (most or 0):
             return False
     return True
+
+
+def repeated_to(rows: Array, count: int) -> Array:
+    """`rows`, from the first on again until there are `count`, if there are fewer."""
+    return rows if len(rows) >= count else rows[np.arange(count) % len(rows)]

@@ -28,6 +28,9 @@ MAIN = "main"
 BRANCHES = "branches"
 """Inputs that take other sides of branches: found by TensorFlow (worker_program/branches.py), not drawn here."""
 
+THRESHOLDS = "thresholds"
+"""Rows at which the answers of decision trees change (worker_program/from_trees/rows.py), not drawn here."""
+
 ARRANGED = "arranged"
 """Rows of the main class again, at other positions, with other neighbours, and repeated (rows.py)."""
 
@@ -83,7 +86,8 @@ def drawn(name: str, signature: Signature, *, seed: int, rows: int, drawing: Dra
     """
     # A stream per class, so that without one class (validation.classes) the others still draw the same numbers.
     generator, sizes = np.random.default_rng([seed, *name.encode()]), sizes_of(signature)
-    return {tensor.name: _draw(generator, name, tensor, rows, sizes, drawing) for tensor in signature.inputs}
+    found = {tensor.name: _draw(generator, name, tensor, rows, sizes, drawing) for tensor in signature.inputs}
+    return drawing.with_categories(found, seed)
 
 
 def _draw(
@@ -222,7 +226,8 @@ def validation_inputs(
                 hint="give its axes smaller sizes: model.shapes in the spec",
             )
     sizes = sizes_of(signature)
-    return {tensor.name: _draw_random(generator, tensor, rows, sizes, drawing) for tensor in signature.inputs}
+    found = {tensor.name: _draw_random(generator, tensor, rows, sizes, drawing) for tensor in signature.inputs}
+    return drawing.with_categories(found, validation.seed)
 
 
 def _draw_random(

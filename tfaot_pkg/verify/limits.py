@@ -13,6 +13,7 @@ from tfaot_pkg.errors import SpecError
 from tfaot_pkg.program.ranges import Range
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Limit, Validation
+from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 _LARGEST = float(1 << 53)
 """The largest integer in a range: all smaller ones are floats, too."""
@@ -49,12 +50,27 @@ class Ends:
 class Drawing:
     """How inputs are drawn. `found` are the model's own ranges, `stated` those of the spec, which replace them.
 
-    If `positive`, numbers without a range are greater than zero.
+    If `positive`, numbers without a range are greater than zero. `categories` are columns of the one input of decision
+    trees.
     """
 
     found: Mapping[str, Range] = field(default_factory=dict)
     stated: Mapping[str, tuple[Limit, Limit]] = field(default_factory=dict)
     positive: bool = False
+    categories: tuple[CategoryColumn, ...] = ()
+
+    def with_categories(self, drawn: dict[str, Array], seed: int) -> dict[str, Array]:
+        """`drawn`, with known categories in the columns that have lists of them.
+
+        Random numbers are no categories: some libraries reject them, and for others all of them are one category.
+        """
+        for column in self.categories:
+            # A stream per column, so that without one column the others still get the same categories.
+            generator = np.random.default_rng([seed, column.column])
+            values = column.values if column.given == "values" else range(len(column.values))
+            for array in drawn.values() if len(values) else ():
+                array[:, column.column] = generator.choice(np.array(values, np.float64), len(array))
+        return drawn
 
     def ends(self, tensor: Tensor, sizes: Mapping[str, int]) -> Ends | None:
         """The ends of one input at `sizes` of symbols; None if it has no range."""
@@ -75,8 +91,9 @@ USUAL = Drawing()
 """Numbers of a model that nothing is known of."""
 
 
-def drawing_of(validation: Validation, found: Sequence[Range]) -> Drawing:
-    return Drawing(found={each.name: each for each in found}, stated=validation.ranges)
+def drawing_of(validation: Validation, found: Sequence[Range], trees: TreesFacts | None = None) -> Drawing:
+    categories = () if trees is None else trees.categories
+    return Drawing(found={each.name: each for each in found}, stated=validation.ranges, categories=categories)
 
 
 def require_inputs(validation: Validation, signature: Signature) -> None:

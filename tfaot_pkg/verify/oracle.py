@@ -24,8 +24,8 @@ from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
-from tfaot_pkg.verify.answered import in_batches
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
+from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.elements import held, held_type, write_arrays
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
@@ -77,7 +77,7 @@ class Tried:
     @property
     def most(self) -> int | None:
         """The most batches of each size; None for all."""
-        return None if self.name in (MAIN, ARRANGED) else MOST
+        return None if self.name in (MAIN, ARRANGED, THRESHOLDS) else MOST
 
 
 def with_answers(framework: str, tried: Tried) -> Tried:
@@ -227,6 +227,23 @@ class Oracle:
         tried = replace(self._saved(name, inputs), seconds=self._seconds, at_sizes=True, eager=answers)
         self._answered_by = original.answered_by
         return tried
+
+    def thresholds(self) -> Tried | None:
+        """Rows at which the answers of decision trees change, with the answers; None for other models.
+
+        Raises ToolchainError if they cannot be read.
+        """
+        if self._original.rows is None:
+            return None
+        signature = self._frozen.signature.without_state()
+        with from_worker():
+            arrays, keys = read_arrays(self._original.rows), self._original.feeds
+            inputs = {each.name: arrays[keys[each.name]] for each in signature.inputs}
+            for each in signature.inputs:
+                if not fits(each, inputs[each.name]) or not len(inputs[each.name]):
+                    raise ValueError(f"the rows of {each.name!r} do not fit it")
+        largest = max(self._spec.compilation.batch_sizes)
+        return self.tried(THRESHOLDS, {name: repeated_to(rows, largest) for name, rows in inputs.items()})
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
         """The class of inputs that was found, and the sides of branches that none of them takes."""

@@ -171,7 +171,7 @@ class _Validation:
         )
         self._ways = ways_to_run(spec)
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
-        self._drawing = drawing_of(spec.validation, frozen.ranges)
+        self._drawing = drawing_of(spec.validation, frozen.ranges, frozen.trees)
 
     def make(self, folder: Path) -> None:
         # First, because faults of single operations are clearer than those of the whole model.
@@ -297,6 +297,8 @@ class _Validation:
         ]
         if (answered := oracle.answered()) is not None:
             tried.append(answered)
+        if (steps := oracle.thresholds()) is not None:
+            tried.append(steps)
         if BRANCHES not in validation.classes:
             return tried, ()
         found, not_taken = oracle.branches(rows)

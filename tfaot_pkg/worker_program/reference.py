@@ -20,7 +20,8 @@ _MODELS = {
 
 Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `exactly()`,
 which returns None or a more exact `run`, `operations`, the kinds of operations in it, `rejections`, the exceptions that
-the framework raises for inputs it rejects, and the framework's `version`.
+the framework raises for inputs it rejects, and the framework's `version`. With `is_continuous` false, its answers are
+steps, at thresholds that the library must have to the bit: roundings of inputs excuse no difference.
 """
 
 
@@ -136,6 +137,8 @@ def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
     # A fixed seed: the same build must get the same verdict.
     generator = np.random.default_rng(0)
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
+    if not getattr(model, "is_continuous", True):
+        return spreads
     exactly = model.exactly()
     for _ in range(request.perturbed):
         moved = {name: nudged(generator, values, model.dtypes[name]) for name, values in feeds.items()}

@@ -20,13 +20,15 @@ def function_of(model: fitted.Fitted):
     """The model as a function of x, which returns its results by name."""
     forest = model.forest
 
-    @tf.function(input_signature=[tf.TensorSpec((None, forest.features), forest.dtype, name="x")], autograph=False)
+    @tf.function(input_signature=[tf.TensorSpec((None, forest.features), model.input, name="x")], autograph=False)
     def serve(x):
-        if model.categorical:
-            # Categories are whole numbers; another number is in no set, as if it were missing.
+        if model.encoder is not None:
             is_category = np.zeros(forest.features, bool)
-            is_category[list(model.categorical)] = True
-            x = tf.where(is_category & (x != tf.floor(x)), tf.constant(np.nan, x.dtype), x)
+            is_category[model.encoder.target] = True
+            x = tf.where(is_category, own_calls.trees(model.encoder, x), x)
+        x = tf.cast(x, forest.dtype)
+        if model.missing is not None:
+            x = tf.where(x == tf.constant(model.missing, x.dtype), tf.constant(np.nan, x.dtype), x)
         made = sums = own_calls.trees(forest, x)
         for name, number in model.links:
             made = _LINKS[name](made, tf.constant(number, made.dtype))

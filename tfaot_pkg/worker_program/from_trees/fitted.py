@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from messages.forest import ARRAYS, Forest, packed, unpacked
 
-_DOCUMENT, _FOREST = "model.json", "forest.npy"
+_DOCUMENT, _FOREST, _ENCODER = "model.json", "forest.npy", "encoder.npy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,11 @@ class Fitted:
     `output` is the name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name
     of the sums, if they are a result too. `library` and `origin` describe what wrote the file. `classes` are labels,
     `features` names of the columns of x, both in order, and may be empty.
-    Columns in `categorical` contain categories: numbers that are not whole count as missing there.
+
+    x is of type `input`. First, the forest `encoder` replaces the categories of `columns` (categories.py) by their
+    codes; then x is rounded to the type of the trees, and numbers equal to `missing` become NaN. `iterations` are those
+    that are computed, and those in the file; zeros if the library's own call cannot choose them. `coded` are the
+    columns of categories that contain codes, as Column or by their numbers. `notes` say what the file leaves open.
     """
 
     forest: Forest
@@ -31,7 +35,16 @@ class Fitted:
     is_flat: bool = False
     classes: tuple = ()
     features: tuple = ()
-    categorical: tuple = ()
+    input: str = ""
+    encoder: Forest | None = None
+    columns: tuple = ()
+    coded: tuple = ()
+    missing: float | None = None
+    iterations: tuple = (0, 0)
+    notes: tuple = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "input", self.input or self.forest.dtype)
 
 
 class Trees:
@@ -64,16 +77,23 @@ def write(fitted: Fitted, folder: str) -> None:
         "margin": fitted.margin,
         "dtype": fitted.dtype,
         "is_flat": fitted.is_flat,
-        "categorical": fitted.categorical,
+        "input": fitted.input,
+        "missing": fitted.missing,
     }
     with open(os.path.join(folder, _DOCUMENT), "w", encoding="utf-8") as file:
         json.dump(document, file)
-    np.save(os.path.join(folder, _FOREST), packed(fitted.forest), allow_pickle=False)
+    for name, forest in ((_FOREST, fitted.forest), (_ENCODER, fitted.encoder)):
+        if forest is not None:
+            np.save(os.path.join(folder, name), packed(forest), allow_pickle=False)
 
 
 def read(folder: str) -> Fitted:
     """What `write` wrote, without the names."""
     with open(os.path.join(folder, _DOCUMENT), encoding="utf-8") as file:
         document = json.load(file)
-    forest = unpacked(np.load(os.path.join(folder, _FOREST), allow_pickle=False))
-    return Fitted(forest=forest, library="", origin="", **document)
+    forest, encoder = (_forest_in(os.path.join(folder, name)) for name in (_FOREST, _ENCODER))
+    return Fitted(forest=forest, encoder=encoder, library="", origin="", **document)
+
+
+def _forest_in(path: str):
+    return unpacked(np.load(path, allow_pickle=False)) if os.path.exists(path) else None

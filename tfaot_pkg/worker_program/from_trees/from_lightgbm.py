@@ -1,11 +1,18 @@
 """LightGBM's models: the text files of Booster.save_model."""
 
+import json
+import math
 import re
 
 import numpy as np
+from from_trees.categories import Column, encoder, frame
 from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault
+from messages.sources import TreesCall
+
+TAKES = frozenset({"iterations", "categories"})
+"""What a call of LightGBM chooses beside the file."""
 
 _AGAIN = "write the file again: booster.save_model('model.txt')"
 _SIGMOID = "cross_entropy xentropy multiclassova".split()
@@ -14,25 +21,29 @@ _PLAIN = "regression regression_l1 l1 l2 huber fair quantile mape lambdarank ran
 _MOST_LEAVES = 1 << 24  # of a tree: checked before its arrays are read
 
 
-def fitted_of(path: str) -> Fitted:
+def fitted_of(path: str, call: TreesCall) -> Fitted:
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:
-        return _fitted(text)
+        return _fitted(text, call)
     except (KeyError, ValueError, IndexError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ModelFault(f"LightGBM's model {path} is damaged: {reason}", _AGAIN) from error
 
 
-def _fitted(text: str) -> Fitted:
-    # The parts after the trees (importances, parameters, pandas categories) have no influence on predictions.
-    head, *blocks = re.split(r"^Tree=\d+\s*$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
+def _fitted(text: str, call: TreesCall) -> Fitted:
+    # Of the parts after the trees, the categories of data frames and the columns that have them count.
+    text_of_trees, _, rest = text.partition("\nend of trees")
+    head, *blocks = re.split(r"^Tree=\d+\s*$", text_of_trees, flags=re.MULTILINE)
     if "\nend of trees" not in text:
         raise ValueError("it ends before its trees do")
     fields = _fields(head)
     per_iteration = int(fields["num_tree_per_iteration"])
     if per_iteration < 1 or not blocks or len(blocks) % per_iteration:
         raise ValueError(f"{len(blocks)} trees for {per_iteration} outputs")
+    rounds = len(blocks) // per_iteration
+    used = _iterations(call, rounds)
+    blocks = blocks[: used * per_iteration]
     made = _Arrays()
     for block in blocks:
         made.grow(_fields(block))
@@ -40,11 +51,13 @@ def _fitted(text: str) -> Fitted:
     margin = "margin" if links else ""
     if "average_output" in head.split():
         # Random forests (boosting rf) return the mean of their iterations; the objective's function comes after it.
-        links = (("divide", float(len(blocks) // per_iteration)), *links)
+        links = (("divide", float(used)), *links)
+    features = int(fields["max_feature_idx"]) + 1
     forest = trees.forest(
-        dtype="float32",
+        # LightGBM turns all inputs into doubles, and compares these.
+        dtype=call.dtype or "float64",
         total="float64",
-        features=int(fields["max_feature_idx"]) + 1,
+        features=features,
         outputs=per_iteration,
         base=np.zeros(per_iteration),
         # Trees of one iteration are in the order of the outputs.
@@ -52,15 +65,100 @@ def _fitted(text: str) -> Fitted:
         **made.arrays(),
     )
     names = tuple(fields.get("feature_names", "").split())
+    names = () if all(re.fullmatch(r"Column_\d+", each) for each in names) else names
+    columns, coded = _columns(rest, names, fields["feature_infos"].split(), call)
+    counted = f"{used} of {rounds} iterations, " if used < rounds else ""
     return Fitted(
         forest=forest,
         links=links,
         margin=margin,
         output=output,
         library="LightGBM",
-        origin=f"LightGBM {fields.get('version', '')}, {fields.get('objective', 'custom')}, {len(blocks)} trees",
-        features=() if all(re.fullmatch(r"Column_\d+", each) for each in names) else names,
+        origin=f"LightGBM {fields.get('version', '')}, {fields.get('objective', 'custom')}, {counted}{len(blocks)} "
+        "trees",
+        features=names,
+        encoder=encoder(columns, features=features, dtype=forest.dtype, unknown=math.nan) if columns else None,
+        columns=columns,
+        coded=coded,
+        iterations=(used, rounds),
+        notes=_notes(rest, call, rounds),
     )
+
+
+def _iterations(call: TreesCall, rounds: int) -> int:
+    if call.iterations == "best":
+        raise ModelFault(
+            "LightGBM's files do not say which iteration is the best: save_model writes those up to it",
+            "leave `trees.iterations` out of the spec; if save_model(num_iteration=-1) wrote all, give the number "
+            "best_iteration",
+        )
+    used = rounds if call.iterations in ("", "all") else int(call.iterations)
+    if not 1 <= used <= rounds:
+        raise ModelFault(
+            f"{used} iterations of LightGBM's model were asked for, and the file has {rounds}",
+            "set `trees: {iterations: all}` in the spec, or a number that the file has",
+        )
+    return used
+
+
+def _notes(rest: str, call: TreesCall, rounds: int) -> tuple:
+    parameters = _parameters(rest)
+    stopping = parameters.get("early_stopping_round", "0")
+    # Without num_iteration=-1, a file of all iterations of an early stop has fewer than were asked for.
+    if call.iterations or not re.fullmatch(r"[1-9]\d*", stopping):
+        return ()
+    note = (
+        f"the model was trained with early stopping, and the file has {rounds} iterations, which are computed: if "
+        "save_model(num_iteration=-1) wrote them, predict uses fewer; then set `trees: {iterations: N}` in the spec to "
+        "best_iteration, otherwise `trees: {iterations: all}`"
+    )
+    return (note,)
+
+
+def _parameters(rest: str) -> dict:
+    """The parameters of training, which follow the trees as `[name: value]`."""
+    return {name: value.strip() for name, value in re.findall(r"^\[(\w+):(.*)\]\s*$", rest, flags=re.MULTILINE)}
+
+
+def _columns(rest: str, names: tuple, infos: list, call: TreesCall) -> tuple:
+    """The columns of categories that contain values of a data frame, and those that contain codes.
+
+    `infos` have the codes that training saw in each column of categories, as 2:0:1.
+    """
+    found = re.findall(r"^pandas_categorical:(.*)$", rest, flags=re.MULTILINE)
+    listed = json.loads(found[-1]) if found else None
+    chosen = [int(each) for each in re.findall(r"\d+", _parameters(rest).get("categorical_feature", ""))]
+    if any(each >= len(infos) for each in chosen):
+        raise ValueError("a column of categories is outside of the model's")
+    if not listed:
+        if call.categories == "values":
+            raise ModelFault(
+                "LightGBM's file has no values of categories: it was not trained on a data frame with columns of them",
+                "leave `trees.categories` out of the spec: x contains codes",
+            )
+        return (), tuple(chosen)
+    if not all(
+        isinstance(each, list) and all(isinstance(one, (bool, int, float, str)) for one in each) for each in listed
+    ):
+        raise ValueError("its pandas_categorical has other values than numbers and texts")
+    # The lists have no names: they are those of the frame's columns of categories, in their order. Other columns may
+    # be categories for LightGBM (categorical_feature), and columns of ordered categories are none.
+    pairs = [*zip(sorted(chosen), listed, strict=False)]
+    fit = all(max(map(int, re.findall(r"-?\d+", infos[place])), default=-1) < len(each) for place, each in pairs)
+    if len(chosen) != len(listed) or not fit:
+        if call.categories == "codes":
+            return (), tuple(chosen)
+        raise ModelFault(
+            f"LightGBM's file has the categories of {len(listed)} columns of a data frame, and does not say which: "
+            f"{len(chosen)} are columns of categories of the model",
+            "set `trees: {categories: codes}` in the spec, and give x the codes of all of them",
+        )
+    columns = tuple(
+        Column(place=place, name=names[place] if names else "", values=tuple(values))
+        for place, values in pairs
+        if values
+    )
+    return ((), columns) if call.categories == "codes" else (columns, ())
 
 
 def _fields(block: str) -> dict:
@@ -153,12 +251,11 @@ class _Arrays(Trees):
 class Answers:
     """The answers of LightGBM itself, on one thread."""
 
-    dtype = "float32"
-
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, call: TreesCall) -> None:
         import lightgbm
 
-        self._outputs = fitted_of(path)
+        self._outputs = fitted_of(path, call)
+        self.dtype = self._outputs.input
         self._booster = lightgbm.Booster(model_file=path)
         self.version = str(lightgbm.__version__)
         self.rejections = (lightgbm.basic.LightGBMError, ValueError)
@@ -171,5 +268,12 @@ class Answers:
         return made
 
     def _predicted(self, x, *, is_raw: bool):
-        found = self._booster.predict(np.asarray(x), raw_score=is_raw, num_threads=1, predict_disable_shape_check=False)
+        model, x = self._outputs, np.asarray(x)
+        found = self._booster.predict(
+            frame(x, model.columns, model.features) if model.columns else x,
+            num_iteration=model.iterations[0],
+            raw_score=is_raw,
+            num_threads=1,
+            predict_disable_shape_check=False,
+        )
         return np.asarray(found, np.float64).reshape(len(x), -1)

@@ -4,12 +4,19 @@ XGBoost itself converts a file to JSON of its own release; this module checks an
 """
 
 import json
+import math
+from itertools import pairwise
 
 import numpy as np
 from from_trees import ubjson
+from from_trees.categories import Column, encoder, frame
 from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault
+from messages.sources import TreesCall
+
+TAKES = frozenset({"iterations", "missing", "categories"})
+"""What a call of XGBoost chooses beside the file."""
 
 _AGAIN = "write the file again: booster.save_model('model.json')"
 _SIGMOID, _EXP = (("sigmoid", 1.0),), (("exp", 1.0),)
@@ -37,12 +44,20 @@ _LINKS = {
 }
 """Objective -> the name of the result, and the operations on the margin."""
 
+_INDEX = {9: "int8", 10: "uint8", 11: "int16", 12: "uint16", 13: "int32", 14: "uint32", 15: "int64", 16: "uint64"}
+"""The types of arrays in a file -> those of a data frame's index of categories."""
 
-def fitted_of(path: str) -> Fitted:
+_UNKNOWN = -1.0
+"""The code of a category that training did not see: it is in no set. XGBoost rejects the frame, or takes another
+category for it (3.2 the next one in the order of values), so there is no answer to give.
+"""
+
+
+def fitted_of(path: str, call: TreesCall) -> Fitted:
     try:
         _check(path)
         learner = json.loads(bytes(_loaded(path).save_raw("json")))["learner"]
-        return _fitted(learner, _base_of(learner), _version())
+        return _fitted(learner, _base_of(learner), _version(), call)
     except (KeyError, TypeError, IndexError, ValueError, OverflowError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ModelFault(f"XGBoost's model {path} is damaged: {reason}", _AGAIN) from error
@@ -56,7 +71,7 @@ def _check(path: str) -> None:
     is_text = content[1:2] in (b'"', b" ", b"\n", b"\r", b"\t", b"}")
     # Our own readers look first: XGBoost follows sizes and indices of a file without checking them.
     document = json.loads(content) if is_text else ubjson.decoded(content)
-    _fitted(document["learner"], None, "")
+    _fitted(document["learner"], None, "", TreesCall(iterations="all", categories="codes"))
 
 
 def _loaded(path: str):
@@ -81,7 +96,7 @@ def _first_line(error: Exception) -> str:
     return " ".join(lines[0].split())[:200] if lines else type(error).__name__
 
 
-def _fitted(learner: dict, base, version: str) -> Fitted:
+def _fitted(learner: dict, base, version: str, call: TreesCall) -> Fitted:
     """The model; without a `base`, zeros."""
     booster = learner["gradient_booster"]
     name = booster["name"]
@@ -103,16 +118,23 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
         base = np.zeros(1 + min(max(targets, default=0), 1 << 16), np.float32)
     # One for each output; num_class is 0 for all but models of several classes.
     outputs = len(base)
+    saved = _Attributes(learner)
+    used, rounds, count = _iterations(model, saved, call)
+    columns, coded = _columns(model, learner, call)
+    missing = _missing(saved, call)
+    features = int(parameters["num_feature"])
+    # Of the type that x has in the package (reading.py); XGBoost itself compares floats.
+    given = call.dtype or "float32"
     made = _Arrays()
-    for number, tree in enumerate(model["trees"]):
+    for number, tree in enumerate(model["trees"][:count]):
         made.grow(tree, None if scales is None else (float(scales[number]), base[targets[number]]))
     forest = trees.forest(
         dtype="float32",
         total="float32",
-        features=int(parameters["num_feature"]),
+        features=features,
         outputs=outputs,
         base=base,
-        target=targets,
+        target=targets[:count],
         **made.arrays(),
     )
     return Fitted(
@@ -121,10 +143,123 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
         margin="margin" if links else "",
         output=output,
         library="XGBoost",
-        origin=f"XGBoost {version}, {objective}, {len(model['trees'])} trees",
+        origin=f"XGBoost {version}, {objective}, {_counted(used, rounds, saved)}{count} trees",
         dtype="float32",
         features=tuple(str(each) for each in learner.get("feature_names") or ()),
+        input=given,
+        encoder=encoder(columns, features=features, dtype=given, unknown=_UNKNOWN) if columns else None,
+        columns=columns,
+        coded=coded,
+        missing=None if math.isnan(missing) else missing,
+        iterations=(used, rounds),
+        notes=_notes(saved, call, used, rounds),
     )
+
+
+class _Attributes:
+    """What the author's call left in the file beside the trees.
+
+    `best` is the best iteration, from 0 on, None without early stopping. `is_wrapped`: a class of scikit-learn's
+    interface wrote the file, whose calls use the best iteration; Booster's use all. `missing` is the number that old
+    versions of these classes wrote, None if the file has none.
+    """
+
+    def __init__(self, learner: dict) -> None:
+        found = learner.get("attributes") or {}
+        self.best = int(found["best_iteration"]) if "best_iteration" in found else None
+        self.is_wrapped = "scikit_learn" in found
+        settings = json.loads(found["scikit_learn"]) if self.is_wrapped else {}
+        self.missing = float(settings["missing"]) if settings.get("missing") is not None else None
+
+
+def _iterations(model: dict, saved: _Attributes, call: TreesCall) -> tuple:
+    """The iterations to compute, all of the file, and the number of trees of the former."""
+    count = len(model["trees"])
+    if call.iterations == "all" and "iteration_indptr" not in model:
+        return 0, 0, count
+    ends = [int(each) for each in model["iteration_indptr"]]
+    rounds = len(ends) - 1
+    if rounds < 1 or ends[0] != 0 or ends[-1] != count or any(np.diff(ends) < 0):
+        raise ValueError("its iterations do not fit its trees")
+    used = _chosen(saved, call, rounds)
+    if not 1 <= used <= rounds:
+        raise ModelFault(
+            f"{used} iterations of XGBoost's model were asked for, and the file has {rounds}",
+            "set `trees: {iterations: all}` in the spec, or a number that the file has",
+        )
+    return used, rounds, ends[used]
+
+
+def _chosen(saved: _Attributes, call: TreesCall, rounds: int) -> int:
+    if call.iterations == "best" and saved.best is None:
+        raise ModelFault(
+            "XGBoost's model has no best iteration: it was trained without early stopping",
+            "set `trees: {iterations: all}` in the spec, or a number",
+        )
+    # The default is what a call of the class that wrote the file gives.
+    if saved.best is not None and (call.iterations == "best" or (not call.iterations and saved.is_wrapped)):
+        return saved.best + 1
+    return rounds if call.iterations in ("", "all") else int(call.iterations)
+
+
+def _counted(used: int, rounds: int, saved: _Attributes) -> str:
+    if used == rounds:
+        return ""
+    best = ", up to the best" if saved.best is not None and used == saved.best + 1 else ""
+    return f"{used} of {rounds} iterations{best}, "
+
+
+def _missing(saved: _Attributes, call: TreesCall) -> float:
+    if call.missing:
+        return float(call.missing)
+    return math.nan if saved.missing is None else saved.missing
+
+
+def _notes(saved: _Attributes, call: TreesCall, used: int, rounds: int) -> tuple:
+    found = []
+    if not call.iterations and saved.best is not None and used > saved.best + 1:
+        found.append(
+            f"early stopping found iteration {saved.best} the best, and all {rounds} are computed, as Booster.predict "
+            "does: if you call it with iteration_range, set `trees: {iterations: best}` in the spec"
+        )
+    if not call.missing and saved.missing is None:
+        file = "the file of XGBoost's class for scikit-learn" if saved.is_wrapped else "XGBoost's file"
+        found.append(
+            f"{file} does not say what counts as missing beside NaN: if training set `missing`, set "
+            "`trees: {missing: -999}` with its number in the spec, otherwise `trees: {missing: .nan}`"
+        )
+    return tuple(found)
+
+
+def _columns(model: dict, learner: dict, call: TreesCall) -> tuple:
+    """The columns of categories that contain values of a data frame, and those that contain codes."""
+    enc = (model.get("cats") or {}).get("enc") or []
+    names = [str(each) for each in learner.get("feature_names") or ()]
+    listed = []
+    for place, each in enumerate(enc):
+        name, kind = names[place] if names else "", _INDEX.get(each.get("type"), "")
+        if values := _categories(each):
+            listed.append(Column(place=place, name=name, values=values, kind=kind, is_closed=True))
+    if call.categories != "codes" and listed:
+        return tuple(listed), ()
+    if call.categories == "values":
+        raise ModelFault(
+            "XGBoost's file has no values of categories: it was not trained on a data frame, or before XGBoost 3.1",
+            "leave `trees.categories` out of the spec: x contains codes",
+        )
+    known = {each.place for each in listed}
+    kinds = enumerate(learner.get("feature_types") or ())
+    return (), (*listed, *(place for place, kind in kinds if kind == "c" and place not in known))
+
+
+def _categories(found: dict) -> tuple:
+    """The categories of a column; none for a column of numbers."""
+    if "offsets" not in found:
+        return tuple(int(each) for each in found["values"])
+    # Texts, one after the other, as signed bytes of UTF-8.
+    content = np.array(found["values"], np.int64).astype(np.uint8).tobytes()
+    # XGBoost counts characters, not bytes: it cannot read its own texts beyond ASCII either.
+    return tuple(content[first:end].decode(errors="replace") for first, end in pairwise(found["offsets"]))
 
 
 def _base_of(learner: dict) -> np.ndarray:
@@ -233,14 +368,13 @@ class _Arrays(Trees):
 
 
 class Answers:
-    """The answers of XGBoost itself, on one thread."""
+    """The answers of XGBoost itself, on one thread: those of its classes for scikit-learn, with the same arguments."""
 
-    dtype = "float32"
-
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, call: TreesCall) -> None:
         import xgboost
 
-        self._outputs = fitted_of(path)
+        self._outputs = fitted_of(path, call)
+        self.dtype = self._outputs.input
         self._booster = _loaded(path)
         self.version = _version()
         self.rejections = (xgboost.core.XGBoostError, ValueError)
@@ -253,6 +387,12 @@ class Answers:
         return made
 
     def _predicted(self, x, kind: str):
-        return np.asarray(
-            self._booster.inplace_predict(np.asarray(x), predict_type=kind, validate_features=False), np.float32
-        ).reshape(len(x), -1)
+        model, x = self._outputs, np.asarray(x)
+        found = self._booster.inplace_predict(
+            frame(x, model.columns, model.features) if model.columns else x,
+            predict_type=kind,
+            iteration_range=(0, model.iterations[0]),
+            missing=math.nan if model.missing is None else model.missing,
+            validate_features=False,
+        )
+        return np.asarray(found, np.float32).reshape(len(x), -1)

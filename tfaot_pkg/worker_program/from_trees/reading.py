@@ -1,12 +1,15 @@
 """Read files of decision trees, and run their libraries; the first bytes tell which library wrote a file."""
 
+import dataclasses
 import os
 import re
 
-from from_trees import fitted, from_lightgbm, from_xgboost, scikit, tmva
+import numpy as np
+from from_trees import fitted, from_lightgbm, from_xgboost, rows, scikit, tmva
+from from_trees.categories import Column
 from messages import elements
 from messages.requests import ModelFault, Reference
-from messages.sources import ReadTrees, SourceModel, SourceTensor
+from messages.sources import CategoryColumn, ReadTrees, SourceModel, SourceTensor, TreesCall, TreesFacts
 
 INPUT = "x"
 """The name of the one input, [batch, features]."""
@@ -19,15 +22,16 @@ _KNOWN = (
 
 def read(request: ReadTrees, report) -> SourceModel:
     """Describe the model in the file, and write its parts to `request.out`."""
-    made = model_of(request.path)
+    made = model_of(request.path, request.call)
     if request.out:
         fitted.write(made, request.out)
+        np.savez(os.path.join(request.out, rows.FILE), **{INPUT: rows.rows_of(made)})
     forest = made.forest
     outputs = {"probabilities": len(made.classes), "label": 1}.get(made.output, 0) or forest.outputs
     return SourceModel(
         file=request.path,
         origin=_described(made),
-        inputs=(SourceTensor(name=INPUT, key=INPUT, dtype=forest.dtype, shape=(None, forest.features)),),
+        inputs=(SourceTensor(name=INPUT, key=INPUT, dtype=made.input, shape=(None, forest.features)),),
         outputs=(
             SourceTensor(
                 name=made.output, key=made.output, dtype=made.dtype, shape=(None,) if made.is_flat else (None, outputs)
@@ -40,16 +44,28 @@ def read(request: ReadTrees, report) -> SourceModel:
         ),
         by_row=False,
         library=made.library,
+        notes=tuple(_printable(each) for each in made.notes),
+        trees=_facts(made, reader_of(request.path).TAKES),
     )
 
 
-def model_of(path: str) -> fitted.Fitted:
-    """The model in the file as data."""
-    return reader_of(path).fitted_of(path)
+def model_of(path: str, call: TreesCall) -> fitted.Fitted:
+    """The model in the file as data, as `call` calls it."""
+    module = reader_of(path)
+    for name in ("iterations", "missing", "categories"):
+        if getattr(call, name) and name not in module.TAKES:
+            raise ModelFault(
+                f"trees.{name} is set, and calls of the library that wrote {path} have no such choice",
+                f"remove {name} from `trees` in the spec: the file says it",
+            )
+    made = module.fitted_of(path, call)
+    return dataclasses.replace(made, origin=f"{made.origin}, x of {call.dtype}") if call.dtype else made
 
 
 def reader_of(path: str):
-    """The module that reads the file: it has `fitted_of(path)` and `Answers(path)` (TreesModel)."""
+    """The module that reads the file: it has `fitted_of(path, call)` and `Answers(path, call)` (TreesModel), and names
+    in TAKES the fields of TreesCall, beside dtype, that its library's calls have.
+    """
     if os.path.isdir(path):
         raise ModelFault(f"{path} is a folder, and no file of decision trees", "name the file itself")
     with open(path, "rb") as file:
@@ -71,11 +87,45 @@ def reader_of(path: str):
     raise ModelFault(f"{path} is not a supported file of decision trees", _KNOWN)
 
 
+def _facts(made: fitted.Fitted, takes: frozenset) -> TreesFacts:
+    categories = [
+        *(each.described() for each in made.columns),
+        *(
+            dataclasses.replace(each.described(), given="codes")
+            if isinstance(each, Column)
+            else CategoryColumn(
+                column=each, name=made.features[each] if made.features else "", given="codes", values=()
+            )
+            for each in made.coded
+        ),
+    ]
+    return TreesFacts(
+        library=made.library,
+        iterations=made.iterations[0],
+        iterations_in_file=made.iterations[1],
+        missing="" if "missing" not in takes else "nan" if made.missing is None else repr(made.missing),
+        columns=made.features,
+        classes=made.classes,
+        categories=tuple(categories),
+    )
+
+
 def _described(made: fitted.Fitted) -> str:
     text = made.origin
+    if made.columns:
+        by_value = [each.name or f"column {each.place}" for each in made.columns if not each.is_text]
+        by_place = [each.name or f"column {each.place}" for each in made.columns if each.is_text]
+        text += f", categories by their values: {' '.join(by_value)}" if by_value else ""
+        text += f", categories by their positions: {' '.join(by_place)}" if by_place else ""
+    if made.missing is not None:
+        text += f", {made.missing:g} counts as missing"
     for what, names in (("classes", made.classes), ("columns of x", made.features)):
         text += f", {what}: {' '.join(names)}" if names else ""
-    return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
+    return _printable(text)[:200]
+
+
+def _printable(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
 _loaded: dict = {}
@@ -85,15 +135,18 @@ _loaded: dict = {}
 class TreesModel:
     """The model in `request.folder`, a file.
 
-    The module that reads it has `Answers(path)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
+    The module that reads it has `Answers(path, call)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
     which returns the result, or several by name.
     """
 
+    is_continuous = False
+
     def __init__(self, request: Reference) -> None:
-        if _loaded.get("file") != request.folder:
+        wanted = (request.folder, request.call)
+        if _loaded.get("wanted") != wanted:
             _loaded.clear()
-            _loaded["answers"] = reader_of(request.folder).Answers(request.folder)
-            _loaded["file"] = request.folder
+            _loaded["answers"] = reader_of(request.folder).Answers(request.folder, request.call)
+            _loaded["wanted"] = wanted
         self._answers = _loaded["answers"]
         self._input = next(name for name, key in request.feeds.items() if key == INPUT)
         self._outputs = dict(request.fetches)

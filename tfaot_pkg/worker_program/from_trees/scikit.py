@@ -4,13 +4,19 @@ Only types on skops' own list and those of TRUSTED are created from a file. skop
 scikit-learn follows their indices without checks: `read_model` checks all of them before anything is predicted.
 """
 
+import math
 import warnings
 import zipfile
 
 import numpy as np
+from from_trees.categories import Column, encoder, frame
 from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault, one_line
+from messages.sources import TreesCall
+
+TAKES: frozenset = frozenset()
+"""Calls of scikit-learn choose nothing beside the file."""
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -45,24 +51,27 @@ def load(path: str):
     return model
 
 
-def fitted_of(path: str) -> Fitted:
+def fitted_of(path: str, call: TreesCall) -> Fitted:
     """The model in the file as data."""
-    return read_model(load(path))
+    return read_model(load(path), call)
 
 
 class Answers:
     """scikit-learn's own answers (reading.py)."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, call: TreesCall) -> None:
         import sklearn
 
         self._model = load(path)
         # Nothing is predicted before all numbers of the trees are checked.
-        self.dtype = read_model(self._model).forest.dtype
+        self._read = read_model(self._model, call)
+        self.dtype = self._read.input
         self.version, self.rejections = sklearn.__version__, (ValueError,)
 
     def run(self, x):
         """Probabilities of classes [batch, classes], or predictions [batch]."""
+        if any(each.is_text for each in self._read.columns):
+            x = frame(np.asarray(x), self._read.columns, self._read.features)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if hasattr(self._model, "classes_"):
@@ -70,14 +79,17 @@ class Answers:
             return self._model.predict(x).astype(np.float64, copy=False)
 
 
-def read_model(model) -> Fitted:
-    """The estimator as data. Raises ModelFault, which names what is not supported."""
+def read_model(model, call: TreesCall) -> Fitted:
+    """The estimator as data, with x of the type that `call` asks for.
+
+    Raises ModelFault, which names what is not supported.
+    """
     kind = type(model)
     known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
     if known is None:
         raise ModelFault(f"{kind.__module__}.{kind.__name__} is not supported", _hint_of(kind.__name__))
     try:
-        return known(model)
+        return known(model, call.dtype)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         why = one_line(error)
         raise ModelFault(f"the {kind.__name__} is damaged, or was not fitted: {why}", _DUMP) from error
@@ -153,7 +165,8 @@ def _one_output(model) -> None:
         raise ModelFault("models of several outputs are not supported", "make a package of each output")
 
 
-def _fitted(model, forest: trees.Forest, links: tuple, categorical=()) -> Fitted:
+def _fitted(model, dtype: str, forest: trees.Forest, links: tuple, columns=()) -> Fitted:
+    """`dtype` is the type of x that the spec asks for, "" for that of the trees."""
     import sklearn
 
     is_classifier = hasattr(model, "classes_")
@@ -166,7 +179,10 @@ def _fitted(model, forest: trees.Forest, links: tuple, categorical=()) -> Fitted
         origin=f"{type(model).__name__} of scikit-learn {sklearn.__version__}",
         classes=tuple(str(each) for each in model.classes_) if is_classifier else (),
         features=tuple(str(each) for each in getattr(model, "feature_names_in_", ())),
-        categorical=tuple(categorical),
+        input=dtype,
+        # The encoder of HistGradientBoosting's categories takes unknown ones for missing.
+        encoder=encoder(columns, features=forest.features, dtype=forest.dtype, unknown=np.nan) if columns else None,
+        columns=tuple(columns),
     )
 
 
@@ -176,36 +192,36 @@ def _leaf_values(model, estimator) -> np.ndarray:
     return estimator.tree_.value[:, 0, :count]
 
 
-def _forest(model) -> Fitted:
+def _forest(model, dtype: str) -> Fitted:
     """RandomForest*, ExtraTrees*: means over the trees, whose leaves are fractions of classes."""
     _one_output(model)
-    return _mean(model, [(each, None) for each in model.estimators_])
+    return _mean(model, dtype, [(each, None) for each in model.estimators_])
 
 
-def _tree(model) -> Fitted:
+def _tree(model, dtype: str) -> Fitted:
     _one_output(model)
-    return _mean(model, [(model, None)])
+    return _mean(model, dtype, [(model, None)])
 
 
-def _mean(model, estimators: list) -> Fitted:
+def _mean(model, dtype: str, estimators: list) -> Fitted:
     builder = _Builder()
     for estimator, columns in estimators:
         _add_tree(builder, estimator, _leaf_values(model, estimator), columns=columns)
     outputs = len(model.classes_) if hasattr(model, "classes_") else 1
     made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=outputs, base=np.zeros(outputs))
-    return _fitted(model, made, (("divide", float(len(estimators))),) if len(estimators) > 1 else ())
+    return _fitted(model, dtype, made, (("divide", float(len(estimators))),) if len(estimators) > 1 else ())
 
 
-def _bagging(model) -> Fitted:
+def _bagging(model, dtype: str) -> Fitted:
     for estimator in model.estimators_:
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
             raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _hint_of(""))
         if hasattr(model, "classes_") and len(estimator.classes_) != len(model.classes_):
             raise ModelFault("Bagging whose trees did not see all classes is not supported", _ONNX)
-    return _mean(model, list(zip(model.estimators_, model.estimators_features_, strict=True)))
+    return _mean(model, dtype, list(zip(model.estimators_, model.estimators_features_, strict=True)))
 
 
-def _adaboost(model) -> Fitted:
+def _adaboost(model, dtype: str) -> Fitted:
     """AdaBoostClassifier (SAMME): each tree votes for a class with its weight."""
     count, builder = len(model.classes_), _Builder()
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
@@ -219,10 +235,10 @@ def _adaboost(model) -> Fitted:
     total = float(np.sum(model.estimator_weights_))
     # AdaBoostClassifier._compute_proba_from_decision.
     last = (("difference", 2.0),) if count == 2 else (("divide", float(count - 1)),)
-    return _fitted(model, made, (("divide", total), *last, ("softmax", 0.0)))
+    return _fitted(model, dtype, made, (("divide", total), *last, ("softmax", 0.0)))
 
 
-def _boosting(model) -> Fitted:
+def _boosting(model, dtype: str) -> Fitted:
     """GradientBoosting*: a constant, and trees whose leaves count with the learning rate."""
     outputs, builder = model.estimators_.shape[1], _Builder()
     for stage in model.estimators_:
@@ -239,10 +255,10 @@ def _boosting(model) -> Fitted:
     if hasattr(model, "classes_"):
         scale = 2.0 if model.loss == "exponential" else 1.0
         links = (("sigmoid of second", scale),) if outputs == 1 else (("softmax", 0.0),)
-    return _fitted(model, made, links)
+    return _fitted(model, dtype, made, links)
 
 
-def _histogram(model) -> Fitted:
+def _histogram(model, dtype: str) -> Fitted:
     """HistGradientBoosting*: x is float64; the encoder puts the categories in front of all other columns."""
     categories, columns = _categories(model)
     outputs, builder = model.n_trees_per_iteration_, _Builder()
@@ -250,7 +266,7 @@ def _histogram(model) -> Fitted:
         for target, predictor in enumerate(iteration):
             _add_predictor(builder, predictor, target, categories, columns)
     base = np.ravel(model._baseline_prediction)
-    made = builder.forest(dtype="float64", features=len(columns), outputs=outputs, base=base)
+    made = builder.forest(dtype=dtype or "float64", features=len(columns), outputs=outputs, base=base)
     link = type(model._loss.link).__name__
     if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
         raise ModelFault(f"the link {link} is not supported", _ONNX)
@@ -259,56 +275,51 @@ def _histogram(model) -> Fitted:
         "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
         "LogLink": (("exp", 0.0),),
     }[link]  # fmt: skip
-    return _fitted(model, made, links, [int(columns[each]) for each in sorted(categories)])
+    return _fitted(model, dtype, made, links, categories)
 
 
 def _categories(model) -> tuple:
-    """Categories by encoded column, and the column of x by encoded column."""
+    """The columns of categories in the order of the encoder, and the column of x by encoded column."""
     count = model.n_features_in_
     if model._preprocessor is None:
-        return {}, np.arange(count)
+        return (), np.arange(count)
     chosen = np.asarray(model.is_categorical_, bool)
-    columns = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(~chosen)])
-    encoder = model._preprocessor.named_transformers_["encoder"]
-    found = {}
-    for place, values in enumerate(encoder.categories_):
-        if values.dtype.kind not in "iufb":
-            raise ModelFault(
-                "categories that are strings are not supported", "encode them as whole numbers before training"
-            )
-        numbers = values.astype(np.float64)
-        numbers = numbers[~np.isnan(numbers)]
-        if ((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= trees.CATEGORIES)).any():
-            raise ModelFault(
-                "categories other than whole numbers from 0 on are not supported", "encode them before training"
-            )
-        found[place] = numbers.astype(np.int64)
-    return found, columns
+    places = np.flatnonzero(chosen)
+    listed = model._preprocessor.named_transformers_["encoder"].categories_
+    names = [str(each) for each in getattr(model, "feature_names_in_", ())]
+    found = tuple(
+        Column(place=int(place), name=names[place] if names else "", values=_values(values))
+        for place, values in zip(places, listed, strict=True)
+    )
+    return found, np.concatenate([places, np.flatnonzero(~chosen)])
 
 
-def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, columns: np.ndarray) -> None:
+def _values(listed: np.ndarray) -> tuple:
+    """The categories that have codes; missing ones are last in the list, and have none."""
+    found = [
+        each for each in listed.tolist() if each is not None and not (isinstance(each, float) and math.isnan(each))
+    ]
+    if not all(isinstance(each, (bool, int, float, str)) for each in found):
+        raise ModelFault("categories other than numbers and texts are not supported", "encode them before training")
+    return tuple(found)
+
+
+def _add_predictor(builder: _Builder, predictor, target: int, categories: tuple, columns: np.ndarray) -> None:
     nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
-    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-    feature, default = nodes["feature_idx"].astype(np.int64), nodes["missing_go_to_left"].astype(bool)
+    feature = nodes["feature_idx"].astype(np.int64)
     if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
         raise ValueError("a tree looks at columns that there are not")
-    # Bit sets contain positions in the list of known categories, not the categories themselves.
     comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
-    limits = nodes["num_threshold"].astype(np.float64)
     for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
-        known = categories[int(feature[place])]
-        goes_left = _bits_of(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]], len(known))
-        # Unknown categories go where missing numbers go: the set is that of the other side.
-        comparison[place], limits[place] = trees.IN, 0.0
-        sets[place] = trees.words_of(known[~goes_left] if default[place] else known[goes_left])
-        if default[place]:
-            left[place], right[place] = right[place], left[place]
-            default[place] = False
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]]
+        goes_left = _bits_of(words, len(categories[int(feature[place])].values))
+        comparison[place], sets[place] = trees.IN, trees.words_of(np.flatnonzero(goes_left))
     # scikit-learn has 0 as the children of a leaf; `grow` recognizes leaves by negative ones.
-    left, right = (np.where(is_leaf, -1, side) for side in (left, right))
-    builder.grow(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=limits, default=default,
-                values=nodes["value"][:, None], target=target, comparison=comparison, sets=sets)  # fmt: skip
+    left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    builder.grow(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=nodes["num_threshold"],
+                default=nodes["missing_go_to_left"].astype(bool), values=nodes["value"][:, None], target=target,
+                comparison=comparison, sets=sets)  # fmt: skip
 
 
 def _bits_of(words, count: int) -> np.ndarray:

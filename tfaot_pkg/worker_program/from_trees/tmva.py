@@ -14,6 +14,10 @@ import numpy as np
 from from_trees.fitted import Fitted
 from messages import forest as trees
 from messages.requests import ModelFault
+from messages.sources import TreesCall
+
+TAKES: frozenset = frozenset()
+"""A call of TMVA::Reader chooses nothing beside the file."""
 
 # The file is untrusted, and a small one may be decompressed to any size.
 _MOST_BYTES = 1 << 30
@@ -247,7 +251,7 @@ def _check(found: Bdt, path: str) -> None:
             )
 
 
-def fitted_of(path: str) -> Fitted:
+def fitted_of(path: str, call: TreesCall) -> Fitted:
     """The method in the file as data."""
     found = read_file(path)
     classification, links, dtype = found.analysis == "Classification", (), "float32"
@@ -274,6 +278,8 @@ def fitted_of(path: str) -> Fitted:
         origin=f"TMVA {found.version} BDT, {found.analysis}, BoostType={found.boost}".replace("  ", " "),
         classes=tuple(found.classes) if found.analysis == "Multiclass" else (),
         features=tuple(found.variables),
+        # TMVA's events hold floats, whatever the caller's variables are.
+        input=call.dtype or "float32",
     )
 
 
@@ -291,12 +297,12 @@ class Answers:
     Python's packages of ROOT contain no TMVA (decision 052). Only the reader of files is shared with `forest_of`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, call: TreesCall) -> None:
         self._bdt = read_file(path)
-        self.version, self.dtype, self.rejections = self._bdt.version, "float32", ()
+        self.version, self.dtype, self.rejections = self._bdt.version, call.dtype or "float32", ()
 
     def run(self, x):
-        bdt = self._bdt
+        bdt, x = self._bdt, np.asarray(x).astype(np.float32)
         gives = [self._response(x, root) for root in bdt.roots]
         if bdt.analysis == "Multiclass":
             return self._classes(gives)

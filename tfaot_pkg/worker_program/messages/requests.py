@@ -23,7 +23,7 @@ from .conversions import (
     Values,
 )
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, OfSignature, Weight
-from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel
+from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
 
 
 class ModelFault(Exception):
@@ -205,7 +205,8 @@ class Reference(OfSignature):
     For TensorFlow, `folder` is the folder of the SavedModel; for the `framework` of a front-end, the model's file.
     `feeds` and `fetches` are that framework's names of inputs and outputs, by ours; with `by_row` it computes one row
     at a time. `constants` are values of further inputs of the file, by our names. `operations` are Python files with
-    references of operations that the framework lacks, by name. The outputs `counted` are padded with zeros.
+    references of operations that the framework lacks, by name. The outputs `counted` are padded with zeros. Decision
+    trees are called by `call`.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all; of a size in `chosen`, only the batches with these numbers. Each size reports `advance` steps
@@ -230,6 +231,7 @@ class Reference(OfSignature):
     operations: Mapping[str, str] = field(default_factory=dict)
     counted: Mapping[str, Counted] = field(default_factory=dict)
     constants: Mapping[str, Values] = field(default_factory=dict)
+    call: TreesCall = field(default_factory=TreesCall)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

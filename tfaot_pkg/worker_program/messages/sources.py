@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from .conversions import Values
 
@@ -25,6 +26,54 @@ class SourceTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TreesCall:
+    """How the author of decision trees calls the model, as far as the spec says it; "" for what the file says.
+
+    `iterations` is best, all, or a number. `missing` is the number that counts as missing beside NaN, as Python writes
+    it; "nan" if there is none. `categories` says whether columns of categories contain values, as data frames do, or
+    codes. `dtype` is the type of x.
+    """
+
+    iterations: str = ""
+    missing: str = ""
+    categories: Literal["", "values", "codes"] = ""
+    dtype: Literal["", "float32", "float64"] = ""
+
+    def __bool__(self) -> bool:
+        return self != TreesCall()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryColumn:
+    """A column of x with categories, the `column`-th of it, which the file calls `name` ("" if it has no name).
+
+    `given` says what x contains: the `values`, as they are in a data frame; their positions in `values`, because they
+    are texts; or codes, which are these positions if the model was trained on a data frame.
+    """
+
+    column: int
+    name: str
+    given: Literal["values", "positions", "codes"]
+    values: tuple[bool | int | float | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreesFacts:
+    """The call of decision trees that a package computes: `iterations` of `iterations_in_file`, and what counts as
+    `missing`, as in TreesCall; 0 and "" if calls of the library do not choose them. `columns` of x and `classes` are
+    names, if the file has them.
+    """
+
+    library: str
+    iterations: int
+    iterations_in_file: int
+    missing: str
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    categories: tuple[CategoryColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceModel:
     """A model as its framework describes it. `origin` describes its format and producer: "opset 17, pytorch 2.1.0".
 
@@ -34,7 +83,8 @@ class SourceModel:
     file has them; the largest is 0 if it has none.
     If the file contains answers of its author's framework, `answered_by` is that framework with its version, and
     reading has written them to its folder (from_onnx/exported.py). `library` is the framework's name, if the front-end
-    reads files of several.
+    reads files of several. `notes` say what the file leaves open. `trees` is there for decision trees alone: reading
+    has written rows at which their answers change to its folder (from_trees/rows.py).
     """
 
     file: str
@@ -46,6 +96,8 @@ class SourceModel:
     symbols: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     answered_by: str = ""
     library: str = ""
+    notes: tuple[str, ...] = ()
+    trees: TreesFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +153,7 @@ class ReadTrees:
 
     path: str
     out: str
+    call: TreesCall = field(default_factory=TreesCall)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,98 @@
+"""Packages of decision trees give the answers of the call that the model's author makes, not of the bare file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+_WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
+
+
+@pytest.fixture(scope="module")
+def found(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
+    folder = tmp_path_factory.mktemp("calls")
+    run([frontend.python, "-I", Path(__file__).with_name("tree_calls.py"), _WORKER, folder], timeout=500)
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_sums_and_the_oracle_are_those_of_the_authors_call(found: dict[str, Any]) -> None:
+    assert len(found["off"]) == 28
+    assert {case: rows for case, rows in found["off"].items() if any(rows.values())} == {}
+
+
+def test_on_thresholds_roundings_excuse_no_difference(found: dict[str, Any]) -> None:
+    assert found["spread"] == 0
+
+
+def test_reports_say_what_is_computed(found: dict[str, Any]) -> None:
+    described = found["described"]
+    assert "iterations, up to the best" in described["wrapper"]
+    assert "iterations" not in described["wrapper, all"]
+    assert "2 of " in described["wrapper, two"]
+    assert "-999 counts as missing" in described["missing in the file"]
+    assert "x of float32" in described["on thresholds, floats"]
+    assert "by their values: charge particle, categories by their positions: detector" in described["xgboost's frame"]
+
+
+def test_notes_name_what_a_file_leaves_open(found: dict[str, Any]) -> None:
+    notes = found["notes"]
+    for case, parts in (
+        ("wrapper", ["{missing: -999}"]),
+        ("native", ["{iterations: best}", "{missing: -999}"]),
+        ("native, best", ["{missing: -999}"]),
+        ("missing", []),
+        ("missing in the file", []),
+        ("lightgbm", ["{iterations: N}"]),
+        ("lightgbm, all", []),
+        ("on thresholds", []),
+    ):
+        assert len(notes[case]) == len(parts), case
+        assert all(part in note for part, note in zip(parts, notes[case], strict=True)), case
+
+
+def test_packages_know_the_categories_and_the_iterations(found: dict[str, Any]) -> None:
+    facts = found["facts"]
+    values = facts["lightgbm's frame"]["categories"]
+    assert [each["values"] for each in values[:3]] == [
+        [-1, 2, 0],
+        [11, 13, 22, 211, -211],
+        ["barrel", "endcap", "forward"],
+    ]
+    assert [each["given"] for each in values] == ["values", "values", "positions", "values", "values"]
+    assert {each["given"] for each in facts["lightgbm's codes"]["categories"]} == {"codes"}
+    assert facts["lightgbm's codes"]["categories"][1]["values"] == [11, 13, 22, 211, -211]
+    assert facts["wrapper"]["iterations"] < facts["wrapper"]["iterations_in_file"]
+    assert (facts["missing"]["missing"], facts["nothing missing"]["missing"]) == ("-999.0", "nan")
+
+
+def test_calls_that_a_library_does_not_have_are_refused(found: dict[str, Any]) -> None:
+    refused = found["refused"]
+    assert len(refused) == 11
+    for case, part in (
+        ("whose categories", "does not say which"),
+        ("no best", "has no best iteration"),
+        ("too many", "999 iterations"),
+        ("no best of LightGBM", "best_iteration"),
+        ("too many of LightGBM", "999 iterations"),
+        ("missing of LightGBM", "trees.missing"),
+        ("iterations of scikit-learn", "trees.iterations"),
+        ("no values", "no values of categories"),
+        ("best_of_another", "78 iterations"),
+        ("best_is_no_number", "damaged"),
+        ("no_settings", "damaged"),
+    ):
+        assert part in refused[case], case
