@@ -26,7 +26,8 @@ def found(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
     folder = tmp_path_factory.mktemp("calls")
     run([frontend.python, "-I", Path(__file__).with_name("tree_calls.py"), _WORKER, folder], timeout=500)
-    return json.loads((folder / "results.json").read_text())
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return results
 
 
 def test_sums_and_the_oracle_are_those_of_the_authors_call(found: dict[str, Any]) -> None:
