@@ -12,11 +12,13 @@ import pytest
 from tests.bad_input.conftest import write_spec
 from tfaot_pkg.bench.contenders import Field
 from tfaot_pkg.bench.peers import peers_named
-from tfaot_pkg.bench.trees import given
+from tfaot_pkg.bench.trees import Trees, given
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 
 @dataclass
@@ -100,3 +102,28 @@ def test_what_a_peer_of_trees_gives_has_its_own_type_and_columns(columns: int, t
     else:
         with pytest.raises(ModelError, match="gives 1 numbers of type float32 for a row, the library 3"):
             given(document, result)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"iterations": 6}, "other iterations"),
+        ({"missing": "-999.0"}, "-999.0 for missing numbers"),
+        (
+            {"categories": (CategoryColumn(column=0, name="q", given="values", values=(-1, 1)),)},
+            "categories by their values",
+        ),
+    ],
+)
+def test_engines_that_know_the_file_alone_do_not_run_beside_another_call(facts: dict[str, Any], reason: str) -> None:
+    bare = TreesFacts(
+        library="XGBoost", iterations=11, iterations_in_file=11, missing="nan", columns=(), classes=(),
+        categories=(CategoryColumn(column=0, name="q", given="codes", values=()),),
+    )  # fmt: skip
+    any_: Any = None
+    trees = Trees(
+        original=Original(path=Path(), tags=(), signature="", trees=replace(bare, **facts)),
+        signature=any_, library=any_, python=any_, compiler=any_, pipeline=any_,
+    )  # fmt: skip
+    with pytest.raises(ModelError, match=reason):
+        trees.prepared(any_, (1,), any_)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.commands import run_command
+from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
@@ -20,12 +25,17 @@ _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
 
 
 @pytest.fixture(scope="module")
-def found(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def folder(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
     folder = tmp_path_factory.mktemp("calls")
     run([frontend.python, "-I", Path(__file__).with_name("tree_calls.py"), _WORKER, folder], timeout=500)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return results
 
@@ -82,7 +92,7 @@ def test_packages_know_the_categories_and_the_iterations(found: dict[str, Any]) 
 
 def test_calls_that_a_library_does_not_have_are_refused(found: dict[str, Any]) -> None:
     refused = found["refused"]
-    assert len(refused) == 11
+    assert len(refused) == 12
     for case, part in (
         ("whose categories", "does not say which"),
         ("no best", "has no best iteration"),
@@ -91,9 +101,39 @@ def test_calls_that_a_library_does_not_have_are_refused(found: dict[str, Any]) -
         ("too many of LightGBM", "999 iterations"),
         ("missing of LightGBM", "trees.missing"),
         ("iterations of scikit-learn", "trees.iterations"),
+        ("codes of scikit-learn", "trees.categories is codes"),
         ("no values", "no values of categories"),
         ("best_of_another", "78 iterations"),
         ("best_is_no_number", "damaged"),
         ("no_settings", "damaged"),
     ):
         assert part in refused[case], case
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("case", "file", "trees"),
+    [
+        ("regressor", "regressor.json", {"missing": "nan"}),
+        ("missing in the file", "old.json", {"missing": "-999.0", "iterations": 10}),
+        ("xgboost's frame", "frame.ubj", {"columns": ["pt", "charge", "particle", "detector"]}),
+        ("lightgbm's frame", "frame.txt", {"iterations": 8}),
+        ("scikit-learn's frame", "frame.skops", {"columns": ["pt", "charge", "detector", "half"]}),
+    ],
+)
+def test_packages_of_first_specs_give_the_authors_numbers(
+    folder: Path, shared_home_folder: Path, tmp_path: Path, case: str, file: str, trees: dict[str, object]
+) -> None:
+    """With the spec that `init` writes, as it is."""
+    shutil.copy(folder / file, tmp_path)
+    variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
+    assert run_command(["init", file, "--name", "called"], cwd=tmp_path, env=variables).returncode == 0
+    built = run_command(["build", "spec.yaml", "-o", "prefix", "--target", "x86-64-v3"], cwd=tmp_path, env=variables)
+    assert built.returncode == 0, built.stderr
+    info = json.loads((tmp_path / "prefix" / "share" / "tfaot-model-called" / "info.json").read_text())
+    assert {name: info["trees"][name] for name in trees} == trees
+    with np.load(folder / f"{case}.npz") as stored:
+        x, right = stored["x"], stored["out"]
+    found = load("called", prefix=tmp_path / "prefix")(x)
+    ours = next(values for name, values in found.items() if name != "margin")
+    np.testing.assert_allclose(ours.reshape(len(x), -1)[:, -1], right.reshape(len(x), -1)[:, -1], rtol=1e-6)

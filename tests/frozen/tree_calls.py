@@ -67,6 +67,7 @@ def compare(case: str, path: str, asked, right, *, sums=None, **call) -> None:
         "oracle": differing(result(answers, asked.astype(answers.dtype), model.output), right),
         "edges": differing(sums_of(model, edges), result(answers, edges, model.margin or model.output)),
     }
+    np.savez(f"{FOLDER}/{case}.npz", x=asked.astype(model.input), out=right)
     described[case], notes[case] = reading._described(model), model.notes
     facts[case] = reading._facts(model, reading.reader_of(path).TAKES)
 
@@ -278,6 +279,7 @@ def refusals() -> None:
     refuse("too many of LightGBM", f"{FOLDER}/lightgbm.txt", iterations="999")
     refuse("missing of LightGBM", f"{FOLDER}/lightgbm.txt", missing="-999.0")
     refuse("iterations of scikit-learn", f"{FOLDER}/frame.skops", iterations="3")
+    refuse("codes of scikit-learn", f"{FOLDER}/frame.skops", categories="codes")
     refuse("no values", f"{FOLDER}/early.json", categories="values")
     with open(f"{FOLDER}/early.json", encoding="utf-8") as file:
         document = json.load(file)

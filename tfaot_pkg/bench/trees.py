@@ -23,6 +23,7 @@ from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.toolchain.pinned import PythonEnvironment
+from tfaot_pkg.worker_program.messages.sources import TreesFacts
 
 _MARGIN = "margin"
 _CONVERTERS = ("convert_trees.py", "fix_onnx.py", "messages.py")
@@ -100,6 +101,7 @@ class Trees:
 
         Raises ModelError if the peer does not take it, CompilerError; what installing converters raises.
         """
+        _require_bare(self.original.trees)
         result = self._result()
         if peer.form == "trees":
             return Prepared(files=dict.fromkeys(batch_sizes, self.original.path), given=result)
@@ -160,6 +162,19 @@ class Trees:
         # The cache keeps only the library: sources of large forests take hundreds of MB.
         for source in folder.glob("*.[ch]"):
             source.unlink()
+
+
+def _require_bare(trees: TreesFacts | None) -> None:
+    """Raise ModelError if the package computes another call than one with the file alone, as peers make it."""
+    if trees is None:
+        return
+    chosen = [
+        "other iterations" if trees.iterations != trees.iterations_in_file else "",
+        f"{trees.missing} for missing numbers" if trees.missing not in ("", "nan") else "",
+        "categories by their values" if any(each.given != "codes" for each in trees.categories) else "",
+    ]
+    if any(chosen):
+        raise ModelError(f"it predicts with the file alone, and the package with {' and '.join(filter(None, chosen))}")
 
 
 _SHARED = "model.so"

@@ -15,8 +15,8 @@ from messages import forest as trees
 from messages.requests import ModelFault, one_line
 from messages.sources import TreesCall
 
-TAKES: frozenset = frozenset()
-"""Calls of scikit-learn choose nothing beside the file."""
+TAKES = frozenset({"categories"})
+"""What a call of scikit-learn chooses beside the file: values of categories, because its models encode them."""
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -88,6 +88,10 @@ def read_model(model, call: TreesCall) -> Fitted:
     known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
     if known is None:
         raise ModelFault(f"{kind.__module__}.{kind.__name__} is not supported", _hint_of(kind.__name__))
+    if call.categories == "codes":
+        raise ModelFault(
+            "trees.categories is codes, and scikit-learn's models take values and encode them", "set it to values"
+        )
     try:
         return known(model, call.dtype)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
