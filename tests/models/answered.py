@@ -15,11 +15,12 @@ import tensorflow as tf
 ROWS = 5
 
 
-def write(out, worker_program, model, specs, *, by_xla):
+def write(out, worker_program, model, specs, *, by_xla, one_zero=False):
     """`model`: a Keras model, or a function of tensors whose specifications are `specs`.
 
     `by_xla`: TensorFlow's own kernels reject the inputs, or leave open what they give for them. For others, XLA takes
     liberties with NaN and infinities (`xla_cpu_enable_fast_min_max`), as in no code that is compiled ahead of time.
+    `one_zero`: without -0.0, which XLA sorts below 0.0. For TensorFlow, and in programs, they are equal.
     """
     if worker_program not in sys.path:
         sys.path.insert(0, worker_program)
@@ -46,6 +47,8 @@ def write(out, worker_program, model, specs, *, by_xla):
     with open(os.path.join(out, "frozen.json"), "w") as file:
         file.write(wire.encoded(frozen))
     inputs = [given(spec, seed) for seed, spec in enumerate(specs)]
+    if one_zero:
+        inputs = [np.where(each == 0, np.zeros_like(each), each) for each in inputs]
     # As the inputs of the signature are named.
     answers = tf.function(serve, input_signature=list(specs), jit_compile=by_xla)(*map(tf.constant, inputs))
     np.savez(

@@ -417,6 +417,7 @@ def main(folder, worker_program, *wanted):
                     model,
                     specs,
                     by_xla=family in ("orders", "places", "types"),
+                    one_zero=family == "orders",
                 )
 
 

@@ -182,10 +182,9 @@ def _div(node, x, y):
 def _pow(node, x, y):
     if x.dtype == y.dtype and x.dtype.is_floating:
         power = static(y)
-        # These two compute exactly TensorFlow's own power, and compilers have faster code for them.
-        if power is not None and power.size == 1 and power.ndim <= x.shape.rank and power.item() in (2.0, 0.5):
-            return tf.square(x) if power.item() == 2 else tf.sqrt(x)
-        return tf.pow(x, y)
+        # Exactly TensorFlow's own power, for which compilers have faster code. A root is not: of -inf, and of -0.0.
+        is_square = power is not None and power.size == 1 and power.ndim <= x.shape.rank and power.item() == 2
+        return tf.square(x) if is_square else tf.pow(x, y)
     if x.dtype.is_floating:
         return tf.pow(x, tf.cast(y, x.dtype))
     # TensorFlow rejects negative exponents of integers.

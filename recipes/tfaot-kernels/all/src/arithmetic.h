@@ -252,9 +252,10 @@ TFAOT_INLINE Vector logarithmOf(Vector x) {
 TFAOT_INLINE Vector logarithmOfOnePlus(Vector x) {
   const Vector sum = 1.0f + x;
   const PartsOfFloat parts = partsOf(sum);
-  // The rounding error of the sum, on the scale of f.
+  // The rounding error of the sum, on the scale of f. It is nothing beside the largest numbers, whose exponent is 128.
   const Vector gone = chosen(magnitude(x) < 1.0f, x - (sum - 1.0f), 1.0f - (sum - x));
-  const Vector scaled = gone * bitsAs<Vector>(bitsAs<Unsigned>(127 - parts.exponent) << 23), f = parts.f + scaled;
+  const Integers scale = 0x3f800000 - bitsAs<Integers>(bitsAs<Unsigned>(parts.exponent) << 23);
+  const Vector scaled = gone * bitsAs<Vector>(scale > 0 ? scale : Integers{}), f = parts.f + scaled;
   const Vector found = logarithmOfParts(f, parts.e, (parts.f - f) + scaled);
   const Vector other = chosen(x == -1.0f, broadcast(-kNoEnd), chosen(x < -1.0f, broadcast(kNoNumber), x));
   return chosen((x > -1.0f) & (x < kNoEnd) & (x != 0.0f), found, other);
