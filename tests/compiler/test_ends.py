@@ -63,7 +63,17 @@ def _ends(dtype: str) -> Array:
     numbers = [0, limits.smallest_subnormal, limits.tiny, limits.max, np.inf, np.nan, 0.5, 1.5, 2, 3, math.pi]
     numbers += [10.0**power for power in range(-45 if dtype == "f32" else -323, 39 if dtype == "f32" else 309)]
     largest = math.log(float(limits.max))
-    edges = [1, limits.max / 2, limits.max * 0.7, limits.max * 0.72, largest, largest + 16, limits.tiny, 2.0**23, 2.0**31]
+    edges = [
+        1,
+        limits.max / 2,
+        limits.max * 0.7,
+        limits.max * 0.72,
+        largest,
+        largest + 16,
+        limits.tiny,
+        2.0**23,
+        2.0**31,
+    ]
     edges += [limits.tiny * 4, float(limits.max) ** 0.5, float(limits.tiny) ** 0.5, float(limits.eps), 2.0**52, 2.0**63]
     with np.errstate(all="ignore"):
         near = np.array([*numbers, *edges], kind)
@@ -83,9 +93,8 @@ def _faults(name: str, given: Array, exact: Array, ulps: float, *inputs: Array) 
         same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
         right = same | (near & np.isfinite(given) & np.isfinite(wanted)) | (most & (np.sign(given) == np.sign(exact)))
         right &= (given != 0) | (wanted != 0) | (np.signbit(given) == np.signbit(wanted))
-    rows = [f"{name}({', '.join(repr(each[i]) for each in inputs)}): {given[i]!r}, and not {wanted[i]!r}"
+    return [f"{name}({', '.join(repr(each[i]) for each in inputs)}): {given[i]!r}, and not {wanted[i]!r}"
             for i in np.flatnonzero(~right)]  # fmt: skip
-    return rows
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -51,6 +51,23 @@ def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tm
         assert page(found) == PAGE.read_text(), "python -m tests.frozen.onnx_coverage"
 
 
+@pytest.mark.sweep("9")
+@pytest.mark.parametrize("step", [9, 1])
+def test_operators_give_onnx_runtimes_answers_at_corner_values(
+    shared_home_folder: Path, tmp_path: Path, step: int
+) -> None:
+    """Zeros of both signs, infinities, NaN and the largest numbers; only what uses a NaN or an infinity shows it."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    program = Path(__file__).with_name("onnx_corners.py")
+    for python, what in ((frontend.python, "read"), (toolchain.python, "run")):
+        run([python, "-I", program, what, _WORKER, tmp_path, str(step)], timeout=900)
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert len(found) > 350 // step
+    assert {name: fault for name, fault in found.items() if fault} == {}
+
+
 def test_operators_that_are_not_expanded_are_in_the_table_and_integers_are_exact(shared_home_folder: Path) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     program = (

@@ -42,6 +42,11 @@ def _channels_first(x):
     return tf.concat([tf.reduce_mean(both, [2, 3])[:, :, None], tf.reduce_max(both, 2)], 2)
 
 
+def _image(x):
+    """Twenty numbers as an image; of large ones, sums would depend on their order."""
+    return tf.reshape(tf.where((tf.abs(x) > 100) & (tf.abs(x) < np.inf), 1.0, x), [-1, 4, 5, 1])
+
+
 def rows(*shape, dtype=tf.float32, name="x"):
     return tf.TensorSpec([None, *shape], dtype, name=name)
 
@@ -114,6 +119,11 @@ def sizes():
     layer("sizes", "padded and cropped", (6, 5, 2), P(layers.ZeroPadding2D, ((1, 2), (0, 3))), P(layers.Cropping2D, 2))
     for method in ("nearest", "bilinear"):
         case("sizes", f"resized {method}", lambda x, m=method: tf.image.resize(x, [7, 3], m), rows(4, 5, 2))
+    # The first row has NaN and infinities, which only the pixels that use them may show.
+    for method in ("nearest", "bilinear", "bicubic", "area"):
+        for size in ([7, 8], [3, 4], [2, 9]):
+            case("sizes", f"with NaN {method} {size}", lambda x, m=method, s=size: tf.image.resize(_image(x), s, m),
+                 rows(20))  # fmt: skip
     case("sizes", "reflected", lambda x: tf.pad(x, [[0, 0], [2, 1], [1, 2]], "REFLECT"), rows(4, 5))
     case("sizes", "symmetric", lambda x: tf.pad(x, [[0, 0], [2, 1], [1, 2]], "SYMMETRIC"), rows(4, 5))
     case("sizes", "patches", lambda x: tf.image.extract_patches(x, [1, 2, 3, 1], [1, 2, 1, 1], [1, 1, 2, 1], "SAME"),

@@ -173,6 +173,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "reduce": reductions.reduce,
     "reduce-window": windows.reduce_window,
     "scatter": plain.scatter,
+    "interpolate": windows.interpolate,
     "resample": windows.resample,
     "softmax": layers.softmax,
     "sort": plain.sort,

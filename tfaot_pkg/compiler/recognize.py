@@ -8,6 +8,8 @@
 - `resample` (input, weights, places): NHWC. Each pixel of the output is a weighted sum of a window of the input. The
   constant `places` has the window's first element within an image. Attribute `axes`: the weights' axes of the output's
   rows and columns, and of the window's.
+- `interpolate` (input, weights, places): each element along attribute `axis` is the sum of those of the input at its
+  constant `places`, [elements, n], times its `weights`.
 - `multiply-add` (sum, x, number): a step of a series (series.py).
 - `softmax` (input): over the last axis, or over attribute `axis`.
 - `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
@@ -50,6 +52,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
     # result of those before it.
     for rule in (
         _resample,
+        _interpolated,
         _dense,
         cut,
         padded,
@@ -117,6 +120,40 @@ def _resample(look: Look, operation: Operation) -> Operation | None:
         operation, opcode="resample",
         operands=(gather.operands[0], dot.operands[0], look.add_constant(places, operation)),
         attributes={"axes": (*of_weights, left[right.index(1)], left[right.index(2)])},
+    )  # fmt: skip
+
+
+def _interpolated(look: Look, operation: Operation) -> Operation | None:
+    """A sum of elements that are gathered along an axis by constant places, each times its weight."""
+    if operation.opcode != "reduce" or isinstance(operation.type, tuple) or operation.shape.dtype != "f32":
+        return None
+    axis, product = (
+        operation.attributes["dimensions"][0] - 1,
+        look.made_by(operation.operands[0], "multiply", once=True),
+    )
+    if reducer(operation) != "add" or look.scalar(operation.operands[1]) != 0 or product is None or axis < 0:
+        return None
+    gather, spread = (look.known[value] for value in product.operands)
+    if gather.opcode != "gather" or spread.opcode != "broadcast" or look.uses[gather.id] > 1:
+        return None
+    weights, starts, shape = look.constant(spread.operands[0]), look.constant(gather.operands[1]), product.shape
+    along, source = (axis, axis + 1), look.known[gather.operands[0]].shape
+    if spread.attributes["dimensions"] != along or len(operation.attributes["dimensions"]) > 1:
+        return None
+    wanted = {
+        "indexed": (axis,), "collapsed": (axis,), "operand_batch": (), "vector": 2,
+        "offset": tuple(other for other in range(shape.rank) if other not in along),
+    }  # fmt: skip
+    if weights is None or starts is None or any(gather.attributes[name] != value for name, value in wanted.items()):
+        return None
+    sizes = tuple(as_size(size) for size in gather.attributes["sizes"])
+    if sizes != (*source.sizes[:axis], Size(1), *source.sizes[axis + 1 :]) or not source.sizes[axis].is_constant:
+        return None
+    # HLO's gather clamps places so that they lie inside the array.
+    places = np.clip(starts.reshape(weights.shape), 0, source.sizes[axis].constant - 1).astype(np.int32)
+    return replace(
+        operation, opcode="interpolate", attributes={"axis": axis}, regions=(),
+        operands=(gather.operands[0], spread.operands[0], look.add_constant(places, operation)),
     )  # fmt: skip
 
 

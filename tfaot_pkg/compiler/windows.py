@@ -11,7 +11,7 @@ from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, Unsupported, reducer
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported, reducer
 from tfaot_pkg.compiler.rows import are_short
 
 _WHOLE = (1, 1, 0, 0, 1, 1)
@@ -104,6 +104,48 @@ def resample(emitter: Emitter, operation: Operation) -> str:
     for pointer in (image, weights, places, target):
         emitter.touch(pointer)
     return target
+
+
+_UNROLLED = 4
+"""Elements of a window of `interpolate` that are written out: a loop over two takes longer than the sum."""
+
+
+def interpolate(emitter: Emitter, operation: Operation) -> str:
+    """Each element along the axis adds up those at its places; each lane has an element of the axes behind."""
+    source, weights, places = (emitter.stored(operand) for operand in operation.operands)
+    target, axis = emitter.target(operation), operation.attributes["axis"]
+    array, (elements, count) = (
+        emitter.known[operation.operands[0]].shape,
+        emitter.known[operation.operands[1]].shape.sizes,
+    )
+    inner = array.strides[axis]
+    before = Shape("f32", array.sizes[:axis]).elements
+    with counting(emitter, [("b", before), ("o", elements)]):
+        emitter.line(f"const float* const in = {address(source, ('b', array.sizes[axis] * inner))};")
+        emitter.line(f"const float* const weights_at = {address(weights, ('o', count))};")
+        emitter.line(f"const std::int32_t* const places_at = {address(places, ('o', count))};")
+        emitter.line(f"float* const row = {address(target, ('b', elements * inner), ('o', inner))};")
+        with emitter.braces(f"eachTogether({cpp(inner)}, [&]([[maybe_unused]] auto... at)", "});"):
+            emitter.line("Vector totals[] = {at.fill(0.0f)...};")
+            if count.constant <= _UNROLLED:
+                for number in range(count.constant):
+                    with emitter.braces(""):
+                        _weighed(emitter, str(number), inner)
+            else:
+                with counting(emitter, [("k", count)]):
+                    _weighed(emitter, "k", inner)
+            emitter.line("const Vector* sum = totals;")
+            emitter.line("(at.store(row, *sum++), ...);")
+    for pointer in (source, weights, places, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _weighed(emitter: Emitter, number: str, inner: Size) -> None:
+    emitter.line(f"const float* const element = in + std::size_t(places_at[{number}]) * {cpp(inner)};")
+    emitter.line(f"const Vector weight = filled(weights_at[{number}]);")
+    emitter.line("Vector* total = totals;")
+    emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
 
 
 def _depthwise(

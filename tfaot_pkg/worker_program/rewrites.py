@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import bodies
 import bounded
 import fourier
+import interpolation
 import maxima
 import operations
 import philox
@@ -285,20 +286,23 @@ def _resized(node, images, size):
     if wanted is None:
         raise _Cannot("the size of the result is not constant", "make it a constant of the model")
     x = tf.cast(images, tf.float32)
-    height, width = (_weights(node, _axis_length(images, axis), int(wanted[axis - 1])) for axis in (1, 2))
-    rows = tf.tensordot(x, height, [[1], [0]])  # batch, width, channels, new height
-    return tf.transpose(tf.tensordot(rows, width, [[1], [0]]), [0, 2, 3, 1])
+    for axis in (1, 2):
+        x = interpolation.weighed(x, axis, *_windows(node, _axis_length(images, axis), int(wanted[axis - 1])))
+    return x
 
 
-def _weights(node, old: int, new: int):
+def _windows(node, old: int, new: int) -> tuple:
     import numpy as np
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
     # By running TensorFlow's own operation, so that its rounding rules need no copy here.
     run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
     units = np.eye(old, dtype=np.float32)[:, :, None, None]
+    missing = np.where(units, np.float32(np.nan), np.float32(0))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        return session.run(run(images=units, size=[new, 1], **options))[:, :, 0, 0]
+        numbers, marked = session.run([run(images=each, size=[new, 1], **options) for each in (units, missing)])
+    # [element, result]: its weight, and whether it is read, if only to be multiplied by 0.
+    return interpolation.windows_of(numbers[:, :, 0, 0].T, np.isnan(marked[:, :, 0, 0]).T)
 
 
 def _sparse_product(node, indices, values, shape, other):

@@ -1,11 +1,12 @@
-"""Resizing: an interpolation is a product with a constant matrix along each axis."""
+"""Resizing: the places and weights of each element, by the formulas of ONNX's page on Resize."""
 
 import math
 
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import axis_of, ints, moved_back, moved_last, rank, required, sizes
+from from_onnx.tensors import axis_of, ints, rank, required, sizes, transposed
+from interpolation import weighed, windows_of
 
 
 @operator("Upsample")
@@ -60,6 +61,8 @@ def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest
         if None in wanted:
             raise node.fault("the sizes: they depend on the inputs of the model", "export it with constant sizes")
         scales, wanted = _scales_of(node, [given[axis] for axis in axes], wanted)
+    order = _channels_last(axes, x.shape.rank) if mode != "nearest" else [*range(x.shape.rank)]
+    x = transposed(x, order)
     for number, axis in enumerate(axes):
         size, scale = given[axis], scales[number]
         if scale == 1 and (wanted is None or wanted[number] == size) and place != "tf_crop_and_resize":
@@ -74,8 +77,19 @@ def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest
             )
         region = (0.0, 1.0) if roi is None else (roi[number], roi[number + len(axes)])
         points = _points(node, place, size, length, scale, region)
-        x = _interpolated(node, x, axis, size, points, scale, mode, nearest, is_cropped=place == "tf_crop_and_resize")
-    return x
+        at = order.index(axis)
+        x = _interpolated(node, x, at, size, points, scale, mode, nearest, is_cropped=place == "tf_crop_and_resize")
+    return transposed(x, [order.index(axis) for axis in range(len(order))])
+
+
+def _channels_last(axes: list, count: int) -> list:
+    """The axes in an order in which those that stay as they are, which are computed together, lie side by side."""
+    changed = [axis for axis in axes if axis > 1] or list(axes)
+    return (
+        [axis for axis in range(count) if axis == 0 and axis not in changed]
+        + changed
+        + [axis for axis in range(1, count) if axis not in changed]
+    )
 
 
 def _scales_of(node, given: list, wanted: list) -> tuple:
@@ -129,11 +143,9 @@ def _interpolated(node, x, axis: int, size: int, points, scale: float, mode: str
     if mode == "nearest":
         places = np.clip(_ROUNDINGS[nearest](points), 0, size - 1).astype(np.int32)
         made = tf.gather(x, places, axis=axis)
-        matrix = None
     else:
-        matrix = _matrix(node, size, points, scale, mode)
-        values = moved_last(x, axis) if x.dtype.is_floating else tf.cast(moved_last(x, axis), tf.float32)
-        made = tf.cast(moved_back(tf.tensordot(values, tf.constant(matrix.T, values.dtype), 1), axis), x.dtype)
+        values = x if x.dtype.is_floating else tf.cast(x, tf.float32)
+        made = tf.cast(weighed(values, axis, *_window(node, size, points, scale, mode)), x.dtype)
     outside = (points < 0) | (points > size - 1)
     if is_cropped and outside.any():
         shape = [-1 if place == axis else 1 for place in range(x.shape.rank)]
@@ -142,27 +154,51 @@ def _interpolated(node, x, axis: int, size: int, points, scale: float, mode: str
     return made
 
 
-def _matrix(node, size: int, points, scale: float, mode: str):
-    """[outputs, inputs]: the weight of each input in each output."""
-    kernels = {"linear": (_linear, 1.0), "cubic": (_cubic(node.get("cubic_coeff_a", -0.75)), 2.0)}
+def _window(node, size: int, points, scale: float, mode: str) -> tuple:
+    """[outputs, n]: the places of the inputs that each output uses, and their weights.
+
+    These are the elements that ONNX Runtime reads, also those that happen to have the weight 0.
+    """
+    kernels = {"linear": (_linear, 1), "cubic": (_cubic(node.get("cubic_coeff_a", -0.75)), 2)}
     if mode not in kernels:
         raise node.fault(f"the mode {mode!r} is not supported")
     kernel, reach = kernels[mode]
-    # Antialiasing, if the result is smaller: the kernel is as wide as the elements that become one.
-    width = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0
-    # One position more on each side, so that rounding of floats cannot cut a kernel off.
-    low = int(np.floor((points - reach * width).min())) - 1
-    high = int(np.ceil((points + reach * width).max())) + 1
-    places = np.arange(low, high + 1)
-    weights = kernel((points[:, None] - places[None, :]) / width)
-    if node.get("exclude_outside", 0) or node.get("antialias", 0):
-        weights = weights * ((places >= 0) & (places < size)) if node.get("exclude_outside", 0) else weights
-        weights = weights / weights.sum(1, keepdims=True)
-    matrix = np.zeros((len(points), size))
+    if node.get("antialias", 0):
+        return _wide_window(node, size, points, scale, kernel, reach)
+    points = np.clip(points, 0, size - 1) if mode == "linear" else points
+    places = np.floor(points)[:, None] + np.arange(1 - reach, 1 + reach)
+    weights = kernel(points[:, None] - places)
+    if node.get("exclude_outside", 0):
+        weights = _without_outside(places, weights, size)
     # Positions outside of the image count as the element at the edge.
-    for column, place in enumerate(places):
-        matrix[:, min(max(place, 0), size - 1)] += weights[:, column]
-    return matrix
+    places = np.clip(places, 0, size - 1).astype(np.int32)
+    if mode == "linear":
+        weights[places[:, 0] == places[:, 1]] = 0.5  # of an infinity, too
+    return places, weights
+
+
+def _wide_window(node, size: int, points, scale: float, kernel, reach: int) -> tuple:
+    """The same with antialiasing: if the result is smaller, the kernel is as wide as the elements that become one."""
+    width = max(1.0, 1 / scale)
+    # One position more on each side, so that rounding of floats cannot cut a kernel off.
+    low, high = np.floor(points.min() - reach * width) - 1, np.ceil(points.max() + reach * width) + 1
+    places = np.arange(low, high + 1)
+    apart = (points[:, None] - places) / width
+    weights = kernel(apart)
+    weights = _without_outside(places, weights, size) if node.get("exclude_outside", 0) else weights
+    weights = weights / weights.sum(1, keepdims=True)
+    near = (np.abs(apart) < reach + 1e-9) & (places >= np.floor(points - reach * width + 1)[:, None])
+    used = np.where((places >= 0) & (places < size), near, weights != 0)
+    matrix, read = np.zeros((len(points), size)), np.zeros((len(points), size), bool)
+    for column, place in enumerate(np.clip(places, 0, size - 1).astype(int)):
+        matrix[:, place] += weights[:, column]
+        read[:, place] |= used[:, column]
+    return windows_of(matrix, read)
+
+
+def _without_outside(places, weights, size: int):
+    weights = weights * ((places >= 0) & (places < size))
+    return weights / weights.sum(1, keepdims=True)
 
 
 def _linear(x):

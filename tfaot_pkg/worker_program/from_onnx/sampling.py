@@ -79,22 +79,24 @@ def sampled(flat, space: list, points: list, mode: str = "linear", padding: str 
         taps.append([(_padded(first + step, size, padding, aligned), w) for step, w in _TAPS[mode](point - first)])
     parts = []
     for chosen in itertools.product(*taps):
-        index, weight = None, None
-        for size, ((place, inside), factor) in zip(space, chosen, strict=True):
+        index, weight, inside = None, None, None
+        for size, ((place, within), factor) in zip(space, chosen, strict=True):
             index = place if index is None else index * size + place
-            for each in (factor, inside):
-                if each is not None:
-                    weight = each if weight is None else weight * each
+            inside = within if inside is None else inside & within
+            if factor is not None:
+                weight = factor if weight is None else weight * factor
         part = tf.gather(flat, index, batch_dims=1)
+        # Not a product with 0: what is read outside is an element of the image, maybe NaN.
+        part = part if inside is None else tf.where(inside[..., None], part, tf.zeros([], part.dtype))
         parts.append(part if weight is None else part * weight[..., None])
     return functools.reduce(tf.add, parts)
 
 
 def _padded(place, size: int, padding: str, aligned: bool) -> tuple:
-    """The index of the element that is read at `place`, and 1 inside of the image, 0 outside (None: always 1)."""
+    """The index of the element that is read at `place`, and whether that is inside of the image (None: always)."""
     inside = None
     if padding == "zeros":
-        inside = tf.cast((place >= 0) & (place <= size - 1), place.dtype)
+        inside = (place >= 0) & (place <= size - 1)
     if padding == "reflection":
         # With aligned corners, images are reflected at the centers of the edge elements, else at their outer edges.
         period = float(max(2 * (size - 1), 1) if aligned else 2 * size)
@@ -120,16 +122,17 @@ def _roi_align(node, x, regions, owners):
         steps = (np.arange(length * ratio) + 0.5) / (length * ratio)
         points.append(start[:, None] + extent[:, None] * tf.constant(steps, x.dtype))
     # Points outside by less than an element read the edge; those farther away read 0.
-    inside = [tf.cast((p >= -1) & (p <= size), x.dtype) for p, size in zip(points, space, strict=True)]
+    inside = [(p >= -1) & (p <= size) for p, size in zip(points, space, strict=True)]
     points = [tf.clip_by_value(p, 0, size - 1) for p, size in zip(points, space, strict=True)]
     owner = tf.cast(owners, tf.int32)
     y, across = (each.reshape(-1) for each in np.indices([length * ratio for length in lengths]))
     grids = [tf.gather(points[0], y, axis=1), tf.gather(points[1], across, axis=1)]
     images = tf.gather(_flat(x), owner)
-    weights = tf.gather(inside[0], y, axis=1) * tf.gather(inside[1], across, axis=1)
+    within = tf.gather(inside[0], y, axis=1) & tf.gather(inside[1], across, axis=1)
     is_largest = node.get("mode", "avg") == "max"
     made = _largest_corner(images, space, grids) if is_largest else sampled(images, space, grids)
-    made = reshaped(made * weights[..., None], [sizes(regions)[0], lengths[0], ratio, lengths[1], ratio, sizes(x)[1]])
+    made = tf.where(within[..., None], made, tf.zeros([], made.dtype))
+    made = reshaped(made, [sizes(regions)[0], lengths[0], ratio, lengths[1], ratio, sizes(x)[1]])
     made = tf.reduce_max(made, [2, 4]) if is_largest else tf.reduce_mean(made, [2, 4])
     return tf.transpose(made, [0, 3, 1, 2])
 
