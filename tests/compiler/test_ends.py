@@ -21,7 +21,7 @@ _TYPES: Mapping[str, type[np.floating[Any]]] = {"f32": np.float64, "f64": np.lon
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(lambda each: math.erf(float(each)), otypes=[np.float64])(x)
+    return np.asarray(np.vectorize(lambda each: math.erf(float(each)), otypes=[np.float64])(x))
 
 
 FUNCTIONS: Mapping[str, tuple[Callable[..., Array], float]] = {
@@ -37,7 +37,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Array], float]] = {
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 6),
     "round-nearest-even": (np.rint, 0),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 3),
-    "sign": (lambda x: np.where(x == 0, x, np.sign(x)), 0),
+    "sign": (lambda x: np.asarray(np.where(x == 0, x, np.sign(x))), 0),
     "sqrt": (np.sqrt, 1),
     "tanh": (np.tanh, 8),
 }

@@ -291,12 +291,19 @@ def _resized(node, images, size):
     return x
 
 
+def _bilinear(node, images, size):
+    """If all sizes are known. XLA's own code multiplies elements that a result does not use by 0, NaN among them."""
+    if tf.get_static_value(size) is None or None in images.shape.as_list()[1:3]:
+        return None
+    return _resized(node, images, size)
+
+
 def _windows(node, old: int, new: int) -> tuple:
     import numpy as np
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
     # By running TensorFlow's own operation, so that its rounding rules need no copy here.
-    run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
+    run = getattr(tf.raw_ops, node.op)
     units = np.eye(old, dtype=np.float32)[:, :, None, None]
     missing = np.where(units, np.float32(np.nan), np.float32(0))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -469,6 +476,7 @@ _RULES = {
     "RandomShuffle": _shuffled,
     "ResizeArea": _resized,
     "ResizeBicubic": _resized,
+    "ResizeBilinear": _bilinear,
     "SparseTensorDenseMatMul": _sparse_product,
     "TopKV2": _top_k,
     **{f"StatelessRandom{kind}": _random(make, seeded=True) for kind, make in _KINDS.items()},
