@@ -239,3 +239,10 @@ def test_answers_that_no_fault_could_show_in_are_told(answers: list[Any], tells:
 
 def test_what_does_not_follow_rows_may_be_constant() -> None:
     assert telling([np.ones((4, 2))], rows=False) == (True, "")
+
+
+def test_an_infinity_of_an_interpolation_may_be_nan_but_a_number_may_not() -> None:
+    given: Any = {"class_name": "nonfinite", "operations": ("ResizeBilinear",)}
+    assert judged([INF], [NAN], **given) == [("NaN rule", 1, False)]
+    assert judged([NAN], [2.0], **given) == [("real", 1, True)]
+    assert judged([2.0], [NAN], **given) == [("real", 1, True)]

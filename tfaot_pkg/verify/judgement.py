@@ -32,10 +32,11 @@ CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
 _NOISE = 8.0
 """Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
-_BY_PRODUCTS = frozenset(
-    "FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic".split()
-)
+_BY_PRODUCTS = frozenset("FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D".split())
 """Operations that are computed as matrix products (worker_program/rewrites.py), in which 0 times infinity is NaN."""
+_INTERPOLATIONS = frozenset({"ResizeBicubic", "ResizeBilinear", "ai.onnx.Resize"})
+"""What an infinity gives: frameworks add a part of a difference to an element (inf + (x - inf) * 0.5), or read an
+element at the edge twice, with weights of both signs. Either may be NaN where the sum of products is infinite."""
 _MAXIMA = frozenset({"ai.onnx.MaxPool"})
 """ONNX Runtime's maxima depend on the position of NaN in a window, and may lose an infinity beside it."""
 _RECURRENT = frozenset({"ai.onnx.GRU", "ai.onnx.LSTM", "ai.onnx.RNN"})
@@ -219,6 +220,8 @@ def _without_rule(
             yield "NaN rule", "", False, np.ones(ours.shape, bool)
         if operations & (_BY_PRODUCTS | _HUES | _MAXIMA | _RECURRENT):
             yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
+        if operations & _INTERPOLATIONS:
+            yield "NaN rule", "", False, ~(np.isfinite(ours) | np.isfinite(eager))
         if operations & _POOLS:
             yield "NaN rule", "", False, ~np.isfinite(eager)
     if class_name == "subnormal" and operations & _QUOTIENTS:
