@@ -3,6 +3,7 @@
 import importlib
 
 import numpy as np
+from exact import Walks
 from messages import elements
 from messages.elements import write_arrays
 from messages.requests import ModelFault, Reference, Referenced, one_line
@@ -18,10 +19,11 @@ _MODELS = {
 }
 """Framework -> the module and class of the model that it runs, constructed from the request.
 
-Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `exactly()`,
-which returns None or a more exact `run`, `operations`, the kinds of operations in it, `rejections`, the exceptions that
-the framework raises for inputs it rejects, and the framework's `version`. With `is_continuous` false, its answers are
-steps, at thresholds that the library must have to the bit: roundings of inputs excuse no difference.
+Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `operations`, the
+kinds of operations in it, `rejections`, the exceptions that the framework raises for inputs it rejects, and the
+framework's `version`. If its graph can be run node by node it has `walk` (exact.py), and `not_walked`, the exceptions
+for nodes that cannot. With `is_continuous` false, its answers are steps, at thresholds that the library must have to
+the bit: roundings of inputs excuse no difference.
 """
 
 
@@ -34,6 +36,8 @@ _ADVICE = {
     "compare with: replace it (SegmentSumV2 by tf.math.unsorted_segment_sum; NCHW by a transposed array)",
 }
 """What to do, by a part of TensorFlow's message."""
+_BESIDE = ("spread", "low", "high", "missing", "exact")
+"""What may stand beside an output's answers."""
 _OTHER_INPUTS = "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}"
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
@@ -46,17 +50,19 @@ def reference(request: Reference, report) -> Referenced:
     those of the first batch.
 
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
-    answers change if the inputs change by some roundings (the largest change of all tries), or how much each try is off
-    because special functions lose digits. With `tolerant`, batches that the framework rejects are zeros, and "B/ran"
-    is false for these; if none ran, "B/O" is missing. Batches that are not `chosen` are zeros, too.
+    answers change if the inputs change by some roundings (the largest change of all tries), "B/O/low" and "B/O/high"
+    are the least and the largest answers, and "B/O/missing" says whether one was NaN. There may also be "B/O/exact",
+    the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION" and "B/walked" (exact.py). With `tolerant`,
+    batches that the framework rejects are zeros, and "B/ran" is false for these; if none ran, "B/O" is missing. Batches
+    that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]
     model = getattr(importlib.import_module(module), kind)(request)
     with np.load(request.inputs, allow_pickle=False) as file:
         inputs = dict(file)
-    answers, refusals = {}, []
+    answers, refusals, walks = {}, [], Walks(model, request)
     for size in request.batch_sizes:
-        answers.update(_at_size(model, inputs, request, size, refusals))
+        answers.update(_at_size(model, inputs, request, size, refusals, walks))
         report(request.advance, f"batch size {size}")
     write_arrays(request.out, answers)
     return Referenced(
@@ -64,24 +70,35 @@ def reference(request: Reference, report) -> Referenced:
     )
 
 
-def _at_size(model, inputs: dict, request: Reference, size: int, refusals: list) -> dict:
+def _at_size(model, inputs: dict, request: Reference, size: int, refusals: list, walks: Walks) -> dict:
     starts = _starts(inputs, request, size)
     chosen = request.chosen.get(str(size), range(len(starts)))
     batches = [
-        _tried(model, inputs, request, start, size, refusals) if number in chosen else None
+        _tried(model, inputs, request, start, size, refusals, walks) if number in chosen else None
         for number, start in enumerate(starts)
     ]
     rejected = [number in chosen and batch is None for number, batch in enumerate(batches)]
     answers = {f"{size}/ran": ~np.array(rejected, bool)} if request.tolerant else {}
-    whole = next((batch for batch in batches if batch is not None), None)
-    for name in whole or ():
-        parts = [np.zeros_like(whole[name]) if batch is None else batch[name] for batch in batches]
+    answered = [batch for batch in batches if batch is not None]
+    shapes = {name: array for batch in answered for name, array in batch.items()}
+    for name, like in shapes.items():
+        nothing = _nothing(name, like)
+        parts = [nothing if batch is None else batch.get(name, nothing) for batch in batches]
         answers[f"{size}/{name}"] = np.concatenate(parts) if _is_stacked(name, request) else parts[0]
     return answers
 
 
+def _nothing(name: str, like):
+    """What stands in the place of the answers of a batch that did not run."""
+    return np.full_like(like, np.nan) if name.endswith("/exact") and like.dtype.kind == "f" else np.zeros_like(like)
+
+
 def _is_stacked(name: str, request: Reference) -> bool:
-    return name.removesuffix("/spread") in request.stacked
+    if name == "walked" or name.startswith("free/"):
+        return bool(request.batched)
+    for kind in _BESIDE:
+        name = name.removesuffix(f"/{kind}")
+    return name in request.stacked
 
 
 def _starts(inputs: dict, request: Reference, size: int) -> range:
@@ -89,7 +106,7 @@ def _starts(inputs: dict, request: Reference, size: int) -> range:
     return range(0, samples - size + 1, size)[: request.most]
 
 
-def _tried(model, inputs: dict, request: Reference, start: int, size: int, refusals: list):
+def _tried(model, inputs: dict, request: Reference, start: int, size: int, refusals: list, walks: Walks):
     """The answers for one batch; None if the framework rejects it and `tolerant` is set."""
     feeds = {
         name: values[start : start + size] if name in request.batched else values for name, values in inputs.items()
@@ -97,7 +114,7 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
     try:
         answers = _run(model.run, feeds, request)
         if request.perturbed:
-            answers.update(_spreads(model, feeds, answers, request))
+            answers.update(_explored(model, feeds, answers, request, walks.of(feeds, answers, size)))
     except model.rejections as error:
         if not request.tolerant:
             raise ModelFault(
@@ -133,25 +150,57 @@ def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
     return answers
 
 
-def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
+def _explored(model, feeds: dict, answers: dict, request: Reference, walked: dict) -> dict:
+    """What is known beside the `answers` of a batch, from perturbed runs and from those of `walked` (exact.py)."""
+    found = {name: array for name, array in walked.items() if not name.endswith("/plain")}
+    changes = {name: _Changes(array) for name, array in answers.items()}
+    for name, array in walked.items():
+        if name.endswith("/plain"):
+            changes[name.removesuffix("/plain")].add(array)
+    for theirs in _perturbed_runs(model, feeds, request):
+        for name, change in changes.items():
+            change.add(theirs[name])
+    for name, change in changes.items():
+        found |= {
+            f"{name}/spread": change.spread, f"{name}/low": change.low, f"{name}/high": change.high,
+            f"{name}/missing": change.missing,
+        }  # fmt: skip
+    return found
+
+
+def _perturbed_runs(model, feeds: dict, request: Reference):
+    """The answers for inputs that are off by some roundings; none if no input has floats."""
     # A fixed seed: the same build must get the same verdict.
     generator = np.random.default_rng(0)
-    spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     if not getattr(model, "is_continuous", True):
-        return spreads
-    exactly = model.exactly()
+        return
+    if not any(elements.numbers(values, model.dtypes[name]).dtype.kind == "f" for name, values in feeds.items()):
+        return
     for _ in range(request.perturbed):
         moved = {name: nudged(generator, values, model.dtypes[name]) for name, values in feeds.items()}
         try:
-            theirs = _run(model.run, moved, request)
-            right = theirs if exactly is None else _run(exactly, moved, request)
+            yield _run(model.run, moved, request)
         except model.rejections:  # the model's own checks reject the perturbed inputs
             continue
-        for name, array in answers.items():
-            # Two sources of error: the perturbed inputs, and digits lost in special functions.
-            off = np.maximum(distance(array, theirs[name]), distance(theirs[name], right[name]))
-            np.maximum(spreads[f"{name}/spread"], off, out=spreads[f"{name}/spread"])
-    return spreads
+
+
+class _Changes:
+    """How the answers for one output change from run to run. Those with another shape are left out."""
+
+    def __init__(self, answers) -> None:
+        self._answers = answers
+        self.spread = np.zeros(answers.shape)
+        self.low, self.high = answers.astype(np.float64), answers.astype(np.float64)
+        self.missing = np.isnan(self.low)
+
+    def add(self, theirs) -> None:
+        if theirs.shape != self._answers.shape:
+            return
+        np.maximum(self.spread, distance(self._answers, theirs), out=self.spread)
+        numbers = theirs.astype(np.float64)
+        self.missing |= np.isnan(numbers)
+        np.fmin(self.low, numbers, out=self.low)
+        np.fmax(self.high, numbers, out=self.high)
 
 
 def nudged(generator, held, dtype: str):

@@ -3,19 +3,14 @@
 Except that `top_k(sorted=False)` gives its elements in order: TensorFlow allows any, and this is the one that XLA has.
 """
 
+import freedoms
+import numpy as np
 import operations
 import signatures
 import tensorflow as tf
-from lowerings import rename_output
+import walking
 from messages import elements
 from messages.requests import Reference
-from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
-
-_SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamma Zeta".split())
-"""Their series lose digits in float32, as XLA's do: igamma(a, a + 1) is off by 5e-3 at a = 5,000, by 0.1 at 1e5.
-
-So they are computed in float64 too, which tells how far off TensorFlow's own answers are."""
 
 _loaded: dict = {}
 """The last model that was requested, and its other functions: one validation asks for it many times."""
@@ -27,6 +22,7 @@ class TensorFlowModel:
     def __init__(self, request: Reference) -> None:
         self.version = tf.__version__
         self.rejections = (tf.errors.OpError, ValueError, TypeError)
+        self.not_walked = (walking.CannotWalk,)
         wanted = (request.folder, request.tags, request.signature)
         if _loaded.get("wanted") != wanted:
             _loaded.clear()
@@ -53,12 +49,35 @@ class TensorFlowModel:
     def run(self, feeds: dict) -> dict:
         return _run(self._function, feeds, self.dtypes)
 
-    def exactly(self):
-        """`run` with special functions in float64; None if the model has none."""
-        if "exact" not in _loaded:
-            _loaded["exact"] = signatures.load_signature(*_loaded["wanted"], change=_in_order_and_double)
-        exact = _loaded["exact"]
-        return None if exact is None else lambda feeds: _run(exact, feeds, self.dtypes)
+    def walk(self, feeds: dict, *, double: bool, observe) -> dict:
+        """As `run`, node by node (walking.py). Raises CannotWalk."""
+        try:
+            if "walk" not in _loaded:
+                signature = _loaded["signature"]
+                _loaded["walk"] = walking.Walk(signature.function, signature.inputs, signature.outputs)
+            given = {name: tensor_of(values, self.dtypes[name]) for name, values in feeds.items()}
+            found = _loaded["walk"].run(given, double=double, observe=lambda *each: _observed(observe, *each))
+            return {name: elements.numbers(tensor.numpy(), tensor.dtype.name) for name, tensor in found.items()}
+        # Which exceptions TensorFlow's kernels and its readers of graphs raise is not documented.
+        except Exception as error:
+            raise walking.CannotWalk(str(error)) from error
+
+
+def _observed(observe, node, operands: list) -> None:
+    if not freedoms.watched(node.op):
+        return
+    arrays = tuple(elements.numbers(each.numpy(), each.dtype.name) for each in operands)
+    to = node.attr["DstT"].type if node.op == "Cast" else 0
+    numbers = {name: getattr(each, each.WhichOneof("value")) for name, each in node.attr.items()
+               if each.WhichOneof("value") in ("f", "i", "b")}  # fmt: skip
+    if node.op in ("ArgMax", "ArgMin"):
+        numbers["axis"] = int(arrays[1])
+    observe(
+        freedoms.Node(
+            name=node.name, operation=node.op, operands=arrays, attributes=numbers,
+            to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None,
+        )
+    )  # fmt: skip
 
 
 def _run(function, feeds: dict, dtypes: dict) -> dict:
@@ -78,43 +97,3 @@ def _in_order(graph_def) -> bool:
         if node.op in ("TopK", "TopKV2") and "sorted" in node.attr:
             node.attr["sorted"].b = True
     return True
-
-
-def _in_order_and_double(graph_def) -> bool:
-    return _in_order(graph_def) and _in_double(graph_def)
-
-
-def _in_double(graph_def) -> bool:
-    """Compute the special functions of float32 in `graph_def` in float64; return whether there were any."""
-    found = False
-    for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
-        for node in [node for node in nodes if node.op in _SPECIAL and node.attr["T"].type == types_pb2.DT_FLOAT]:
-            found = True
-            _compute_in_double(nodes, node, function)
-    return found
-
-
-def _compute_in_double(nodes, node, function) -> None:
-    """Make `node` a cast to float32 of its result in float64."""
-    made = nodes.add(name=f"{node.name}/in_double", op=node.op)
-    made.attr["T"].type = types_pb2.DT_DOUBLE
-    for index, text in enumerate(node.input):
-        if text.startswith("^"):
-            made.input.append(text)
-            continue
-        given = nodes.add(name=f"{node.name}/double_{index}")
-        _become_cast(given, text, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE)
-        made.input.append(f"{given.name}:y:0" if function is not None else given.name)
-    output = op_def_registry.get(node.op).output_arg[0].name
-    result = f"{made.name}:{output}:0" if function is not None else made.name
-    _become_cast(node, result, types_pb2.DT_DOUBLE, types_pb2.DT_FLOAT)
-    if function is not None:
-        rename_output(function, node.name, "y")
-
-
-def _become_cast(node, text: str, source: int, target: int) -> None:
-    node.op = "Cast"
-    node.input[:] = [text]
-    node.attr.clear()
-    node.attr["SrcT"].type = source
-    node.attr["DstT"].type = target

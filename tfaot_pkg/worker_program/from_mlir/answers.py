@@ -44,9 +44,6 @@ class JaxModel:
             name: elements.numbers(found[int(key)], found[int(key)].dtype.name) for name, key in self._fetches.items()
         }
 
-    def exactly(self) -> None:
-        return None
-
     def _call(self, given: list) -> list:
         import jax
 

@@ -1,5 +1,6 @@
 """Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
 
+from from_onnx import walking
 from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
@@ -25,6 +26,7 @@ class OnnxModel:
             # It raises these for inputs that a model rejects; its other exceptions are faults of the model or ours.
             state.Fail, state.InvalidArgument, state.RuntimeException, ValueError,
         )  # fmt: skip
+        self.not_walked = (walking.CannotWalk,)
         if _loaded.get("file") != request.folder:
             _loaded.clear()
             _loaded["session"] = _cut(request) if request.operations else _whole(request.folder)
@@ -32,6 +34,7 @@ class OnnxModel:
             _loaded["file"] = request.folder
         self._session = _loaded["session"]
         self._feeds, self._fetches = request.feeds, request.fetches
+        self._file, self._authored = request.folder, bool(request.operations)
         types = self._session.types if request.operations else _types(self._session)
         keys = keys_of(types, "input")
         self._constants = {
@@ -41,13 +44,26 @@ class OnnxModel:
         self.operations = _loaded["operations"]
 
     def run(self, feeds: dict) -> dict:
+        return self._named(self._session.run, feeds)
+
+    def walk(self, feeds: dict, *, double: bool, observe) -> dict:
+        """As `run`, node by node (walking.py). Raises CannotWalk."""
+        if self._authored:
+            raise walking.CannotWalk("operators of the model's author")
+        if "walk" not in _loaded:
+            import onnx
+
+            model = onnx.load(self._file)
+            as_numbers(model)
+            _loaded["walk"] = walking.Walk(model)
+        walk = _loaded["walk"]
+        return self._named(lambda wanted, given: walk.run(wanted, given, double=double, observe=observe), feeds)
+
+    def _named(self, run, feeds: dict) -> dict:
         names = sorted(self._fetches)
         given = self._constants | {self._feeds[name]: values for name, values in feeds.items()}
-        found = self._session.run([self._fetches[name] for name in names], given)
+        found = run([self._fetches[name] for name in names], given)
         return {name: elements.numbers(values, values.dtype.name) for name, values in zip(names, found, strict=True)}
-
-    def exactly(self) -> None:
-        return None
 
 
 def _types(session) -> dict:

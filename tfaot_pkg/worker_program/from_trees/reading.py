@@ -158,6 +158,3 @@ class TreesModel:
         made = self._answers.run(feeds[self._input])
         given = {name: made[key] if isinstance(made, dict) else made for name, key in self._outputs.items()}
         return {name: elements.numbers(values, values.dtype.name) for name, values in given.items()}
-
-    def exactly(self) -> None:
-        return None

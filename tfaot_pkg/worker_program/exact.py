@@ -1,0 +1,61 @@
+"""What a run of the model in float64, node by node, tells about its answers: how far off they are, and which rules of
+the framework they depend on (freedoms.py).
+"""
+
+import time
+
+import numpy as np
+from freedoms import Observer
+from messages.requests import Reference
+
+_SECONDS = 30.0
+"""Batches are walked as long as all of them together have taken less."""
+_OFF, _SHARE = 1e-2, 0.5
+"""A walk is believed if this share of its numbers differs from the answers by less than so much of the largest one."""
+
+
+class Walks:
+    """Walks of a model over its batches."""
+
+    def __init__(self, model, request: Reference) -> None:
+        walkable = hasattr(model, "walk") and not request.by_row and not request.counted
+        self._walk = model.walk if walkable else None
+        self._cannot, self._end, self._walked = getattr(model, "not_walked", ()), None, False
+
+    def of(self, feeds: dict, answers: dict, rows: int) -> dict:
+        """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph.
+
+        "free/FREEDOM/OPERATION" and "walked" mask its rows. Nothing if the batch cannot be walked.
+        """
+        self._end = self._end or time.monotonic() + _SECONDS
+        if self._walk is None or time.monotonic() > self._end:
+            return {}
+        seen = Observer(rows)
+        try:
+            plain = self._walk(feeds, double=False, observe=seen.first)
+            exact = self._walk(feeds, double=True, observe=seen.second)
+        except self._cannot:
+            # Of one batch it may reject values; if the first one cannot be walked, none can.
+            self._walk = self._walk if self._walked else None
+            return {}
+        self._walked = True
+        if any(plain[name].shape != array.shape or exact[name].shape != array.shape for name, array in answers.items()):
+            return {}
+        found = {f"free/{freedom}/{operation}": mask for (freedom, operation), mask in seen.found.items()}
+        found["walked"] = np.ones(rows, bool)
+        for name, array in answers.items():
+            if _near(plain[name], array):
+                found |= {f"{name}/exact": exact[name], f"{name}/plain": plain[name]}
+        return found
+
+
+def _near(plain, answers) -> bool:
+    """Whether a walk in the graph's own types computes what the framework does: most numbers nearly agree."""
+    if plain.dtype.kind != "f":
+        return bool(np.mean(plain == answers) >= _SHARE) if plain.size else True
+    one, two = plain.astype(np.float64), answers.astype(np.float64)
+    both = np.isfinite(one) & np.isfinite(two)
+    if not both.any():
+        return True
+    limit = _OFF * np.abs(two[both]).max()
+    return bool(np.mean(np.abs(one[both] - two[both]) <= limit) >= _SHARE)

@@ -1,0 +1,256 @@
+"""Which rows of a batch meet operands for which the framework leaves an operation's result open.
+
+The operands are those of a run of the graph node by node, in its own types and again in float64: what roundings decide
+is seen in the distance of both.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from messages.freedoms import (
+    CONVERSION,
+    DIVISION,
+    MAXIMUM,
+    OPERATIONS,
+    ORDER,
+    OVERFLOW,
+    SHIFT,
+    STEP,
+    TIES,
+)
+
+_NOISE = 4.0
+"""A factor on the largest difference between an operand in float32 and in float64, within its row."""
+_OF_DIFFERENCES = frozenset(
+    "AdjustHue AdjustSaturation CumulativeLogsumexp GRU HSVToRGB LSTM LogSoftmax MaxPool3DGradGrad MaxPoolGradGrad "
+    "MaxPoolGradGradV2 RGBToHSV RNN ReduceLogSumExp Softmax".split()
+)
+"""Maxima whose operands are subtracted from one another."""
+_KEPT = 1 << 28
+"""The most bytes of operands that are kept from the first run for the second one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node with its operands, arrays. `to` is the type of a conversion; `attributes` are numbers by name."""
+
+    name: str
+    operation: str
+    operands: tuple
+    to: np.dtype | None = None
+    attributes: dict = field(default_factory=dict)
+
+
+def watched(operation: str) -> bool:
+    """Whether nodes of this kind are looked at."""
+    return any(operation in names for names in OPERATIONS.values())
+
+
+class Observer:
+    """Looks at the operands of two runs of a batch of `rows` rows: `first` in the graph's own types, then `second`."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._first, self._bytes, self._at = rows, [], 0, 0
+        self.found: dict = {}
+
+    def first(self, node: Node) -> None:
+        self._bytes += sum(each.nbytes for each in node.operands)
+        self._first.append(node if self._bytes <= _KEPT else None)
+
+    def second(self, node: Node) -> None:
+        before = self._first[self._at] if self._at < len(self._first) else None
+        self._at += 1
+        # A loop may take another number of turns in float64.
+        if before is None or before.name != node.name or _shapes(before) != _shapes(node):
+            return
+        with np.errstate(all="ignore"):
+            for freedom, mask in met(before, node):
+                rows = self._by_row(np.asarray(mask))
+                self.found[freedom, node.operation] = self.found.get((freedom, node.operation), False) | rows
+
+    def _by_row(self, mask):
+        """A mask of the batch's rows; all rows for an array that has none."""
+        if mask.ndim and len(mask) and len(mask) % self._rows == 0:
+            return mask.reshape(self._rows, -1).any(1)
+        return np.full(self._rows, bool(mask.any()))
+
+
+def _shapes(node: Node) -> list:
+    return [each.shape for each in node.operands]
+
+
+def met(node: Node, exact: Node):
+    """(freedom, mask along the first axis of an operand) of a node; `exact` is the same one in float64."""
+    for freedom, condition in _CONDITIONS.items():
+        if node.operation in OPERATIONS[freedom]:
+            mask = condition(node, exact)
+            if mask is not None and np.any(mask):
+                yield freedom, mask
+
+
+def _conversion(node: Node, _exact: Node):
+    x, to = node.operands[0], node.to
+    if to is None or x.dtype.kind != "f" or to.kind not in "iu":
+        return None
+    limits, whole = np.iinfo(to), np.trunc(x.astype(np.float64))
+    # The largest int64 is no float: what is rounded up to 2**63 is out of range.
+    return ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1))
+
+
+def _shift(node: Node, _exact: Node):
+    x, count = node.operands[:2]
+    return (count.astype(np.float64) < 0) | (count.astype(np.float64) >= 8 * x.dtype.itemsize)
+
+
+def _division(node: Node, _exact: Node):
+    x, divisor = node.operands[:2]
+    if x.dtype.kind not in "iu":
+        return None
+    lowest = x == np.iinfo(x.dtype).min if x.dtype.kind == "i" else np.zeros(x.shape, bool)
+    return (divisor == 0) | (lowest & (divisor.astype(np.float64) == -1))
+
+
+def _nan(node: Node, _exact: Node):
+    arrays = [each for each in node.operands if each.dtype.kind == "f" and each.ndim]
+    return _joined([_rows_of(np.isnan(each)) for each in arrays])
+
+
+def _maximum(node: Node, exact: Node):
+    if node.operation.rpartition(".")[2] not in _OF_DIFFERENCES:
+        return _nan(node, exact)
+    # Infinity minus infinity is NaN within these.
+    arrays = [each for each in node.operands if each.dtype.kind == "f" and each.ndim]
+    return _joined([_rows_of(~np.isfinite(each)) for each in arrays])
+
+
+def _joined(masks: list):
+    """Masks of the first axes of several operands as one: that of the longest ones."""
+    longest = max(map(len, masks), default=0)
+    return np.any([each for each in masks if len(each) == longest], axis=0) if longest else None
+
+
+def _rows_of(mask):
+    return mask.reshape(len(mask), -1).any(1) if mask.size else np.zeros(len(mask), bool)
+
+
+def _noise(x, exact):
+    """The largest difference that is due to roundings, within each row, with axes to broadcast."""
+    off = np.abs(x.astype(np.float64) - exact.astype(np.float64))
+    off = np.where(np.isfinite(off), off, 0.0)
+    rows = off.reshape(len(off), -1).max(1, initial=0.0) if off.ndim else off
+    least = np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
+    size = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+    return _NOISE * (rows.reshape(-1, *[1] * (x.ndim - 1)) if x.ndim else rows) + least * size
+
+
+def _ties(node: Node, exact: Node):
+    x, right = node.operands[0], exact.operands[0]
+    if x.dtype.kind != "f" or not x.ndim:
+        return None
+    axis = int(node.attributes.get("axis", -1)) if x.ndim > 1 else 0
+    order = np.argsort(x, axis=axis)
+    one, two, noise = (
+        np.take_along_axis(np.broadcast_to(each, x.shape).astype(np.float64), order, axis)
+        for each in (x, right, _noise(x, right))
+    )
+    step, step_of_two = np.diff(one, axis=axis), np.diff(two, axis=axis)
+    # Numbers that are equal in both runs are ties for which the framework has a rule.
+    near = (np.abs(step) <= _sum_of_two(noise, axis)) & ~((step == 0) & (step_of_two == 0))
+    # It flushes the smallest ones to zero.
+    tiny = _sum_of_two(np.abs(one), axis) < 2 * float(np.finfo(x.dtype).tiny)
+    return near | (tiny & (step != 0))
+
+
+def _sum_of_two(values, axis: int):
+    """Each number plus the next one along `axis`."""
+    return np.delete(values, -1, axis) + np.delete(values, 0, axis)
+
+
+def _step(node: Node, exact: Node):
+    x, right = node.operands[0], exact.operands[0]
+    if node.operation.startswith("ai.onnx.QLinear"):
+        return np.ones(max(len(x) if x.ndim else 1, 1), bool)  # what is rounded is no operand
+    if x.dtype.kind != "f":
+        return None
+    y = node.operands[1] if len(node.operands) > 1 else None
+    distance = _distance(node, x.astype(np.float64), y)
+    if distance is None:
+        return None
+    noise = _noise(x, right)
+    if y is not None and y.dtype.kind == "f" and y.shape == x.shape:
+        noise = noise + _noise(y, exact.operands[1])
+    return distance <= noise
+
+
+def _distance(node: Node, x, y):
+    """The distance of each number from the nearest one at which the result jumps; None if that is not known."""
+    kind = node.operation.rpartition(".")[2]
+    if kind in ("Floor", "Ceil", "Cast", "FloorDiv", "FloorMod", "Mod"):
+        if kind == "Cast" and (node.to is None or node.to.kind not in "iu"):
+            return None
+        x = x / y if y is not None else x
+        return np.abs(x - np.rint(x))
+    if kind in ("Round", "Rint"):
+        return np.abs(x - np.floor(x) - 0.5)
+    if kind == "Sign":
+        return np.abs(x)
+    if kind in ("Greater", "GreaterEqual", "GreaterOrEqual", "Less", "LessEqual", "LessOrEqual", "Equal", "NotEqual"):
+        return np.abs(x - y.astype(np.float64))
+    step = _quantum(node, kind, y)
+    return None if step is None else np.abs(x / step - np.floor(x / step) - 0.5) * step
+
+
+def _quantum(node: Node, kind: str, y):
+    """The step of a quantization."""
+    if kind == "QuantizeLinear":
+        return _along(y.astype(np.float64), node.operands[0].ndim, int(node.attributes.get("axis", 1)))
+    if kind.startswith("FakeQuant"):
+        numbers = node.attributes
+        least, most = (
+            (numbers["min"], numbers["max"]) if kind.endswith("Args") else (node.operands[1], node.operands[2])
+        )
+        return (np.asarray(most, float) - least) / (
+            2.0 ** numbers.get("num_bits", 8) - 1 - numbers.get("narrow_range", 0)
+        )
+    if kind == "DynamicQuantizeLinear":
+        x = node.operands[0].astype(np.float64)
+        return (max(x.max(initial=0), 0) - min(x.min(initial=0), 0)) / 255 or None
+    return None
+
+
+def _along(values, rank: int, axis: int):
+    """`values` of one axis, so that they broadcast along `axis` of `rank` axes."""
+    return (
+        values
+        if values.ndim != 1 or len(values) == 1
+        else values.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+    )
+
+
+def _overflow(node: Node, exact: Node):
+    """Rows with a number that float32 does not have, or whose terms could reach such a number in another order."""
+    pairs = [
+        (x, right) for x, right in zip(node.operands, exact.operands, strict=True) if x.dtype.kind == "f" and x.ndim
+    ]
+    masks = [_rows_of(~np.isfinite(x) & np.isfinite(right)) for x, right in pairs]
+    # Several products are added: the first operand has the rows, the others are at most as large as their largest.
+    if pairs:
+        x, right = pairs[0]
+        size = np.where(np.isfinite(right), np.abs(right.astype(np.float64)), np.inf)
+        terms = size.reshape(len(size), -1).sum(1)
+        for other, _ in pairs[1:]:
+            terms = terms * max(float(np.abs(other.astype(np.float64)).max(initial=0)), 1.0)
+        masks.append(terms > float(np.finfo(x.dtype).max) if x.dtype.itemsize <= 4 else np.zeros(len(x), bool))
+    return _joined(masks)
+
+
+_CONDITIONS = {
+    CONVERSION: _conversion,
+    SHIFT: _shift,
+    DIVISION: _division,
+    MAXIMUM: _maximum,
+    ORDER: _nan,
+    TIES: _ties,
+    STEP: _step,
+    OVERFLOW: _overflow,
+}

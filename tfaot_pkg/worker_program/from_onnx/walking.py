@@ -1,0 +1,132 @@
+"""Runs ONNX files node by node with the reference implementation of the ONNX package, also in float64."""
+
+import freedoms
+import numpy as np
+
+
+class CannotWalk(Exception):
+    """A file that the reference implementation does not run."""
+
+
+_DTYPES = ("dtype", "to", "output_dtype", "stash_type")
+"""Attributes that hold a type."""
+
+
+class Walk:
+    """The model in `file`, whose operators have no functions of their own."""
+
+    def __init__(self, model) -> None:
+        # Shapes are not checked, and types change.
+        del model.graph.value_info[:]
+        self._models = {False: model, True: doubled(model)}
+        self._evaluators: dict = {}
+
+    def run(self, wanted: list, given: dict, *, double: bool, observe) -> list:
+        """The outputs `wanted` for the arrays `given`. Raises CannotWalk."""
+        try:
+            evaluator = self._evaluator(double)
+            feeds = {name: _widened(values) for name, values in given.items()} if double else given
+            known = evaluator.run(None, feeds, intermediate=True)
+            for node in evaluator.rt_nodes_:
+                _observed(observe, node, known)
+            return [np.asarray(known[name]) for name in wanted]
+        # The reference implementation has no exception of its own, and not every operator with every type.
+        except Exception as error:
+            raise CannotWalk(str(error)) from error
+
+    def _evaluator(self, double: bool):
+        from onnx.reference import ReferenceEvaluator
+
+        if double not in self._evaluators:
+            old = any(not each.domain and each.version < 19 for each in self._models[double].opset_import)
+            operators = _older_operators() if old else []
+            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=operators)
+        return self._evaluators[double]
+
+
+def _older_operators() -> list:
+    """Operators that the package lacks in opsets that many files have."""
+    from onnx.reference.op_run import OpRun
+
+    class DequantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(self, x, scale, zero=None, axis=1, **_):
+            sizes = [-1 if place == axis % max(x.ndim, 1) else 1 for place in range(x.ndim)]
+            scale, zero = (each if each is None or each.ndim == 0 else each.reshape(sizes) for each in (scale, zero))
+            whole = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
+            return ((whole * scale).astype(scale.dtype),)
+
+    return [DequantizeLinear]
+
+
+def _observed(observe, node, known: dict) -> None:
+    name = f"ai.onnx.{node.op_type}"
+    if not freedoms.watched(name):
+        return
+    operands = tuple(np.asarray(known[each]) for each in node.input if each)
+    attributes = {each.name: each.i or each.f for each in node.onnx_node.attribute if each.type in (1, 2)}
+    to = np.asarray(known[node.output[0]]).dtype if node.op_type == "Cast" else None
+    observe(
+        freedoms.Node(
+            name=node.output[0], operation=name, operands=operands, to=to,
+            attributes={"axis": 0, **attributes} if node.op_type in ("ArgMax", "ArgMin") else attributes,
+        )
+    )  # fmt: skip
+
+
+def _widened(values):
+    return values.astype(np.float64) if values.dtype == np.float32 else values
+
+
+def doubled(model):
+    """A copy of `model` with float64 in place of float32."""
+    from onnx import ModelProto
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    _double_graph(copy.graph)
+    for function in copy.functions:
+        for node in function.node:
+            _double_node(node)
+    return copy
+
+
+def _double_graph(graph) -> None:
+    for tensor in graph.initializer:
+        _double_tensor(tensor)
+    for value in (*graph.input, *graph.output):
+        kind = value.type.tensor_type
+        kind.elem_type = _double(kind.elem_type)
+    for node in graph.node:
+        _double_node(node)
+
+
+def _double_node(node) -> None:
+    from onnx import AttributeProto, numpy_helper
+
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            _double_tensor(attribute.t)
+        elif attribute.type == AttributeProto.GRAPH:
+            _double_graph(attribute.g)
+        elif attribute.type == AttributeProto.INT and attribute.name in _DTYPES:
+            attribute.i = _double(attribute.i)
+        elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+            values = np.float64(attribute.f if attribute.name == "value_float" else list(attribute.floats))
+            attribute.Clear()
+            attribute.name, attribute.type = "value", AttributeProto.TENSOR
+            attribute.t.CopyFrom(numpy_helper.from_array(values))
+
+
+def _double_tensor(tensor) -> None:
+    from onnx import numpy_helper
+
+    if tensor.data_type != _double(tensor.data_type):
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+
+
+def _double(dtype: int) -> int:
+    from onnx import TensorProto
+
+    return TensorProto.DOUBLE if dtype == TensorProto.FLOAT else dtype

@@ -1,0 +1,71 @@
+"""Operations whose result the framework does not define for some operands, by the freedom that it leaves.
+
+An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`.
+worker_program/freedoms.py finds the rows of a batch in which such operands occur, verify/rules.py what they excuse.
+"""
+
+CONVERSION, SHIFT, DIVISION = "conversion", "shift", "division"
+MAXIMUM, ORDER, TIES, STEP, OVERFLOW = "maximum", "order", "ties", "step", "overflow"
+
+
+def _named(tensorflow: str, onnx: str, stablehlo: str = "") -> frozenset[str]:
+    return frozenset(
+        [*tensorflow.split(), *(f"ai.onnx.{each}" for each in onnx.split()),
+         *(f"stablehlo.{each}" for each in stablehlo.split())]
+    )  # fmt: skip
+
+
+_SORTS = _named(
+    "ArgMax ArgMin InTopK InTopKV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NthElement TopK TopKV2 "
+    "Unique UniqueV2 XlaKeyValueSort XlaSort XlaVariadicSort",
+    "ArgMax ArgMin Hardmax NonMaxSuppression TopK Unique",
+    "sort",
+)
+_SUMS = _named(
+    "AddN AvgPool AvgPool3D BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd ComplexAbs Conv2D Conv2DBackpropInput "
+    "Conv3D Cumsum DepthwiseConv2dNative Einsum FFT FFT2D FFT3D FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IFFT "
+    "IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D L2Loss MatMul Mean RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic "
+    "ResizeBilinear SparseDenseMatMul Sum UnsortedSegmentSum",
+    "AveragePool BatchNormalization Conv ConvTranspose CumSum Einsum GRU Gemm GlobalAveragePool "
+    "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
+    "ReduceSumSquare Sum",
+    "convolution dot_general reduce",
+)
+_PRODUCTS = _named(
+    "Add AddV2 Cast Cosh Cumprod Div Elu Exp Expm1 Inv Mul Pow Prod RealDiv Reciprocal Selu Sinh Square "
+    "SquaredDifference Sub",
+    "Add Div Exp Mul Pow ReduceProd Reciprocal Selu Sub",
+    "add divide exponential multiply power subtract",
+)
+
+OPERATIONS = {
+    # C++ and NumPy leave a conversion of NaN, or of a number out of the integers' range, undefined; so do TensorFlow's
+    # kernels (static_cast), ONNX ("undefined" in Cast's text) and StableHLO ("implementation-defined").
+    CONVERSION: _named("Cast", "Cast", "convert"),
+    # TensorFlow's documentation of tf.bitwise: "implementation defined" for negative and too large numbers of bits.
+    SHIFT: _named("LeftShift RightShift", "BitShift", "shift_left shift_right_arithmetic shift_right_logical"),
+    DIVISION: _named("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod", "Div Mod", "divide remainder"),
+    # Eigen's maxima propagate NaN or not by its place in a vector register ("PropagateFast"); ONNX Runtime uses these.
+    MAXIMUM: _named(
+        "ArgMax ArgMin ClipByValue CumulativeLogsumexp Elu LeakyRelu LogSoftmax Max MaxPool MaxPool3D "
+        "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolV2 Maximum Min Minimum Relu Relu6 ReluGrad Selu "
+        "Softmax SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin AdjustHue AdjustSaturation HSVToRGB "
+        "RGBToHSV",
+        "ArgMax ArgMin Clip Elu GRU GlobalMaxPool HardSigmoid HardSwish Hardmax LSTM LeakyRelu LogSoftmax Max MaxPool "
+        "Min PRelu RNN ReduceLogSumExp ReduceMax ReduceMin Relu Selu Softmax ThresholdedRelu",
+        "clamp maximum minimum reduce reduce_window",
+    ),
+    # No order contains NaN, and none of the frameworks documents where it puts them.
+    ORDER: _SORTS,
+    # Numbers that differ by less than the roundings of what computed them.
+    TIES: _SORTS,
+    STEP: _named(
+        "Cast Ceil Equal FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor "
+        "FloorDiv FloorMod Greater GreaterEqual Less LessEqual NotEqual QuantizeAndDequantizeV2 "
+        "QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign",
+        "Cast Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod QLinearAdd "
+        "QLinearConv QLinearMatMul QuantizeLinear Round Sign",
+        "ceil compare convert floor round_nearest_afz round_nearest_even sign",
+    ),
+    OVERFLOW: _SUMS | _PRODUCTS,
+}

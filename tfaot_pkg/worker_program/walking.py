@@ -1,0 +1,204 @@
+"""Runs the graph of a signature node by node, in its own types or with float64 in place of float32.
+
+TensorFlow's own kernels compute each node, without any rewrite of the graph. In float64 this tells how far off answers
+in float32 are; between the nodes, which rules of the framework an answer depends on (freedoms.py).
+"""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import function_def_to_graph, op_def_registry
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+_FLOAT, _DOUBLE = types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE
+_WIDER = {_FLOAT: _DOUBLE, types_pb2.DT_COMPLEX64: types_pb2.DT_COMPLEX128}
+_NORMALIZATIONS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_BRANCHES = frozenset({"If", "StatelessIf"})
+_LOOPS = frozenset({"While", "StatelessWhile"})
+_TURNS = 10_000
+"""The most turns of a loop: each of its nodes is started alone."""
+
+
+class CannotWalk(Exception):
+    """A graph with an operation that cannot be run alone."""
+
+
+class Walk:
+    """The graph of `function`, a ConcreteFunction whose inputs have the names `inputs`, and its outputs `outputs`."""
+
+    def __init__(self, function, inputs: list, outputs: list) -> None:
+        frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+        graph = frozen.graph.as_graph_def()
+        self._functions = {each.signature.name: each for each in graph.library.function}
+        self._bodies: dict = {}
+        self._main = _Body(graph.node, [each.name for each in frozen.inputs], [each.name for each in frozen.outputs])
+        self._inputs, self._outputs = inputs, outputs
+
+    def run(self, given: dict, *, double: bool, observe=None) -> dict:
+        """The outputs for the tensors `given`, by name. `observe(node, operands)` is called before each node.
+
+        Raises CannotWalk, and the errors of TensorFlow.
+        """
+        feeds = [_widened(given[name]) if double else given[name] for name in self._inputs]
+        found = _Run(self, double, observe).body(self._main, feeds)
+        return dict(zip(self._outputs, found, strict=True))
+
+    def body_of(self, name: str):
+        if name not in self._bodies:
+            definition = self._functions[name]
+            graph, flat = function_def_to_graph.function_def_to_graph_def(definition)
+            results = [flat[definition.ret[each.name]] for each in definition.signature.output_arg]
+            parameters = [f"{each.name}:0" for each in definition.signature.input_arg]
+            self._bodies[name] = _Body(graph.node, parameters, results)
+        return self._bodies[name]
+
+
+class _Body:
+    """Nodes in an order in which they can run, and the names of tensors that come in and go out."""
+
+    def __init__(self, nodes, inputs: list, outputs: list) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.nodes = _ordered({node.name: node for node in nodes}, outputs)
+
+
+def _ordered(nodes: dict, outputs: list) -> list:
+    """The nodes that `outputs` need, each after its operands."""
+    done, order, waiting = set(), [], [text.partition(":")[0] for text in outputs]
+    while waiting:
+        name = waiting[-1]
+        missing = [each for each in map(_node_of, nodes[name].input) if each not in done] if name not in done else []
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if name not in done:
+            done.add(name)
+            order.append(nodes[name])
+    return order
+
+
+def _node_of(text: str) -> str:
+    return text.lstrip("^").partition(":")[0]
+
+
+class _Run:
+    def __init__(self, walk: Walk, double: bool, observe) -> None:
+        self._walk, self._double, self._observe = walk, double, observe
+
+    def body(self, body: _Body, given: list) -> list:
+        fed = dict(zip(body.inputs, given, strict=True))
+        known = dict(fed)
+        for node in body.nodes:
+            if f"{node.name}:0" in fed:
+                continue
+            texts = [text for text in node.input if not text.startswith("^")]
+            operands = [known[text if ":" in text else f"{text}:0"] for text in texts]
+            if self._observe is not None:
+                self._observe(node, operands)
+            for place, result in enumerate(self._node(node, operands)):
+                known[f"{node.name}:{place}"] = result
+        return [known[text] for text in body.outputs]
+
+    def _node(self, node, operands: list) -> list:
+        if node.op == "Const":
+            value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
+            return [_widened(value) if self._double else value]
+        if node.op in _CALLS:
+            return self.body(self._walk.body_of(node.attr["f"].func.name), operands)
+        if node.op in _BRANCHES:
+            side = "then_branch" if bool(tf.cast(operands[0], tf.bool)) else "else_branch"
+            return self.body(self._walk.body_of(node.attr[side].func.name), operands[1:])
+        if node.op in _LOOPS:
+            return self._loop(node, operands)
+        if self._double and node.op in _NORMALIZATIONS and not node.attr["is_training"].b:
+            return _normalized(node, operands)
+        return self._kernel(node, operands)
+
+    def _loop(self, node, state: list) -> list:
+        condition, body = (self._walk.body_of(node.attr[name].func.name) for name in ("cond", "body"))
+        for _ in range(_TURNS):
+            if not bool(self.body(condition, state)[0]):
+                return state
+            state = self.body(body, state)
+        raise CannotWalk(f"{node.name}: more than {_TURNS} turns")
+
+    def _kernel(self, node, operands: list) -> list:
+        definition = op_def_registry.get(node.op)
+        if definition is None or definition.is_stateful or any(each.HasField("func") for each in node.attr.values()):
+            raise CannotWalk(f"{node.name} ({node.op}) cannot be run alone")
+        wide = {name for name, each in node.attr.items() if self._double and _is_wider(definition, name, each)}
+        attributes = {name: _plain(each, name in wide) for name, each in node.attr.items() if not name.startswith("_")}
+        inputs, flat = [], iter(operands)
+        for argument in definition.input_arg:
+            count = _count(argument, attributes)
+            parts = [next(flat) for _ in range(1 if count is None else count)]
+            dtypes = _types(argument, attributes, len(parts))
+            parts = [each if dtype is None or each.dtype == dtype else tf.cast(each, dtype)
+                     for each, dtype in zip(parts, dtypes, strict=True)]  # fmt: skip
+            inputs += parts
+        counts = [_count(each, attributes) for each in definition.output_arg]
+        outputs = sum(1 if count is None else count for count in counts)
+        listed = [part for name, value in attributes.items() for part in (name, value)]
+        results = execute.execute(
+            node.op.encode(), outputs, inputs=inputs, attrs=tuple(listed), ctx=context.context(), name=None
+        )
+        results = results if isinstance(results, list | tuple) else []
+        return [_widened(each) if self._double else each for each in results]
+
+
+def _is_wider(definition, name: str, value) -> bool:
+    """Whether the attribute `name` of a node is a type, or types, that may be float64 in place of float32."""
+    kinds = [value.type] if value.HasField("list") is False and value.type else list(value.list.type)
+    if not any(kind in _WIDER for kind in kinds):
+        return False
+    (allowed,) = [set(each.allowed_values.list.type) for each in definition.attr if each.name == name] or [set()]
+    return not allowed or all(_WIDER.get(kind, kind) in allowed for kind in kinds)
+
+
+def _plain(value, wide: bool):
+    """An attribute as Python's execute takes it."""
+    kind = value.WhichOneof("value")
+    if kind == "type":
+        return _WIDER.get(value.type, value.type) if wide else value.type
+    if kind == "shape":
+        return None if value.shape.unknown_rank else [None if each.size < 0 else each.size for each in value.shape.dim]
+    if kind == "list":
+        found = value.list
+        if found.type:
+            return [_WIDER.get(each, each) if wide else each for each in found.type]
+        if found.shape:
+            return [[None if each.size < 0 else each.size for each in shape.dim] for shape in found.shape]
+        return [*found.i] or [*found.f] or [*found.s] or [*found.b]
+    if kind == "tensor":
+        return tf.make_ndarray(value.tensor)
+    return getattr(value, kind)
+
+
+def _count(argument, attributes: dict) -> int | None:
+    if argument.number_attr:
+        return attributes[argument.number_attr]
+    return len(attributes[argument.type_list_attr]) if argument.type_list_attr else None
+
+
+def _types(argument, attributes: dict, count: int) -> list:
+    """The types of `count` tensors of one argument; None if any will do."""
+    if argument.type_list_attr:
+        return [tf.as_dtype(each) for each in attributes[argument.type_list_attr]]
+    kind = argument.type or (attributes.get(argument.type_attr) if argument.type_attr else None)
+    return [tf.as_dtype(kind) if kind else None] * count
+
+
+def _widened(tensor):
+    kind = _WIDER.get(tensor.dtype.as_datatype_enum)
+    return tensor if kind is None else tf.cast(tensor, tf.as_dtype(kind))
+
+
+def _normalized(node, operands: list) -> list:
+    """Batch normalization for inference, for which there is no kernel of float64."""
+    if node.attr["data_format"].s == b"NCHW":
+        raise CannotWalk(f"{node.name}: channels first")
+    x, scale, offset, mean, variance = operands
+    result = (x - mean) * (scale / tf.sqrt(variance + np.float64(node.attr["epsilon"].f))) + offset
+    return [result, mean, variance, mean, variance, mean]
