@@ -30,6 +30,9 @@ from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
+from tfaot_pkg.verify.inputs import ARRANGED, MAIN  # noqa: E402
+from tfaot_pkg.verify.rules import CORNERS, RULES, USUAL, Rule  # noqa: E402
+from tfaot_pkg.worker_program.messages.freedoms import OPERATIONS  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
@@ -44,6 +47,7 @@ def pages() -> dict[str, str]:
         "registry-yaml.md": _registry(),
         "errors.md": _errors(),
         "toolchains.md": _toolchains(),
+        "validation-rules.md": _rules(),
     }
     return {name: _NOTE + text.rstrip() + "\n" for name, text in made.items()}
 
@@ -55,6 +59,38 @@ def outdated(folder: Path = REFERENCE) -> list[str]:
 
 def _is(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+_RULES = """# Rules of validation
+
+An answer that is not the framework's within the tolerance fails the validation, unless one of these rules excuses it.
+The report (`validation.json`: `rule`, `operations`, `elements`) and `build` name the rule, the operations and how many
+elements it excused. An element counts for the first rule that excuses it. "Float64" is the framework's own graph in
+float64. [How differences are judged](../decisions/030-validation-by-classes-of-inputs.md).
+
+A rule with operations holds for the rows of a batch in which one of them met operands that leave its result open.
+Validation finds these by running the framework's graph node by node; if it cannot, such a rule holds for all rows, but
+not for the main inputs.
+"""
+
+
+def _rules() -> str:
+    rows = [(each.name, each.kind, _classes(each), each.elements, each.source) for each in RULES]
+    table = _table(("rule", "kind", "classes", "elements", "why the framework leaves it open"), rows)
+    named = [(each.name, _operations_of(each)) for each in RULES if each.operations or each.freedom]
+    return "\n".join([_RULES, table, "", "## Operations", "", _table(("rule", "operations"), named)])
+
+
+def _classes(rule: Rule) -> str:
+    names = sorted(CORNERS & rule.classes)
+    names = [*names, *(each for each in (MAIN, ARRANGED) if each in rule.classes)]
+    if USUAL in rule.classes:
+        names = ["all"] if {MAIN, *CORNERS} <= rule.classes else [*names, "all others"]
+    return ", ".join(names)
+
+
+def _operations_of(rule: Rule) -> str:
+    return ", ".join(f"`{each}`" for each in sorted(rule.operations or OPERATIONS[rule.freedom]))
 
 
 def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

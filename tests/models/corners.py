@@ -132,6 +132,10 @@ def boxes(x):
     return {"y": found}
 
 
+def quantized(x):
+    return tf.quantization.fake_quant_with_min_max_args(tf.reduce_sum(x * 1.1, axis=1, keepdims=True), -4, 4, 8)
+
+
 MODELS = {
     "boxes": boxes,
     "branching": branching,
@@ -145,6 +149,7 @@ MODELS = {
     "magnified": lambda x: {"y": x * 1e37},
     "nested": nested,
     "ordered": lambda x: {"y": tf.argmax(tf.stack(equal(x), axis=1), axis=1)},
+    "quantized": lambda x: {"y": quantized(x), "count": tf.cast(quantized(x) * 10.0, tf.int32)},
     "random": lambda x: {"y": x + tf.random.uniform(tf.shape(x))},
     "summed": lambda x: {"y": tf.reduce_sum(x * 1.1, axis=1)},
     "activations": lambda x: {name: make(x) for name, make in ACTIVATIONS.items()},

@@ -6,15 +6,15 @@ import typing
 
 import pytest
 
-from tfaot_pkg.verify.judgement import HINTS, Difference, Kind, hint_of
+from tfaot_pkg.verify.judgement import HINTS, Difference, hint_of
+from tfaot_pkg.verify.rules import Kind
 
 KINDS: tuple[Kind, ...] = typing.get_args(Kind)
 
 
 def _difference(kind: Kind, max_absolute: float | None = 1.0) -> Difference:
     return Difference(
-        target="x86-64-v3", batch_size=1, output="y", kind=kind, elements=1, max_absolute=max_absolute,
-        agrees_with="", is_fault=True,
+        target="x86-64-v3", batch_size=1, output="y", kind=kind, elements=1, max_absolute=max_absolute, is_fault=True,
     )  # fmt: skip
 
 

@@ -45,18 +45,23 @@ def _fault(build: Build, name: str, kind: str, class_name: str = "main") -> str:
     return caught.value.hint
 
 
-def test_sums_that_cancel_are_rounding_and_the_tolerance_is_the_authors(build: Build) -> None:
-    assert "widen validation.rtol" in _fault(build, "cancelling", "rounding")
+def test_sums_that_cancel_are_as_far_off_as_tensorflows(build: Build) -> None:
+    report = _report(build, "cancelling")
+    (rule,) = {one.rule for one in _class(report, "main").differences}
+    assert rule == "error of the framework"
 
 
 @pytest.mark.sweep("compared-rounding")
-@pytest.mark.parametrize(("name", "kind"), [("compared", "rounding"), ("ordered", "ties in sort order")])
-def test_what_a_rounding_decides_is_no_fault_where_tensorflows_compiled_code_has_it(
-    name: str, kind: str, build: Build
+@pytest.mark.parametrize(
+    ("name", "kind", "operation"),
+    [("compared", "rounding", "Greater"), ("ordered", "ties in sort order", "ArgMax")],
+)
+def test_what_a_rounding_decides_is_no_fault_and_the_operation_is_named(
+    name: str, kind: str, operation: str, build: Build
 ) -> None:
     report = _report(build, name)
-    found = {(one.kind, one.is_fault, one.agrees_with) for one in _class(report, "main").differences}
-    assert found == {(kind, False, "jit_compile=True")}
+    found = {(one.kind, one.is_fault, one.operations) for one in _class(report, "main").differences}
+    assert found == {(kind, False, (operation,))}
     assert not _class(report, "arranged").differences
 
 
@@ -121,13 +126,15 @@ def test_what_tensorflow_flushes_to_zero_is_no_fault(build: Build) -> None:
 @pytest.mark.nightly
 def test_rules_of_nan_are_those_of_tensorflows_own_compiled_code(build: Build) -> None:
     found = _class(_report(build, "activations", "nonfinite"), "nonfinite").differences
-    assert {(one.kind, one.agrees_with, one.is_fault) for one in found} == {("NaN rule", "jit_compile=True", False)}
+    assert {(one.kind, one.is_fault) for one in found} <= {("NaN rule", False), ("rounding", False)}
+    assert {one.rule for one in found} >= {"NaN in a maximum"}
 
 
 @pytest.mark.nightly
 def test_special_functions_are_as_exact_as_tensorflows(build: Build) -> None:
     """igamma(a, a + 1) in float32 is off by 5e-3 at a = 5,000, in TensorFlow and in XLA; in float64 it is exact."""
-    assert not _class(_report(build, "igamma", "scaled"), "scaled").differences
+    found = _class(_report(build, "igamma", "scaled"), "scaled").differences
+    assert {one.rule for one in found} <= {"roundings of the inputs", "error of the framework"}
 
 
 @pytest.mark.nightly

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 from tfaot_pkg.documents import plain
-from tfaot_pkg.verify.judgement import Difference
-from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare, findings
+from tfaot_pkg.verify.evidence import Answers, Spread
+from tfaot_pkg.verify.judgement import Difference, differences
+from tfaot_pkg.verify.report import (
+    Branch,
+    ClassReport,
+    Comparison,
+    ValidationReport,
+    compare,
+    disagreement,
+    findings,
+    undefined,
+)  # fmt: skip
 
 RTOL, ATOL = 1e-4, 1e-5
 
@@ -84,8 +94,7 @@ def test_scalars_and_empty_arrays_can_be_compared() -> None:
 def _class(*failures: int) -> ClassReport:
     found = tuple(
         Difference(
-            target="x86-64-v3", batch_size=size, output="y", kind="real", elements=count, max_absolute=1.0,
-            agrees_with="", is_fault=True,
+            target="x86-64-v3", batch_size=size, output="y", kind="real", elements=count, max_absolute=1.0, is_fault=True,
         )
         for size, count in enumerate(failures, 1) if count
     )  # fmt: skip
@@ -133,3 +142,50 @@ def test_classes_that_were_not_tried_for_one_reason_are_named_in_one_line() -> N
     ]
     lines = findings(replace(_report(0), classes=tuple(skipped)))
     assert lines[:2] == ["inputs not tried: huge, large (a)", "inputs not tried: scaled (b)"]
+
+
+def _rounded(*distances: float) -> tuple[Difference, ...]:
+    """Differences of main answers that are off by these, if TensorFlow's are off by 2e-5."""
+    right, ours = np.zeros(len(distances), "float32"), np.array(distances, "float32")
+    spread = Spread(change=np.full(len(right), 2e-5), low=right, high=right, missing=np.zeros(len(right), bool))
+    return tuple(
+        differences(
+            Answers(ours=ours, eager=right, eager_ran=np.ones(len(right), bool), spread=spread), class_name="main",
+            target="x86-64-v3", batch_size=1, output="y", rtol=RTOL, atol=ATOL, operations=frozenset(),
+        )
+    )  # fmt: skip
+
+
+def test_a_tolerance_is_proposed_that_accepts_the_roundings() -> None:
+    for distances, atol in (((1.43e-5, 0), 2e-5), ((1.43e-5, 9.1e-5), 1e-4), ((2.0e-5, 0), 3e-5)):
+        found = _rounded(*distances)
+        assert [(each.kind, each.atol, each.spread) for each in found] == [("rounding", atol, 2e-5)]
+        assert _compare(list(distances), [0, 0], "float32").failures
+        near = np.isclose(np.array(distances, "float32"), 0, rtol=0, atol=atol)
+        assert near.all()
+        error = disagreement("m", replace(_report(0), classes=(replace(_class(), differences=found),)))
+        assert (
+            f"`validation: {{atol: {atol:g}}}` accepts them; TensorFlow's own answers are off by up to 2e-05"
+            in error.hint
+        )
+
+
+def test_no_tolerance_is_proposed_for_wrong_values() -> None:
+    found = _rounded(1.43e-5, 0.5)
+    assert {each.kind for each in found} == {"rounding", "real"}
+    assert "accepts" not in disagreement("m", replace(_report(0), classes=(replace(_class(), differences=found),))).hint
+
+
+def test_an_excuse_names_its_rule_its_operations_and_its_elements() -> None:
+    excused = Difference(
+        target="x86-64-v3", batch_size=1, output="y", kind="undefined result", elements=86, max_absolute=None,
+        is_fault=False, rule="conversion out of range", operations=("Cast",),
+    )  # fmt: skip
+    report = replace(_report(0), classes=(replace(_class(), differences=(excused, replace(excused, elements=2))),))
+    (line,) = [each for each in findings(report) if each.startswith("accepted")]
+    assert line == (
+        "accepted differences on main inputs: 88 elements (undefined result: conversion out of range of Cast)"
+    )
+    (note,) = undefined(report.classes)
+    assert "'y': 88 elements" in note or "'y': 86 elements" in note
+    assert plain(report)["classes"][0]["differences"][0]["rule"] == "conversion out of range"

@@ -21,7 +21,7 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
-from tfaot_pkg.verify.judgement import rtol_of
+from tfaot_pkg.verify.evidence import rtol_of
 from tfaot_pkg.verify.report import compare
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers
 

@@ -16,8 +16,9 @@ from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.verify.evidence import Answers, Free, rtol_of, spread_of
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
-from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
+from tfaot_pkg.verify.judgement import Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN, ClassReport, Comparison, compare
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
@@ -32,6 +33,8 @@ ByTarget = Mapping[str, Mapping[str, Given]]
 
 _PATIENCE = 5.0
 """Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
+_HIDDEN = frozenset({"ai.onnx.If", "ai.onnx.Loop", "ai.onnx.Scan"})
+"""Operators with bodies."""
 _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
@@ -175,6 +178,11 @@ class Judge:
         ]
         return [compared(tried, found, interacting)]
 
+    def _answers(
+        self, tried: Tried, ours: Mapping[str, Array], flushed: Mapping[str, Array], size: int, tensor: Tensor
+    ) -> Answers:
+        return answers_of(tried, ours, flushed, size, tensor, independent=self.independent)
+
     def _outputs(self) -> Iterator[tuple[int, Tensor, str]]:
         """Each output at each batch size of the spec, and the name of its answers."""
         for size in self.spec.compilation.batch_sizes:
@@ -193,14 +201,14 @@ class Judge:
         ends = reason != ENDLESS or tried.name in (MAIN, ARRANGED, SIZES) or self.oracle.ends_compiled(tried)
         return Difference(
             target=target, batch_size=0, output="", kind="does not end" if reason == ENDLESS else "real", elements=0,
-            max_absolute=None, agrees_with="" if ends else "jit_compile=True", is_fault=ends,
+            max_absolute=None, is_fault=ends, rule="" if ends else "endless when compiled",
         )  # fmt: skip
 
     def _interactions(
         self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
     ) -> list[Difference]:
         validation = self.spec.validation
-        spreads = {name: array for name, array in main.eager.items() if name.endswith("/spread")}
+        spreads = {name: array for name, array in main.eager.items() if name.count("/") > 1}
         return list(
             interactions(
                 answers, {**spreads, **expected}, order, target=target, signature=self.signature,
@@ -218,7 +226,7 @@ class Judge:
         for size, tensor, _ in self._outputs():
             for ours in given:
                 differ = disagreements(
-                    _answers(tried, ours, {}, size, tensor), class_name=tried.kind,
+                    self._answers(tried, ours, {}, size, tensor),
                     rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
                 )  # fmt: skip
                 if differ.any():
@@ -235,7 +243,7 @@ class Judge:
             one
             for size, tensor, _ in self._outputs()
             for one in differences(
-                _answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
+                self._answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
                 batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
                 operations=tried.operations,
             )
@@ -266,20 +274,54 @@ def _reason(*given: Given) -> str:
     return next(each for each in given if isinstance(each, str))
 
 
-def _answers(
-    tried: Tried, ours: Mapping[str, Array], flushed: Mapping[str, Array], size: int, tensor: Tensor
+def answers_of(
+    tried: Tried,
+    ours: Mapping[str, Array],
+    flushed: Mapping[str, Array],
+    size: int,
+    tensor: Tensor,
+    *,
+    independent: bool,
 ) -> Answers:
+    """What is known of one output at one batch size; `independent` says whether rows are."""
     name = f"{size}/{tensor.name}"
     mine = ours[name]
     return Answers(
         ours=mine,
         eager=tried.eager.get(name),
         eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
-        spread=tried.eager.get(f"{name}/spread"),
+        spread=spread_of(tried.eager, name),
         flushed=flushed.get(name),
         jit=tried.jit.get(name),
         jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
+        exact=tried.eager.get(f"{name}/exact"),
+        # The bodies of some operators are not looked at.
+        walked=None if tried.operations & _HIDDEN else _of_rows(tried.eager.get(f"{size}/walked"), tensor, mine),
+        free=_free(tried, size, tensor, mine, independent=independent),
     )
+
+
+def _free(tried: Tried, size: int, tensor: Tensor, answers: Array, *, independent: bool) -> Free:
+    """Masks of the elements of rows in which an operation's result is open."""
+    start = f"{size}/free/"
+    found: dict[tuple[str, str], Array] = {}
+    for name, rows in tried.eager.items():
+        if name.startswith(start):
+            freedom, _, operation = name.removeprefix(start).partition("/")
+            # What one row meets, another one may depend on.
+            met = rows if independent else np.repeat(rows.reshape(-1, size).any(1), size)
+            mask = _of_rows(met, tensor, answers)
+            found |= {} if mask is None else {(freedom, operation): mask}
+    return found
+
+
+def _of_rows(rows: Array | None, tensor: Tensor, answers: Array) -> Array | None:
+    """A mask of `rows` as one of the elements of `answers`; None for none."""
+    if rows is None:
+        return None
+    shape = (-1, *[1] * (answers.ndim - 1))
+    mask = rows.reshape(shape) if tensor.has_batch_axis and len(rows) == len(answers) else rows.any()
+    return np.broadcast_to(mask, answers.shape)
 
 
 def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:

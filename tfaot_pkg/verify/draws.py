@@ -63,7 +63,7 @@ class Draws:
                 found.append(
                     Difference(
                         target=target, batch_size=size, output=name, kind="distribution", elements=beyond,
-                        max_absolute=max(apart), agrees_with="", is_fault=True,
+                        max_absolute=max(apart), is_fault=True,
                     )
                 )  # fmt: skip
         return ClassReport(

@@ -1,76 +1,32 @@
-"""The kind of a difference from TensorFlow's answers, and whether it is a fault (docs/decisions/030).
+"""The kind of a difference from the framework's answers, and whether it is a fault (docs/decisions/030).
 
-Pure: arrays in, differences out. TensorFlow has two answers, eager and compiled by its own XLA. Its executor flushes
-subnormal numbers to zero; a program that uses a library does not.
+Pure: arrays in, differences out. Eager TensorFlow stands for the framework of any model here. rules.py has what is
+excused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from tfaot_pkg.signature import DType
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN
-from tfaot_pkg.worker_program.messages.elements import epsilon
+from tfaot_pkg.verify.evidence import NOISE, Answers, Array, Evidence, Mask, agreement, rounding_of
+from tfaot_pkg.verify.inputs import ARRANGED, MAIN
+from tfaot_pkg.verify.rules import RULES, Kind
+from tfaot_pkg.worker_program.messages.freedoms import OPERATIONS, TIES
 
-Array = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
-
-Kind = Literal[
-    "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
-    "out-of-range index", "subnormal numbers", "does not end", "other bits", "distribution",
-    "real",
-]  # fmt: skip
-
-CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
-"""Classes in which XLA's rules differ from eager TensorFlow's by design: XLA's answer counts as much."""
-
-_NOISE = 8.0
-"""Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
-_BY_PRODUCTS = frozenset("FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D".split())
-"""Operations that are computed as matrix products (worker_program/rewrites.py), in which 0 times infinity is NaN."""
-_INTERPOLATIONS = frozenset({"ResizeBicubic", "ResizeBilinear", "ai.onnx.Resize"})
-"""What an infinity gives: frameworks add a part of a difference to an element (inf + (x - inf) * 0.5), or read an
-element at the edge twice, with weights of both signs. Either may be NaN where the sum of products is infinite."""
-_MAXIMA = frozenset({"ai.onnx.MaxPool"})
-"""ONNX Runtime's maxima depend on the position of NaN in a window, and may lose an infinity beside it."""
-_RECURRENT = frozenset({"ai.onnx.GRU", "ai.onnx.LSTM", "ai.onnx.RNN"})
-"""ONNX Runtime limits the arguments of these layers' activations, and so makes numbers of NaN."""
-_POOLS = frozenset({"MaxPool"})
-"""TensorFlow's maximum of nothing but NaN is -3.4e38, XLA's minus infinity. ReLU of these is 0 if TensorFlow's graph
-optimizer has moved it after the pooling, as the kernel library does (fusion.h)."""
-_BY_PLACE = frozenset({"MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2", "NthElement"})
-"""Where NaN stands in a window or row decides which element TensorFlow takes for the largest or the nth one."""
-_HUES = frozenset({"AdjustHue", "AdjustSaturation", "RGBToHSV"})
-"""TensorFlow's kernels compare three channels: which of them is NaN decides the result. They give black for hues that
-are rounded from just below 0 to a full turn, such as that of (1, 0, 1e-11)."""
-_QUOTIENTS = frozenset({"Atan2"})
-"""TensorFlow flushes subnormal numbers in these, and divides 0 by 0: the angle of (1e-40, 2e-40) is NaN."""
-_SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
-
-
-_ROUNDINGS = 4
-"""The roundings of float16 and bfloat16 by which answers may always differ: XLA may keep float32 between operations."""
-
-
-def rtol_of(dtype: DType, rtol: float) -> float:
-    """The relative tolerance of outputs of `dtype`, if the spec's is `rtol`; 0 stays 0, "the very bits"."""
-    short = dtype in (DType.FLOAT16, DType.BFLOAT16)
-    return max(rtol, _ROUNDINGS * epsilon(dtype.value)) if short and rtol else rtol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
+    """Elements of one output at one batch size on one target that differ from the framework's for one reason.
 
-    `target` is the framework's name if rows interact in the framework itself.
-    `agrees_with` names the answers that agree with ours within the tolerance; "" for none. `max_absolute` is
-    None if no two finite numbers differ. `is_fault`: the library must not be published.
+    `target` is the framework's name if rows interact in the framework itself. `max_absolute` is None if no two finite
+    numbers differ. `is_fault`: the library must not be published; otherwise `rule` excuses it, by what `operations` of
+    the model leave open (rules.py; none if the rule holds for all). Of roundings, `atol` is the tolerance that accepts
+    them, and `spread` how far off the framework's own answers are.
     """
 
     target: str
@@ -79,26 +35,11 @@ class Difference:
     kind: Kind
     elements: int
     max_absolute: float | None
-    agrees_with: str
     is_fault: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """All answers for one output at one batch size, of one shape, except missing ones.
-
-    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `spread`
-    is the change of eager answers if inputs are off by some roundings. `flushed` is ours with subnormal numbers flushed
-    to zero.
-    """
-
-    ours: Array
-    eager: Array | None
-    eager_ran: Mask
-    spread: Array | None = None
-    flushed: Array | None = None
-    jit: Array | None = None
-    jit_ran: Mask | None = None
+    rule: str = ""
+    operations: tuple[str, ...] = ()
+    atol: float | None = None
+    spread: float | None = None
 
 
 def telling(answers: Sequence[Array], *, rows: bool) -> tuple[bool, str]:
@@ -120,30 +61,9 @@ def telling(answers: Sequence[Array], *, rows: bool) -> tuple[bool, str]:
     return True, ""
 
 
-def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float) -> Mask:
-    """Mask of the elements that differ from eager TensorFlow's; outside the main class, by more than noise."""
-    if answers.eager is None:
-        return np.ones(answers.ours.shape, bool)
-    spread = None if class_name == MAIN else answers.spread
-    return ~(agreement(answers.ours, answers.eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran)
-
-
-def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:
-    """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers must be equal."""
-    if theirs.dtype.kind != "f":
-        # An infinite spread means that perturbed inputs gave another integer (worker_program/reference.py).
-        equal: Mask = ours == theirs
-        return equal if spread is None else equal | np.isinf(spread)
-    # In float32, the difference of two large numbers could overflow.
-    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    with np.errstate(all="ignore"):
-        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        bound = atol + rtol * np.abs(theirs)
-        if spread is not None:
-            bound = bound + _NOISE * spread
-        near = np.isfinite(ours) & np.isfinite(theirs) & (np.abs(ours - theirs) <= bound)
-        agree: Mask = same | near
-        return agree if spread is None else agree | np.isinf(spread)
+def disagreements(answers: Answers, *, rtol: float, atol: float) -> Mask:
+    """Mask of the elements that differ from the framework's."""
+    return Evidence(answers=answers, class_name=MAIN, rtol=rtol, atol=atol).differs
 
 
 def differences(
@@ -157,171 +77,91 @@ def differences(
     atol: float,
     operations: frozenset[str],
 ) -> Iterator[Difference]:
-    """The differences of one output, by kind."""
-    left = disagreements(answers, class_name=class_name, rtol=rtol, atol=atol)
-    for kind, agrees_with, is_fault, mask in _explanations(answers, class_name, rtol, atol, operations, left):
-        found = left & mask
-        if not found.any():
-            continue
-        yield Difference(
+    """The differences of one output: what rules excuse, then faults."""
+    seen = Evidence(answers=answers, class_name=class_name, rtol=rtol, atol=atol, operations=operations)
+    left = seen.differs
+
+    def made(kind: Kind, found: Mask, rule: str = "", named: tuple[str, ...] = ()) -> Difference:
+        return Difference(
             target=target, batch_size=batch_size, output=output, kind=kind, elements=int(np.count_nonzero(found)),
-            max_absolute=_largest(answers, found), agrees_with=agrees_with, is_fault=is_fault,
+            max_absolute=_largest(seen, found), is_fault=not rule, rule=rule, operations=named,
+            atol=_accepting(seen, found) if kind == "rounding" else None,
+            spread=_spread(seen) if kind == "rounding" else None,
         )  # fmt: skip
-        # An element counts once, for the first explanation.
-        left = left & ~mask
+
+    # An element counts once, for the first rule.
+    for rule in RULES:
+        if not left.any():
+            return
+        mask, named = rule.applied(seen)
+        if (found := left & mask).any():
+            yield made(rule.kind, found, rule.name, named)
+            left = left & ~found
+    for kind, mask in _faults(seen, left):
+        if (found := left & mask).any():
+            yield made(kind, found)
+            left = left & ~found
 
 
-def _explanations(
-    answers: Answers, class_name: str, rtol: float, atol: float, operations: frozenset[str], left: Mask
-) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """(kind, which answers agree, whether it is a fault, mask of elements), the best explanation first."""
-    # In the order of docs/decisions/030: the first explanation that applies names the difference.
-    every = np.ones(left.shape, bool)
-    ours, eager = answers.ours, answers.eager
-    if answers.flushed is not None and eager is not None:
-        spread = None if class_name == MAIN else answers.spread
-        near = agreement(answers.flushed, eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran
-        yield "subnormal numbers", "eager, where subnormal numbers are flushed to zero", False, near
-    # XLA may return arrays of other sizes than TensorFlow, which explain nothing.
-    if answers.jit is not None and answers.jit.shape == ours.shape:
-        yield from _as_compiled(answers, answers.jit, class_name, rtol, atol, operations)
-    if eager is not None and eager.dtype.kind == "f":
-        yield from _without_rule(ours, eager, class_name, operations)
-    if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
-        yield "random op", "", True, every
-    if class_name == ARRANGED:
+def _faults(seen: Evidence, left: Mask) -> Iterator[tuple[Kind, Mask]]:
+    """The kinds of what no rule excuses, and masks of elements."""
+    every = ~seen.nothing
+    if any(name.startswith(_RANDOM) or "Random" in name for name in seen.operations):
+        yield "random op", every
+    if seen.class_name == ARRANGED:
         # The known answers are those for the same rows in another batch.
-        yield "rows that interact", "", True, every
-    if class_name != MAIN:
-        # A batch that TensorFlow rejects has no right answer, although compiled code gives one.
-        yield "out-of-range index", "", False, every if eager is None else ~answers.eager_ran
-    if class_name in ("boundary", "huge"):
-        # The order of operations decides where sums and products of such numbers overflow.
-        yield "large argument", "", False, _overflowed(answers, class_name)
-        if eager is not None and eager.dtype.kind != "f":
-            # Integers and booleans follow from such sums: the index of the largest element, or a comparison.
-            yield _kind_of_rule(class_name, answers, operations), "", False, every
-    if class_name == MAIN:
-        yield from _roundings(answers, rtol, atol, operations, left)
-    if operations & _SORTS and eager is not None and eager.dtype.kind != "f":
-        # TensorFlow's order has ties of numbers that it flushes to zero.
-        yield "subnormal numbers", "", False, every & (class_name == "subnormal")
-        yield "ties in sort order", "", True, every
-    yield "real", "", True, every
+        yield "rows that interact", every
+    ties = not seen.is_float and bool(seen.operations & OPERATIONS[TIES])
+    if seen.class_name == MAIN:
+        near = _rounded(seen)
+        if not seen.is_float and np.count_nonzero(left & near) >= np.count_nonzero(left & ~near):
+            near = every  # a few tries do not change every answer that a rounding decides
+        yield "ties in sort order" if ties else "rounding", near
+    if ties:
+        yield "ties in sort order", every
+    yield "real", every
 
 
-def _without_rule(
-    ours: Array, eager: Array, class_name: str, operations: frozenset[str]
-) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """Differences from answers that follow from TensorFlow's implementation, not from the operation."""
-    if class_name == "nonfinite":
-        yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
-        if operations & _BY_PLACE:
-            yield "NaN rule", "", False, np.ones(ours.shape, bool)
-        if operations & (_BY_PRODUCTS | _HUES | _MAXIMA | _RECURRENT):
-            yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
-        if operations & _INTERPOLATIONS:
-            yield "NaN rule", "", False, ~(np.isfinite(ours) | np.isfinite(eager))
-        if operations & _POOLS:
-            yield "NaN rule", "", False, ~np.isfinite(eager)
-    if class_name == "subnormal" and operations & _QUOTIENTS:
-        yield "subnormal numbers", "", False, np.isnan(eager)
+def _rounded(seen: Evidence) -> Mask:
+    """Mask of the elements that differ no more than the framework's own answers, off by some roundings."""
+    spread, eager = seen.answers.spread, seen.answers.eager
+    if eager is None or (spread is None and seen.error is None):
+        return seen.nothing
+    change = np.zeros(eager.shape) if spread is None else np.where(np.isfinite(spread.change), spread.change, 0.0)
+    change = np.maximum(change, max(rounding_of(eager), (seen.error or 0.0) / NOISE))
+    near = agreement(seen.answers.ours, eager, rtol=seen.rtol, atol=seen.atol, spread=change)
+    return (near & seen.answers.eager_ran) | seen.within_noise
 
 
-def _as_compiled(
-    answers: Answers, jit: Array, class_name: str, rtol: float, atol: float, operations: frozenset[str]
-) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """Differences that TensorFlow's own compiled code shows as well."""
-    every = np.ones(answers.ours.shape, bool)
-    kind = _kind_of_rule(class_name, answers, operations)
-    near = agreement(answers.ours, jit, rtol=rtol, atol=atol, spread=answers.spread)
-    if answers.flushed is not None:
-        near = near | agreement(answers.flushed, jit, rtol=rtol, atol=atol, spread=answers.spread)
-    near = near & (every if answers.jit_ran is None else answers.jit_ran)
-    # For ordinary numbers eager TensorFlow decides: XLA's own code may be wrong (decision 030 has an example, erf).
-    trusted = every if class_name in CORNERS else ~_numbers(answers.ours, answers.eager)
-    yield kind, "jit_compile=True", False, near & trusted
-    if operations & _HUES and answers.eager is not None:
-        yield "rounding", "jit_compile=True", False, near & (answers.eager == 0)
-    if class_name in ("huge", "subnormal") and answers.eager is not None:
-        # If eager and compiled TensorFlow disagree, no answer is right.
-        unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
-        # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
-        yield kind, "", False, every & unsure.any() if class_name == "huge" else unsure
-    if class_name == "nonfinite" and operations & _SORTS and answers.eager is not None and every.ndim:
-        # A NaN is sorted by its sign, and the sign of inf - inf depends on the CPU. If eager and compiled TensorFlow
-        # disagree on a part of a row, no order of that row is right.
-        unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
-        yield kind, "", False, every & unsure.any(axis=tuple(range(1, every.ndim)), keepdims=True)
+def _largest(seen: Evidence, found: Mask) -> float | None:
+    numbers = found & seen.finite
+    return float(_distance(seen, numbers).max()) if numbers.any() else None
 
 
-def _roundings(
-    answers: Answers, rtol: float, atol: float, operations: frozenset[str], left: Mask
-) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """Differences that TensorFlow's own answers show as well if its inputs are off by some roundings."""
-    ours, eager, spread = answers.ours, answers.eager, answers.spread
-    if spread is None or eager is None:
-        return
-    near = agreement(ours, eager, rtol=rtol, atol=atol, spread=np.maximum(spread, _rounding_of(eager)))
-    if eager.dtype.kind != "f" and np.count_nonzero(left & near) >= np.count_nonzero(left & ~near):
-        near = np.ones(left.shape, bool)  # a few tries do not change every answer that a rounding decides
-    yield _kind_of_rounding(eager, operations), "eager, with inputs off by some roundings", True, near
+def _distance(seen: Evidence, chosen: Mask) -> Array:
+    distance: Array = np.abs(seen.answers.ours[chosen].astype(np.float64) - seen.eager[chosen].astype(np.float64))
+    return distance
 
 
-def _kind_of_rounding(answers: Array, operations: frozenset[str]) -> Kind:
-    return "ties in sort order" if operations & _SORTS and answers.dtype.kind != "f" else "rounding"
-
-
-def _rounding_of(array: Array) -> float:
-    """One rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
-    if array.dtype.kind != "f":
-        return 0.0
-    return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))
-
-
-def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str]) -> Kind:
-    if class_name == "integers":
-        return "out-of-range index"
-    if class_name == "nonfinite":
-        return "NaN rule"
-    if class_name == "subnormal":
-        return "subnormal numbers"
-    if answers.ours.dtype.kind != "f" and (class_name in (MAIN, BRANCHES) or operations & _SORTS):
-        return _kind_of_rounding(answers.ours, operations)
-    return "large argument"
-
-
-def _largest_for_infinity(ours: Array, eager: Array) -> Mask:
-    """Mask of the elements where eager TensorFlow has the largest number, and ours infinity of its sign.
-
-    The maximum of nothing but NaN (maximum pooling) is -3.4e38 in eager TensorFlow, minus infinity in XLA.
-    """
-    mask: Mask = np.isinf(ours) & (np.abs(eager) == np.finfo(eager.dtype).max) & (np.sign(ours) == np.sign(eager))
-    return mask
-
-
-def _overflowed(answers: Answers, class_name: str) -> Mask:
-    """Mask of the elements for which TensorFlow's answers are not finite; in `boundary`, also if ours are not."""
-    judged = [answers.eager, answers.jit, *([answers.ours] if class_name == "boundary" else [])]
-    mask = np.zeros(answers.ours.shape, bool)
-    for array in judged:
-        if array is not None and array.dtype.kind == "f":
-            mask |= ~np.isfinite(array)
-    return mask
-
-
-def _numbers(ours: Array, eager: Array | None) -> Mask:
-    """Mask of the elements that are finite floats on both sides."""
-    if eager is None or ours.dtype.kind != "f":
-        return np.zeros(ours.shape, bool)
-    return np.isfinite(ours) & np.isfinite(eager)
-
-
-def _largest(answers: Answers, found: Mask) -> float | None:
-    numbers = found & _numbers(answers.ours, answers.eager)
-    if answers.eager is None or not numbers.any():
+def _accepting(seen: Evidence, found: Mask) -> float | None:
+    """The absolute tolerance, of one digit, by which the elements would agree; None if none does."""
+    numbers = found & seen.finite
+    if not numbers.any() or not np.array_equal(numbers, found):
         return None
-    return float(np.abs(answers.ours[numbers].astype(np.float64) - answers.eager[numbers].astype(np.float64)).max())
+    least = float((_distance(seen, numbers) - seen.rtol * np.abs(seen.eager[numbers].astype(np.float64))).max())
+    if least <= 0:
+        return None
+    digit = 10.0 ** np.floor(np.log10(least))
+    return float(f"{np.ceil(least / digit * (1 + 1e-6)) * digit:.0e}")
+
+
+def _spread(seen: Evidence) -> float | None:
+    """The most that the framework's own answers are off by roundings; None if that is not known."""
+    known = [] if seen.error is None else [seen.error]
+    if seen.answers.spread is not None and seen.is_float:
+        changes = seen.answers.spread.change
+        known.append(float(changes[np.isfinite(changes)].max(initial=0.0)))
+    return max(known, default=None)
 
 
 def hint_of(difference: Difference, framework: str) -> str:
@@ -329,6 +169,16 @@ def hint_of(difference: Difference, framework: str) -> str:
     if difference.kind == "rounding" and difference.max_absolute is None:
         return _DECIDED_BY_ROUNDING.format(framework=framework)  # no tolerance makes two integers equal
     return HINTS[difference.kind].format(framework=framework)
+
+
+def tolerance_of(faults: Sequence[Difference], framework: str) -> str:
+    """The tolerance that accepts all of `faults`, roundings of floats; "" if there is none."""
+    if not faults or any(each.kind != "rounding" or each.atol is None for each in faults):
+        return ""
+    wanted = max(each.atol or 0.0 for each in faults)
+    spread = max((each.spread for each in faults if each.spread is not None), default=None)
+    own = "" if not spread else f"; {framework}'s own answers are off by up to {spread:.2g}"
+    return f"`validation: {{atol: {wanted:g}}}` accepts them{own}"
 
 
 _DECIDED_BY_ROUNDING = (
@@ -342,6 +192,8 @@ HINTS: dict[Kind, str] = {
     "large argument": "keep such inputs out of the model (by clipping), or leave the class out (validation.classes)",
     "rounding": "{framework}'s own answers change as much if inputs are off by a rounding: widen validation.rtol "
     "and validation.atol if that is acceptable",
+    "undefined result": "the framework does not define the result of such a conversion, shift or division: limit its "
+    "operands in the model (tf.clip_by_value, Clip)",
     "random op": "compiled code draws other random numbers than {framework}: make them an input of the model",
     "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
     "(validation.inputs); if no elements are equal, the answers are wrong: report it",

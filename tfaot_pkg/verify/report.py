@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from tfaot_pkg.package.example import Example
 from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
-from tfaot_pkg.verify.judgement import Difference, hint_of
+from tfaot_pkg.verify.judgement import Difference, hint_of, tolerance_of
 from tfaot_pkg.wording import AUTHORED, counted
 
 Array = npt.NDArray[Any]
@@ -26,7 +27,7 @@ DRAWS = "draws"
 NATIVE = "native"
 NOT_RUN = "not run"
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,11 @@ class ClassReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ClassReport:
-        return cls(**{**data, "differences": tuple(Difference(**item) for item in data["differences"])})
+        return cls(**{**data, "differences": tuple(map(_difference, data["differences"]))})
+
+
+def _difference(data: Mapping[str, Any]) -> Difference:
+    return Difference(**{**data, "operations": tuple(data["operations"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,13 +260,43 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
         names = ", ".join(each.name for each in classes if each.not_run == reason)
         yield f"inputs not tried: {names} ({reason})"
     for each in classes:
-        elements: dict[tuple[str, str], int] = {}
-        for one in each.differences:
-            if not one.is_fault:
-                elements[one.kind, one.agrees_with] = elements.get((one.kind, one.agrees_with), 0) + one.elements
-        for (kind, agrees_with), count in elements.items():
-            agreeing = f", as {agrees_with} gives" if agrees_with else ""
-            yield f"accepted differences on {each.name} inputs: {counted(count, 'element')} ({kind}{agreeing})"
+        yield from map(partial(_accepted, each.name), _by_rule(each.differences))
+
+
+def _by_rule(differences: Sequence[Difference]) -> list[list[Difference]]:
+    """Those that are excused, by the rule and its operations."""
+    found: dict[tuple[str, tuple[str, ...]], list[Difference]] = {}
+    for one in differences:
+        if not one.is_fault:
+            found.setdefault((one.rule, one.operations), []).append(one)
+    return [*found.values()]
+
+
+def _accepted(name: str, differences: Sequence[Difference]) -> str:
+    """A line about the differences of a class that one rule excuses."""
+    one = differences[0]
+    named = f" of {', '.join(one.operations)}" if one.operations else ""
+    # Only the author's own inputs have a tolerance that is a promise.
+    sizes = [each.max_absolute or 0.0 for each in differences if name == MAIN]
+    largest = f", largest difference {max(sizes):.2g}" if max(sizes, default=0.0) else ""
+    own = max((each.spread for each in differences if each.spread and name == MAIN), default=None)
+    spread = f", the framework's own {own:.2g}" if largest and own else ""
+    elements = counted(sum(each.elements for each in differences), "element")
+    return f"accepted differences on {name} inputs: {elements}{largest}{spread} ({one.kind}: {one.rule}{named})"
+
+
+def undefined(classes: Sequence[ClassReport]) -> Iterator[str]:
+    """Sentences about the author's own inputs for which the framework defines no result."""
+    found: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    for one in (one for each in classes if each.name == MAIN for one in each.differences):
+        if one.kind == "undefined result" and not one.is_fault:
+            place = one.output, one.rule, one.operations
+            found[place] = max(found.get(place, 0), one.elements)
+    for (output, rule, operations), count in found.items():
+        yield (
+            f"output {output!r}: {counted(count, 'element')} of the main inputs differ, because the framework does not "
+            f"define their result ({rule} of {', '.join(operations)})"
+        )
 
 
 def disagreement(model: str, report: ValidationReport) -> ValidationError:
@@ -271,10 +306,11 @@ def disagreement(model: str, report: ValidationReport) -> ValidationError:
     lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
     more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     hints = dict.fromkeys((fault.kind, hint_of(fault, report.framework)) for _, fault in faults)
+    tolerance = tolerance_of([fault for _, fault in faults], report.framework)
     return ValidationError(
         f"model {model}: the compiled library does not give {report.framework}'s answers "
         f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}{more}",
-        hint="; ".join(f"{kind}: {hint}" for kind, hint in hints),
+        hint="; ".join([*(f"{kind}: {hint}" for kind, hint in hints), *filter(None, [tolerance])]),
     )
 
 

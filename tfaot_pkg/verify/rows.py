@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import Signature
+from tfaot_pkg.verify.evidence import Answers, rtol_of, spread_of
 from tfaot_pkg.verify.inputs import ARRANGED
-from tfaot_pkg.verify.judgement import Answers, Difference, differences, rtol_of
+from tfaot_pkg.verify.judgement import Difference, differences
 
 Order = npt.NDArray[np.int64]
 
@@ -77,7 +78,8 @@ def interactions(
         # Only whole batches were run, so sizes that do not divide the number of rows have answers for fewer of them.
         longest = max((key for key in known if key.partition("/")[2] == output), key=lambda key: len(known[key]))
         rows = order[: len(values)]
-        expected, spread = known[longest][rows], known.get(f"{longest}/spread")
+        expected = known[longest][rows]
+        beside = {key: array[rows] for key, array in known.items() if key.startswith(f"{longest}/")}
         # Integers have no tolerance, so a few may differ that follow from roundings.
         if expected.dtype.kind != "f" and np.count_nonzero(values != expected) <= _TIES * values.size:
             continue
@@ -86,7 +88,7 @@ def interactions(
                 ours=values,
                 eager=expected,
                 eager_ran=np.ones(values.shape, bool),
-                spread=None if spread is None else spread[rows],
+                spread=spread_of(beside, longest),
             ),
             class_name=ARRANGED,
             target=target,

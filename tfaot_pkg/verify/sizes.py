@@ -59,8 +59,7 @@ def unlike(
         if different.any():
             yield Difference(
                 target=target, batch_size=int(size), output=output, kind="other bits",
-                elements=int(np.count_nonzero(different)), max_absolute=_largest(ours, expected), agrees_with="",
-                is_fault=True,
+                elements=int(np.count_nonzero(different)), max_absolute=_largest(ours, expected), is_fault=True,
             )  # fmt: skip
 
 

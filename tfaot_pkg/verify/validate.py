@@ -56,6 +56,7 @@ from tfaot_pkg.verify.report import (
     Comparison,
     ValidationReport,
     disagreement,
+    undefined,
 )
 from tfaot_pkg.verify.runs import LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated
@@ -367,7 +368,7 @@ class _Validation:
             classes=tuple(classes),
             branches_not_taken=branches,
             targets=self._ways,
-            warnings=(*self._frozen.warnings, *weak),
+            warnings=(*self._frozen.warnings, *weak, *undefined(classes)),
             confinement=required().level.value,
             rows=self._frozen.rows,
         )

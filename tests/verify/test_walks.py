@@ -1,0 +1,50 @@
+"""What a run node by node tells: rows in which an operation's result is open, and answers in float64."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run_command
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+_FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
+
+
+@pytest.mark.sweep("tokens", "largest_of_five")
+@pytest.mark.parametrize(
+    ("name", "class_name", "rule"),
+    [
+        ("tokens", "main", "error of the framework"),
+        ("largest_of_five", "nonfinite", "NaN in a maximum"),
+        ("converted", "main", "conversion out of range"),
+        ("quantized", "main", ""),
+    ],
+)
+def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(
+    name: str, class_name: str, rule: str, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    run([frontend.python, "-I", _FILES, tmp_path / f"{name}.onnx", name], timeout=120)
+    (tmp_path / "spec.yaml").write_text(
+        f"model: {{name: {name}, version: 1.0.0, onnx: {name}.onnx}}\n"
+        "compilation: {batch_sizes: [1, 4], targets: [x86-64-v3]}\n"
+    )
+    variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
+    built = run_command(["build", "spec.yaml", "-o", "prefix"], cwd=tmp_path, env=variables)
+    assert built.returncode == 0, built.stderr
+    document = json.loads(next((tmp_path / "prefix" / "share").glob("*/validation.json")).read_text())
+    (found,) = [each for each in document["classes"] if each["name"] == class_name]
+    rules = {each["rule"] for each in found["differences"]}
+    assert rules == ({rule} if rule else rules) and not any(each["is_fault"] for each in found["differences"])

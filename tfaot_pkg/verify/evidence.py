@@ -1,0 +1,248 @@
+"""What is known of one output beside the library's answers, and when two answers agree. Pure: arrays in, masks out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfaot_pkg.signature import DType
+from tfaot_pkg.verify.inputs import MAIN
+from tfaot_pkg.worker_program.messages.elements import epsilon
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Free = Mapping[tuple[str, str], Mask]
+"""Masks of elements by freedom and operation (worker_program/freedoms.py)."""
+
+NOISE = 8.0
+"""Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
+_ROUNDINGS = 4
+"""The roundings of float16 and bfloat16 by which answers may always differ: XLA may keep float32 between operations."""
+_TYPICAL, _WORST = 0.9, 3.0
+"""The quantile of the framework's errors, and a factor on it: for a normal distribution 5 standard deviations."""
+
+
+def rtol_of(dtype: DType, rtol: float) -> float:
+    """The relative tolerance of outputs of `dtype`, if the spec's is `rtol`; 0 stays 0, "the very bits"."""
+    short = dtype in (DType.FLOAT16, DType.BFLOAT16)
+    return max(rtol, _ROUNDINGS * epsilon(dtype.value)) if short and rtol else rtol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How eager answers change if inputs are off by some roundings, or if the framework rewrites nothing.
+
+    `change` is the largest change, infinite between integers that differ; `low` and `high` are the least and the
+    largest answers, `missing` masks those that were NaN in a run.
+    """
+
+    change: Array
+    low: Array
+    high: Array
+    missing: Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """All answers for one output at one batch size, of one shape, except missing ones.
+
+    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `flushed`
+    is ours with subnormal numbers flushed to zero. `exact` is eager TensorFlow's in float64, NaN for what was not
+    computed. `walked` masks the elements of rows of which the model's operands were looked at, `free` of those in which
+    an operation's result is open.
+    """
+
+    ours: Array
+    eager: Array | None
+    eager_ran: Mask
+    spread: Spread | None = None
+    flushed: Array | None = None
+    jit: Array | None = None
+    jit_ran: Mask | None = None
+    exact: Array | None = None
+    walked: Mask | None = None
+    free: Free = field(default_factory=dict)
+
+
+def spread_of(answers: Mapping[str, Array], name: str) -> Spread | None:
+    """The spread that stands beside the answers `name` (worker_program/reference.py)."""
+    if f"{name}/spread" not in answers:
+        return None
+    change, low, high, missing = (answers[f"{name}/{kind}"] for kind in ("spread", "low", "high", "missing"))
+    return Spread(change=change, low=low, high=high, missing=missing.astype(bool))
+
+
+def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:
+    """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers must be equal."""
+    if theirs.dtype.kind != "f":
+        equal: Mask = ours == theirs
+        return equal
+    # In float32, the difference of two large numbers could overflow.
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        bound = atol + rtol * np.abs(theirs)
+        if spread is not None:
+            bound = bound + NOISE * np.where(np.isfinite(spread), spread, 0.0)
+        near = np.isfinite(ours) & np.isfinite(theirs) & (np.abs(ours - theirs) <= bound)
+        agree: Mask = same | near
+        return agree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The answers for one output to inputs of a class, with the tolerances; `operations` are those of the model."""
+
+    answers: Answers
+    class_name: str
+    rtol: float
+    atol: float
+    operations: frozenset[str] = field(default_factory=frozenset)
+
+    def near(self, theirs: Array | None) -> Mask:
+        """Mask of our elements that are `theirs` within the tolerance."""
+        if theirs is None or theirs.shape != self.answers.ours.shape:
+            return self.nothing
+        return agreement(self.answers.ours, theirs, rtol=self.rtol, atol=self.atol)
+
+    @cached_property
+    def nothing(self) -> Mask:
+        return np.zeros(self.answers.ours.shape, bool)
+
+    @cached_property
+    def is_float(self) -> bool:
+        return self.answers.ours.dtype.kind == "f"
+
+    @cached_property
+    def eager(self) -> Array:
+        """The framework's answers; ours if there are none, so that nothing differs from them."""
+        return self.answers.ours if self.answers.eager is None else self.answers.eager
+
+    @cached_property
+    def differs(self) -> Mask:
+        """Mask of the elements that are not the framework's within the tolerance."""
+        if self.answers.eager is None:
+            return ~self.nothing
+        return ~(self.near(self.answers.eager) & self.answers.eager_ran)
+
+    @cached_property
+    def as_compiled(self) -> Mask:
+        """Mask of the elements that are those of TensorFlow's own compiled code, within the tolerance and roundings."""
+        jit, ran = self._jit, self.answers.jit_ran
+        if jit is None:
+            return self.nothing
+        change = None if self.answers.spread is None else self.answers.spread.change
+        found = agreement(self.answers.ours, jit, rtol=self.rtol, atol=self.atol, spread=change)
+        if self.answers.flushed is not None:
+            found = found | agreement(self.answers.flushed, jit, rtol=self.rtol, atol=self.atol, spread=change)
+        return found if ran is None else found & ran
+
+    @cached_property
+    def as_exact(self) -> Mask:
+        """Mask of the elements that are the answers in float64, within the tolerance or the framework's own error."""
+        exact = self.answers.exact
+        if exact is None:
+            return self.nothing
+        found = self.near(exact)
+        if self.is_float and self.error is not None:
+            with np.errstate(all="ignore"):
+                off = np.abs(self.answers.ours.astype(np.float64) - exact.astype(np.float64))
+                theirs = np.abs(self.eager.astype(np.float64) - exact.astype(np.float64))
+            nearer = np.isfinite(theirs) & (off <= theirs)
+            found = found | nearer | (np.isfinite(off) & (off <= self.error))
+        return found & self.answers.eager_ran
+
+    @cached_property
+    def error(self) -> float | None:
+        """How far the framework's own answers are from those in float64, except a few; None if that is not known."""
+        exact, eager = self.answers.exact, self.answers.eager
+        if exact is None or eager is None or not self.is_float:
+            return None
+        with np.errstate(all="ignore"):
+            off = np.abs(eager.astype(np.float64) - exact.astype(np.float64))[self.answers.eager_ran]
+        off = off[np.isfinite(off)]
+        return float(_WORST * np.quantile(off, _TYPICAL)) if off.size else None
+
+    @cached_property
+    def torn(self) -> Mask:
+        """Mask of the elements on which the framework disagrees with its own compiled code, or with float64."""
+        found = self.nothing
+        if self.answers.eager is None:
+            return found
+        for other in (self._jit, self.answers.exact):
+            if other is not None:
+                with np.errstate(all="ignore"):
+                    found = found | ~agreement(other, self.answers.eager, rtol=self.rtol, atol=self.atol)
+        return found
+
+    @cached_property
+    def torn_rows(self) -> Mask:
+        """Mask of the elements of rows that have such an element."""
+        return self.rows_with(self.torn)
+
+    @cached_property
+    def within_noise(self) -> Mask:
+        """Mask of the elements that differ no more than eager answers do if inputs are off by some roundings."""
+        spread, eager = self.answers.spread, self.answers.eager
+        if spread is None or eager is None:
+            return self.nothing
+        near = agreement(self.answers.ours, eager, rtol=self.rtol, atol=self.atol, spread=spread.change)
+        # Some of these answers are other integers, infinite or NaN: ours must be among them.
+        ours = self.answers.ours.astype(np.float64)
+        jumps = np.isinf(spread.change) & (
+            ((spread.low <= ours) & (ours <= spread.high)) | (np.isnan(ours) & spread.missing)
+        )
+        return (near | jumps) & self.answers.eager_ran
+
+    @cached_property
+    def finite(self) -> Mask:
+        """Mask of the elements that are finite floats on both sides."""
+        if self.answers.eager is None or not self.is_float:
+            return self.nothing
+        return np.isfinite(self.answers.ours) & np.isfinite(self.answers.eager)
+
+    @cached_property
+    def not_finite(self) -> Mask:
+        """Mask of the elements of which one of the framework's answers is no finite number."""
+        found = self.nothing
+        for array in (self.answers.eager, self._jit):
+            if array is not None and array.dtype.kind == "f":
+                found = found | ~np.isfinite(array)
+        return found
+
+    def rows_with(self, mask: Mask) -> Mask:
+        """`mask`, extended to whole rows."""
+        if not mask.ndim:
+            return mask
+        whole: Mask = mask.any(axis=tuple(range(1, mask.ndim)), keepdims=True) & ~self.nothing
+        return whole
+
+    def open(self, freedom: str, among: frozenset[str]) -> tuple[Mask, tuple[str, ...]]:
+        """The elements of rows in which the result of an operation `among` those is open, and their operations."""
+        free = self.answers.free
+        found = {operation: mask for (kind, operation), mask in free.items() if kind == freedom and operation in among}
+        mask = np.any([*found.values()], axis=0) if found else self.nothing
+        # Unless operands could be looked at, all rows may have such ones; the author's inputs should have none.
+        blind = ~self.nothing if self.answers.walked is None else ~self.answers.walked
+        named = among & self.operations
+        if named and self.class_name != MAIN and blind.any():
+            return mask | blind, tuple(sorted(named))
+        return mask, tuple(sorted(found))
+
+    @property
+    def _jit(self) -> Array | None:
+        """XLA may return arrays of other sizes than TensorFlow, which explain nothing."""
+        jit = self.answers.jit
+        return jit if jit is not None and jit.shape == self.answers.ours.shape else None
+
+
+def rounding_of(array: Array) -> float:
+    """One rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
+    if array.dtype.kind != "f":
+        return 0.0
+    return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))

@@ -1,0 +1,409 @@
+"""The rules by which an answer may differ from the framework's: one table, and nothing outside of it is excused.
+
+A rule names what leaves the result open, with its source, the classes of inputs and the operations for which it holds,
+and the elements that it excuses. `make reference` writes docs/reference/validation-rules.md from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tfaot_pkg.verify.evidence import NOISE, Evidence, Mask, agreement
+from tfaot_pkg.verify.inputs import ARRANGED, MAIN
+from tfaot_pkg.worker_program.messages.freedoms import (
+    CONVERSION,
+    DIVISION,
+    MAXIMUM,
+    OPERATIONS,
+    ORDER,
+    OVERFLOW,
+    SHIFT,
+    STEP,
+    TIES,
+)
+
+Kind = Literal[
+    "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
+    "out-of-range index", "subnormal numbers", "undefined result", "does not end", "other bits", "distribution",
+    "real",
+]  # fmt: skip
+
+CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
+"""Classes of numbers at the limits of their types."""
+USUAL = "usual"
+"""All other classes but the main and the arranged rows: scaled, large, branches, sizes of symbols, answers in files."""
+EVERYWHERE = CORNERS | {MAIN, USUAL}
+
+_SHARE = 0.1
+"""The most elements of an output, as a share, that ties and steps may change without any other answer like ours."""
+_STEPS = 4 / 256
+"""The most that a step of a quantized net moves an answer, relative to the range of all answers: some of 256 steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule with a `freedom` (worker_program/messages/freedoms.py) holds for operations that met such operands, in the
+    rows in which they did, if these are among its `operations` or it has none; a rule without a freedom holds for
+    models with one of its operations, or for all.
+
+    `excuses` gives the elements, which `elements` describes.
+    """
+
+    name: str
+    kind: Kind
+    classes: frozenset[str]
+    source: str
+    elements: str
+    excuses: Callable[[Evidence], Mask]
+    freedom: str = ""
+    operations: frozenset[str] = frozenset()
+
+    def applied(self, seen: Evidence) -> tuple[Mask, tuple[str, ...]]:
+        """The elements that it excuses, and the operations by which it holds."""
+        if group_of(seen.class_name) not in self.classes:
+            return seen.nothing, ()
+        if self.freedom:
+            rows, named = seen.open(self.freedom, self.operations or OPERATIONS[self.freedom])
+            return (rows & self.excuses(seen) if rows.any() else rows), named
+        named = tuple(sorted(self.operations & seen.operations))
+        if self.operations and not named:
+            return seen.nothing, ()
+        return self.excuses(seen), named
+
+
+def group_of(class_name: str) -> str:
+    """The name by which rules know a class of inputs."""
+    return class_name if class_name in CORNERS or class_name in (MAIN, ARRANGED) else USUAL
+
+
+def _like_another(seen: Evidence) -> Mask:
+    return seen.as_compiled | seen.as_exact
+
+
+def _flushed(seen: Evidence) -> Mask:
+    flushed, spread = seen.answers.flushed, seen.answers.spread
+    # ONNX Runtime flushes nothing unless a session asks for it.
+    if flushed is None or any(each.startswith("ai.onnx.") for each in seen.operations):
+        return seen.nothing
+    change = None if seen.class_name == MAIN or spread is None else spread.change
+    return agreement(flushed, seen.eager, rtol=seen.rtol, atol=seen.atol, spread=change) & seen.answers.eager_ran
+
+
+def _subnormal(seen: Evidence) -> Mask:
+    near = np.zeros_like(seen.nothing)
+    jit = seen.answers.jit
+    if seen.is_float and jit is not None and jit.shape == near.shape:
+        # If eager and compiled TensorFlow disagree, both are off by what they flush: ours by no more than that.
+        with np.errstate(all="ignore"):
+            off = np.abs(seen.answers.ours.astype(np.float64) - seen.eager)
+            near = np.isfinite(off) & (off <= NOISE * np.abs(jit.astype(np.float64) - seen.eager))
+    return _like_another(seen) | near
+
+
+def _in_order(seen: Evidence) -> Mask:
+    """What equal numbers in another order explain."""
+    alike = _like_another(seen)
+    if seen.class_name in CORNERS:
+        return alike | seen.torn_rows | _few(seen)
+    return alike | _few(seen)
+
+
+def _few(seen: Evidence) -> Mask:
+    """All finite elements, if only few of them differ."""
+    return (seen.finite if seen.is_float else ~seen.nothing) & _differ_seldom(seen)
+
+
+def _differ_seldom(seen: Evidence) -> bool:
+    return bool(np.count_nonzero(seen.differs) <= _SHARE * max(seen.differs.size, 1 / _SHARE))
+
+
+def _one_step(seen: Evidence) -> Mask:
+    ours, eager = seen.answers.ours, seen.eager
+    if eager.dtype.kind == "b":
+        return _like_another(seen) | _few(seen)
+    with np.errstate(all="ignore"):
+        off = np.abs(ours.astype(np.float64) - eager.astype(np.float64))
+    if not seen.is_float:
+        return _like_another(seen) | (_few(seen) & (off <= 1))
+    numbers = eager[np.isfinite(eager)].astype(np.float64)
+    limit = _STEPS * float(np.ptp(numbers)) if numbers.size else 0.0
+    return _like_another(seen) | (_few(seen) & np.isfinite(off) & (off <= limit))
+
+
+def _overflowed(seen: Evidence) -> Mask:
+    if seen.class_name not in CORNERS:
+        return _like_another(seen) & seen.not_finite
+    # Integers follow from such sums: the place of the largest one, or a comparison.
+    found = _like_another(seen) | seen.torn_rows | (seen.not_finite if seen.is_float else ~seen.nothing)
+    # Our sums may overflow where the framework's do not, but seldom.
+    found = found | (~np.isfinite(seen.answers.ours) & _differ_seldom(seen))
+    # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
+    return ~seen.nothing if seen.class_name == "huge" and seen.torn.any() else found
+
+
+def _nan(seen: Evidence) -> Mask:
+    found = _like_another(seen) | seen.torn
+    if seen.is_float:
+        largest = np.abs(seen.eager) == np.finfo(seen.eager.dtype).max
+        found = found | (np.isinf(seen.answers.ours) & largest & (np.sign(seen.answers.ours) == np.sign(seen.eager)))
+    return found
+
+
+def _moved_relu(seen: Evidence) -> Mask:
+    if not seen.is_float or not seen.operations & {"Relu", "Relu6", "ai.onnx.Relu"}:
+        return seen.nothing
+    return ~np.isfinite(seen.eager) & np.isfinite(seen.answers.ours)
+
+
+def _nan_of_products(seen: Evidence) -> Mask:
+    if not seen.is_float:
+        return seen.nothing
+    return _like_another(seen) | (np.isnan(seen.answers.ours) & seen.rows_with(~np.isfinite(seen.eager)))
+
+
+def _both_not_finite(seen: Evidence) -> Mask:
+    return ~np.isfinite(seen.eager) & ~np.isfinite(seen.answers.ours) if seen.is_float else seen.nothing
+
+
+def _nan_for_an_angle(seen: Evidence) -> Mask:
+    return np.isnan(seen.eager) & np.isfinite(seen.answers.ours) if seen.is_float else seen.nothing
+
+
+def _rejected(seen: Evidence) -> Mask:
+    return ~seen.nothing if seen.answers.eager is None else ~seen.answers.eager_ran
+
+
+_XLA_OR_FLOAT64 = "those of TensorFlow's own compiled code, or of the graph in float64"
+
+_REDUCING = frozenset(
+    "CumulativeLogsumexp Max Min MaxPool MaxPool3D MaxPoolV2 SegmentMax SegmentMin UnsortedSegmentMax "
+    "UnsortedSegmentMin ai.onnx.GlobalMaxPool ai.onnx.MaxPool ai.onnx.ReduceLogSumExp ai.onnx.ReduceMax "
+    "ai.onnx.ReduceMin stablehlo.reduce stablehlo.reduce_window".split()
+)
+"""Maxima over an axis."""
+
+_SERIES = frozenset(
+    "BesselI0 BesselI0e BesselI1 BesselI1e Betainc Digamma Erfinv Igamma IgammaGradA Igammac Lgamma Ndtri Polygamma "
+    "Zeta".split()
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="rejected by the framework",
+        kind="out-of-range index",
+        classes=EVERYWHERE - {MAIN},
+        excuses=_rejected,
+        source="an index out of range, or a failing assertion, has no answer there; compiled code clamps the index",
+        elements="those of batches that it rejects",
+    ),
+    Rule(
+        name="flushed to zero",
+        kind="subnormal numbers",
+        classes=EVERYWHERE,
+        excuses=_flushed,
+        source="TensorFlow's and XLA's executors set the CPU to flush subnormal numbers to zero "
+        "(ScopedFlushDenormal); a program that calls a library does not. ONNX Runtime does not either",
+        elements="those that are the framework's when the library runs with such a CPU",
+    ),
+    Rule(
+        name="conversion out of range",
+        kind="undefined result",
+        classes=EVERYWHERE,
+        freedom=CONVERSION,
+        excuses=lambda seen: seen.as_compiled,
+        source="converting NaN, or a number out of range, to an integer is undefined in C++, ONNX and StableHLO: "
+        "TensorFlow's kernels give what the CPU's instruction gives; XLA and programs give the nearest "
+        "integer, and 0 for NaN",
+        elements="those of TensorFlow's own compiled code",
+    ),
+    Rule(
+        name="shift out of range",
+        kind="undefined result",
+        classes=EVERYWHERE,
+        freedom=SHIFT,
+        excuses=lambda seen: seen.as_compiled,
+        source="tf.bitwise documents shifts by negative numbers, or by as many bits as the type has, as "
+        "implementation defined",
+        elements="those of TensorFlow's own compiled code",
+    ),
+    Rule(
+        name="overflowing division",
+        kind="undefined result",
+        classes=EVERYWHERE - {MAIN},
+        freedom=DIVISION,
+        excuses=lambda seen: seen.as_compiled,
+        source="integer division by 0, or of the least integer by -1, is undefined in C++ and implementation "
+        "defined in StableHLO",
+        elements="those of TensorFlow's own compiled code",
+    ),
+    Rule(
+        name="NaN in a maximum",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        freedom=MAXIMUM,
+        excuses=_nan,
+        source="whether a maximum with NaN is NaN depends on its place in a vector in Eigen (PropagateFast), "
+        "which TensorFlow and ONNX Runtime use; observed: ReduceMax of ONNX Runtime over 5 columns, "
+        "TensorFlow's MaxPool of nothing but NaN is -3.4e38",
+        elements=f"{_XLA_OR_FLOAT64}; those on which these differ from the framework; infinity for the largest number",
+    ),
+    Rule(
+        name="NaN kept by a maximum",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        freedom=MAXIMUM,
+        excuses=lambda seen: np.isnan(seen.answers.ours) if seen.is_float else seen.nothing,
+        operations=_REDUCING,
+        source="the maximum of IEEE 754 (2019) and of StableHLO is NaN if an operand is; TensorFlow's and ONNX "
+        "Runtime's reductions may leave NaN out, and CumulativeLogsumexp does",
+        elements="NaN",
+    ),
+    Rule(
+        name="ReLU behind a pooling",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        excuses=_moved_relu,
+        operations=frozenset({"MaxPool", "MaxPoolV2", "ai.onnx.MaxPool"}),
+        source="TensorFlow's graph optimizer moves ReLU behind a maximum pooling, as programs do: ReLU of a "
+        "maximum of nothing but NaN is 0 there",
+        elements="finite numbers for answers that are not",
+    ),
+    Rule(
+        name="infinity in a product",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        excuses=_nan_of_products,
+        operations=frozenset("FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D".split()),
+        source="these are computed as products of matrices, in which 0 times infinity is NaN",
+        elements=f"{_XLA_OR_FLOAT64}; NaN, in rows in which the framework's answers are not all finite",
+    ),
+    Rule(
+        name="infinity in an interpolation",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        excuses=_both_not_finite,
+        operations=frozenset({"ResizeBicubic", "ResizeBilinear", "ai.onnx.Resize"}),
+        source="frameworks add a part of a difference to an element (inf + (x - inf) * 0.5), or read an element at the "
+        "edge twice, with weights of both signs: either may be NaN where the sum of products is infinite",
+        elements="those that are finite numbers in neither answer",
+    ),
+    Rule(
+        name="order of NaN",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        freedom=ORDER,
+        excuses=lambda seen: _like_another(seen) | seen.torn_rows,
+        source="no framework documents where it puts NaN; its sign, by which XLA sorts, depends on the CPU for "
+        "inf - inf",
+        elements=f"{_XLA_OR_FLOAT64}; rows in which these differ from the framework",
+    ),
+    Rule(
+        name="sum out of range",
+        kind="large argument",
+        classes=frozenset({"boundary", "huge", "integers", USUAL}),
+        freedom=OVERFLOW,
+        excuses=_overflowed,
+        source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
+        "overflows depends on it",
+        elements=f"not finite in one of the framework's answers; {_XLA_OR_FLOAT64}; rows in which these differ from "
+        "the framework; in huge all, if these differ anywhere; integers; ours that are not finite, if at most 10 % "
+        "of an output differ",
+    ),
+    Rule(
+        name="series that end elsewhere",
+        kind="large argument",
+        classes=frozenset({"boundary", "huge", "nonfinite"}),
+        excuses=_like_another,
+        operations=_SERIES,
+        source="TensorFlow's kernels (Eigen) and XLA compute these by other series, which end, overflow or give NaN at "
+        "other arguments; observed for all of them",
+        elements=_XLA_OR_FLOAT64,
+    ),
+    Rule(
+        name="subnormal operands",
+        kind="subnormal numbers",
+        classes=frozenset({"subnormal"}),
+        excuses=_subnormal,
+        source="TensorFlow flushes the results of some kernels and not of others: XLA's code differs from them",
+        elements=f"{_XLA_OR_FLOAT64}; those that differ by at most 8 times as much as these from the framework",
+    ),
+    Rule(
+        name="angle of zero",
+        kind="subnormal numbers",
+        classes=frozenset({"subnormal"}),
+        excuses=_nan_for_an_angle,
+        operations=frozenset({"Atan2"}),
+        source="TensorFlow flushes both operands, and divides 0 by 0: the angle of (1e-40, 2e-40) is NaN",
+        elements="numbers for NaN",
+    ),
+    Rule(
+        name="clamped index",
+        kind="out-of-range index",
+        classes=frozenset({"integers"}),
+        excuses=lambda seen: seen.as_compiled,
+        operations=frozenset(
+            "DynamicStitch Gather GatherNd GatherV2 OneHot ResourceGather ResourceGatherNd ScatterNd Slice "
+            "StridedSlice TensorScatterAdd TensorScatterUpdate UnsortedSegmentSum UnsortedSegmentMax "
+            "UnsortedSegmentMin UnsortedSegmentProd ai.onnx.Gather ai.onnx.GatherElements "
+            "ai.onnx.GatherND ai.onnx.ScatterElements ai.onnx.ScatterND".split()
+        ),
+        source="TensorFlow rejects indices out of range, or leaves them out; XLA and programs clamp them or "
+        "leave them out",
+        elements="those of TensorFlow's own compiled code",
+    ),
+    Rule(
+        name="hue of a full turn",
+        kind="rounding",
+        classes=EVERYWHERE,
+        excuses=lambda seen: seen.as_compiled & (seen.eager == 0),
+        operations=frozenset({"AdjustHue", "AdjustSaturation", "RGBToHSV"}),
+        source="TensorFlow's kernels give black for hues that are rounded from just below 0 to a full turn, such "
+        "as that of (1, 0, 1e-11)",
+        elements="0 there, those of TensorFlow's own compiled code here",
+    ),
+    Rule(
+        name="roundings of the inputs",
+        kind="rounding",
+        classes=EVERYWHERE - {MAIN} | {ARRANGED},
+        excuses=lambda seen: seen.within_noise,
+        source="the framework's answers change if the inputs change by two units in the last place (9 tries), or "
+        "if it computes the graph node by node",
+        elements="those that differ by at most 8 times the change; integers, NaN and infinities that it gives then",
+    ),
+    Rule(
+        name="error of the framework",
+        kind="rounding",
+        classes=EVERYWHERE,
+        excuses=lambda seen: seen.as_exact & seen.finite,
+        source="the same graph in float64 tells how far off the framework's answers in float32 are",
+        elements="those that differ from float64 by no more than the tolerance, or than the framework's own error "
+        "(3 times the error that 90 % of its answers keep)",
+    ),
+    Rule(
+        name="nearly equal in an order",
+        kind="ties in sort order",
+        classes=EVERYWHERE,
+        freedom=TIES,
+        excuses=_in_order,
+        source="numbers that differ by less than the roundings of the sums that computed them (4 times the "
+        "distance from float64) have no order; equal ones have the framework's",
+        elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output; at the limits of types also rows in "
+        "which these differ from the framework",
+    ),
+    Rule(
+        name="nearly at a step",
+        kind="rounding",
+        classes=EVERYWHERE,
+        freedom=STEP,
+        excuses=_one_step,
+        source="a comparison, or a rounding to integers, jumps between numbers that differ by less than the "
+        "roundings of what computed them",
+        elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output, by 1 for integers and by 4/256 of the "
+        "range of answers for floats",
+    ),
+)
+"""In the order in which they are tried: an element counts once, for the first rule that excuses it."""
