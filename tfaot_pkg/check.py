@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.compiled.flags import require_flags
-from tfaot_pkg.errors import ModelError, SpecError
-from tfaot_pkg.frozen.model import chosen, parts_of, signature_of
+from tfaot_pkg.compiled.program import engine_of, require_engine
+from tfaot_pkg.errors import ModelError, SpecError, TfaotError
+from tfaot_pkg.frozen.model import chosen, freeze, frozen_key, parts_of, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
+from tfaot_pkg.settling import Settled, settled
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
-from tfaot_pkg.spec.scaffold import scaffold
+from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
@@ -30,7 +32,15 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, ProposeGraph
-from tfaot_pkg.worker_program.messages.graph import Check, Checked, Inspect, Inspected, Interface
+from tfaot_pkg.worker_program.messages.graph import (
+    Check,
+    Checked,
+    FindSizes,
+    FoundSizes,
+    Inspect,
+    Inspected,
+    Interface,
+)
 from tfaot_pkg.worker_program.messages.requests import ListOperations, OperationTable
 
 _NAMELESS = re.compile(r"saved_?model|[0-9]+")
@@ -128,7 +138,8 @@ def _unnamed_spec(path: Path, signature: str) -> ModelSpec:
 def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
     """Ask the toolchain about every operation of the model, and check other reasons why a build would reject it.
 
-    Raises ModelError if the operations cannot be listed, SpecError for flags that the toolchain does not accept.
+    Raises ModelError if the operations cannot be listed, or if the model has symbols and cannot become a program;
+    SpecError for flags that the toolchain does not accept.
     """
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
@@ -141,6 +152,12 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
                 answer = pool.get().call(Check(model=chosen(spec, model, saved.state[0])), Checked)
                 notes = saved.original.notes
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
+        if spec.model.symbols and not answer.unsupported:
+            # XLA compiles for fixed sizes, so a model with symbols must become a program.
+            facts = pipeline.toolchain_facts(spec)
+            key = frozen_key(spec, source, facts.identity)
+            frozen = freeze(spec, saved, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+            require_engine(spec, frozen, engine_of(spec, frozen, facts.toolchain)[0])
     with from_worker():
         signature = signature_of(answer)
         signature = replace(signature, parts=parts_of(spec, signature))
@@ -190,6 +207,15 @@ def _kernels(kernels: Sequence[Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
     return tuple(sorted(text for text in texts if text))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSpec:
+    """The text of a first spec, and the model's signature. `fault` says why `check` refuses it; None if it does not."""
+
+    text: str
+    signature: Signature
+    fault: TfaotError | None
+
+
 def scaffold_spec(
     model: Path,
     output: Path,
@@ -200,8 +226,8 @@ def scaffold_spec(
     tensorflow: str | None,
     beside: Mapping[str, Path],
     pipeline: Pipeline,
-) -> tuple[ModelSpec, Signature]:
-    """Write a first spec of the SavedModel or the file `model` to `output`; it, and the model's signature.
+) -> tuple[ModelSpec, FirstSpec]:
+    """Write a first spec of the SavedModel or the file `model` to `output`; it, as it is read, and how it was found.
 
     `beside` has the files that a graph is used with, by their fields of ModelInfo.
     Raises SpecError, ModelError, StorageError.
@@ -224,7 +250,7 @@ def scaffold_spec(
         named: dict[str, Any] = {field: _relative(path, output.parent) for field, path in beside.items()}
         info = replace(info, **named)
     try:
-        text, found = _first_text(info, spec, pipeline)
+        found = _first_text(info, spec, pipeline)
     except ModelError as error:
         # Only if the user chose no TensorFlow: then a newer one may read the model.
         if not error.newer or tensorflow or pipeline.toolchain_python:
@@ -232,9 +258,9 @@ def scaffold_spec(
         why = error.message.partition(":")[0]
         pipeline.progress.note(f"{why}: the spec chooses TensorFlow {NEWEST_VERSION} instead of {DEFAULT_VERSION}")
         spec = replace(spec, compilation=replace(spec.compilation, tensorflow=NEWEST_VERSION))
-        text, found = _first_text(info, spec, pipeline)
+        found = _first_text(info, spec, pipeline)
     with storage_errors(f"write {output}"):
-        write_file(output.absolute(), text.encode())
+        write_file(output.absolute(), found.text.encode())
     # Read back, because a spec that `init` writes must be valid.
     return load_spec(output), found
 
@@ -268,17 +294,88 @@ def _relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
-def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec and the model's signature, which the toolchain of `spec` reads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A first spec that was not tried yet: `signature` is what the file tells, `more` are options of `scaffold`."""
+
+    model: ModelInfo
+    signature: Signature
+    more: Mapping[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the user must fill in shapes before it can be tried."""
+        return bool(self.more.get("unknown_ranks"))
+
+
+def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> FirstSpec:
+    """A first spec, which the toolchain of `spec` reads, settled as far as possible."""
+    draft = _draft(model, spec, pipeline)
+    if draft.is_open:
+        open_ranks = ModelError("the number of axes of some inputs is unknown", hint="fill in model.shapes")
+        return _written(draft, spec, Settled(spec=spec, signature=None, remarks={}, fault=open_ranks))
+    tried = replace(spec, model=replace(spec.model, **_proposed(draft.model)))
+    return _written(draft, spec, settled(tried, draft.signature, _attempt(pipeline), _sizes(pipeline)))
+
+
+def _written(draft: _Draft, spec: ModelSpec, found: Settled) -> FirstSpec:
+    model = replace(draft.model, **_proposed(found.spec.model)) if not draft.is_open else draft.model
+    signature = found.signature or draft.signature
+    text = scaffold(
+        model=model,
+        signature=signature,
+        tensorflow=spec.compilation.tensorflow,
+        batch_sizes=DEFAULT_BATCH_SIZES if any(each.has_batch_axis for each in signature.inputs) else (1,),
+        update=found.spec.compilation.variables.update,
+        remarks=found.remarks,
+        fault=found.fault,
+        **draft.more,
+    )
+    return FirstSpec(text=text, signature=signature, fault=found.fault)
+
+
+_FIELDS = ("shapes", "axes", "symbols", "constants", "inputs", "outputs")
+
+
+def _proposed(model: ModelInfo) -> dict[str, Any]:
+    """What a first spec says of the model beside its name and files."""
+    return {name: getattr(model, name) for name in _FIELDS}
+
+
+def _attempt(pipeline: Pipeline) -> Callable[[ModelSpec], Signature]:
+    def attempt(spec: ModelSpec) -> Signature:
+        result = check_model(spec, pipeline, table=False)
+        faults = [f"{each.name}: {problem}" for each in result.operations for problem in each.problems]
+        if faults:
+            raise ModelError(f"the toolchain cannot compile all operations: {faults[0]}")
+        return result.signature
+
+    return attempt
+
+
+def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
+    def sizes(spec: ModelSpec) -> FoundSizes | None:
+        with pipeline.workers(pipeline.environment(spec)) as pool:
+            saved = SavedModel(spec.model, pipeline.source(spec), pool)
+            try:
+                with saved.named() as model:
+                    return pool.get().call(FindSizes(model=chosen(spec, model)), FoundSizes)
+            except ModelError:  # `check` says more about it
+                return None
+
+    return sizes
+
+
+def _draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
     if spec.model.format in FRONTENDS:
-        return _frontend_text(model, spec, pipeline)
+        return _frontend_draft(model, spec, pipeline)
     if spec.model.format == "graph":
-        return _graph_text(model, spec, pipeline)
-    return _signature_text(model, spec, pipeline)
+        return _graph_draft(model, spec, pipeline)
+    return _signature_draft(model, spec, pipeline)
 
 
-def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a file of another framework, with symbols for its axes without a size."""
+def _frontend_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
+    """For a file of another framework, with symbols for its axes without a size."""
     source = pipeline.source(spec)
     with pipeline.workers(pipeline.environment(spec)) as pool:
         described = SavedModel(spec.model, source, pool).described()
@@ -286,20 +383,12 @@ def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tup
         shapes = proposed_shapes(described)
         model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
         signature = proposed_signature(described, shapes)
-        tensorflow = spec.compilation.tensorflow
-        text = scaffold(
-            model=model,
-            signature=signature,
-            origin=described.origin,
-            tensorflow=tensorflow,
-            trees=described.trees,
-            notes=described.notes,
-        )
-        return text, signature
+        more = {"origin": described.origin, "trees": described.trees, "notes": described.notes}
+        return _Draft(model=model, signature=signature, more=more)
 
 
-def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a signature. Raises ModelError if the model does not have it."""
+def _signature_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
+    """For a signature. Raises ModelError if the model does not have it."""
     found, key = _signatures(spec, pipeline), model.serving_key
     if key not in found:
         raise ModelError(
@@ -309,18 +398,11 @@ def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tu
     with from_worker():
         model, signature, unknown = _with_open_axes(model, found[key])
         others = [each for each in found if each != key]
-        text = scaffold(
-            model=model,
-            signature=signature,
-            other_keys=others,
-            unknown_ranks=unknown,
-            tensorflow=spec.compilation.tensorflow,
-        )
-        return text, signature
+        return _Draft(model=model, signature=signature, more={"other_keys": others, "unknown_ranks": unknown})
 
 
-def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
-    """The text of a first spec for a graph, with proposed inputs and outputs for review."""
+def _graph_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
+    """For a graph, with proposed inputs and outputs for review."""
     source, environment = pipeline.source(spec), pipeline.environment(spec)
     with pipeline.workers(environment) as pool:
         saved = SavedModel(spec.model, source, pool)
@@ -335,15 +417,12 @@ def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[
                 outputs=tuple(tensor.name for tensor in proposed.outputs),
             )
         model, signature, unknown = _with_open_axes(model, Interface(inputs=proposed.inputs, outputs=proposed.outputs))
-        text = scaffold(
-            model=model,
-            signature=signature,
-            defaulted=proposed.defaulted,
-            variables=() if model.checkpoint else proposed.variables,
-            unknown_ranks=unknown,
-            tensorflow=spec.compilation.tensorflow,
-        )
-        return text, signature
+        more = {
+            "defaulted": proposed.defaulted,
+            "variables": () if model.checkpoint else proposed.variables,
+            "unknown_ranks": unknown,
+        }
+        return _Draft(model=model, signature=signature, more=more)
 
 
 def _with_open_axes(model: ModelInfo, found: Interface) -> tuple[ModelInfo, Signature, list[str]]:

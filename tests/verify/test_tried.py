@@ -10,21 +10,24 @@ import numpy as np
 import pytest
 
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.oracle import Batches, Tried, with_answers
 
 
 def test_values_that_the_framework_rejects_are_no_fault_of_sizes() -> None:
+    symbols = [Symbol(name="m", minimum=1, maximum=9), Symbol(name="v", minimum=1, maximum=32)]
     refused = {"4/ran": np.zeros(2, np.bool_)}
     tried = Tried(name="nonfinite n=17", inputs=Path("x"), rows=2, eager=refused, at_sizes=True)
-    assert with_answers("JAX 0.10.2", tried).fault == "JAX 0.10.2 rejects these values"
-    usual = Tried(name="n=17 m=2", inputs=Path("x"), rows=2, eager=refused, at_sizes=True)
-    with pytest.raises(ModelError, match="does not compute the model for n=17 m=2"):
-        with_answers("JAX 0.10.2", usual)
+    assert with_answers("JAX 0.10.2", tried, symbols).fault == "JAX 0.10.2 rejects these values"
+    usual = Tried(name="v=17 m=2", inputs=Path("x"), rows=2, eager=refused, at_sizes=True, refusal="k is 18")
+    with pytest.raises(ModelError, match="does not compute the model for v=17 m=2: k is 18") as caught:
+        with_answers("JAX 0.10.2", usual, symbols)
+    # Axes that the model has, and another way out.
+    assert "`5 <= m <= 9` or `17 <= v <= 32`" in caught.value.hint and "validation.ranges" in caught.value.hint
     some = Tried(name="n=17", inputs=Path("x"), rows=2, eager={"4/ran": np.array([False, True])}, at_sizes=True)
-    assert with_answers("JAX 0.10.2", some) is some
+    assert with_answers("JAX 0.10.2", some, symbols) is some
 
 
 class _Asked:

@@ -80,6 +80,8 @@ def init(
 ) -> Result:
     """Write a first spec for a SavedModel or another model, with comments. An existing file is not overwritten.
 
+    It is tried as `check` does: what is missing is printed, and stands in the spec as a comment.
+
     Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras;
     tfaot-pkg init graph.pb --checkpoint model.ckpt-1000
     """
@@ -98,12 +100,23 @@ def init(
         beside={field: path for field, path in given.items() if path is not None},
         pipeline=pipeline,
     )
-    call = cpp_call(spec.model, found)
+    call = cpp_call(spec.model, found.signature)
     lines = [f"wrote {output}"]
-    if call:
+    if found.fault is not None:
+        lines += [
+            f"to fill in, or `check` refuses it: {found.fault.message}",
+            *([f"  {found.fault.hint}"] if found.fault.hint else []),
+        ]
+    elif call:
         lines += ["C++ programs will call the model like this:", *(f"  {line}" for line in call.splitlines())]
     text = "\n".join([*lines, f"next: tfaot-pkg check {output}; tfaot-pkg publish {output}"])
-    return Result(document={"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text=text)
+    document = {
+        "spec": str(output),
+        "name": spec.model.name,
+        "version": spec.model.version,
+        **({} if found.fault is None else {"to_fill_in": found.fault.message}),
+    }
+    return Result(document=document, text=text)
 
 
 @command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")

@@ -161,14 +161,19 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     """
     engine, emitted = engine_of(spec, frozen, toolchain)
     # Before anything is written: XLA would fail later, with an error about its own limits instead of this reason.
-    if not engine.is_program and (need := _need_of_program(spec, frozen)):
-        raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
+    require_engine(spec, frozen, engine)
     require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
         write_operations(emitted.called, spec, frozen, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
+
+
+def require_engine(spec: ModelSpec, frozen: FrozenModel, engine: Engine) -> None:
+    """Raise ModelError if only a program could compute the model, and it does not become one."""
+    if not engine.is_program and (need := _need_of_program(spec, frozen)):
+        raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
 
 
 def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 
+from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
@@ -35,6 +38,9 @@ def scaffold(
     tensorflow: str = DEFAULT_TENSORFLOW,
     trees: TreesFacts | None = None,
     notes: Iterable[str] = (),
+    update: Iterable[str] = (),
+    remarks: Mapping[str, str] | None = None,
+    fault: TfaotError | None = None,
 ) -> str:
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
@@ -44,18 +50,23 @@ def scaffold(
     the spec must say.
     `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
     file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model. `trees` says how decision trees are
-    called, `notes` what their file leaves open.
+    called, `notes` what their file leaves open. `update` are variables that the signature changes. `remarks` are
+    comments by field (shapes, constants, variables), `fault` says why the spec is not accepted as it is.
     """
+    told = remarks or {}
     lines = [
         *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys), origin),
         *(_graph_lines(model, defaulted, variables) if model.format == "graph" else _name_lines(signature)),
-        *_shape_lines(model, [*unknown_ranks]),
+        *_shape_lines(model, [*unknown_ranks], told.get("shapes", "")),
+        *_constant_lines(model, told.get("constants", "")),
+        *_fault_lines(fault, signature),
         "",
         *_signature_lines(signature),
         "",
         *([] if trees is None else _trees_lines(trees, signature, [*notes])),
         *_compilation_lines(tuple(batch_sizes), tensorflow),
+        *_variable_lines([*update], told.get("variables", "")),
         "",
         *_validation_lines(),
     ]
@@ -155,7 +166,45 @@ def _name_lines(signature: Signature) -> list[str]:
     return ["  # Names of your own for the outputs, in their order: results.NAME in C++.", f"  # outputs: {{{names}}}"]
 
 
-def _shape_lines(model: ModelInfo, unknown_ranks: list[str]) -> list[str]:
+def _constant_lines(model: ModelInfo, remark: str) -> list[str]:
+    """Constants of inputs; those of graphs are among their placeholders."""
+    if model.format == "graph" or not model.constants:
+        return []
+    values = [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in constants_document(model).items()]
+    return [*_wrapped(remark), "  constants:", *values]
+
+
+def _fault_lines(fault: TfaotError | None, signature: Signature) -> list[str]:
+    """Why the spec is not complete, and what to do."""
+    if fault is None:
+        return []
+    lines = _wrapped(f"To fill in, or `tfaot-pkg check` refuses this spec: {fault.message}")
+    if fault.hint:
+        lines += _wrapped(f"What to do: {fault.hint}")
+    few = [each for each in signature.inputs if not each.has_batch_axis and not each.axes and not each.dtype.is_inexact
+           and math.prod(each.row_shape) <= _FEW]  # fmt: skip
+    if few:
+        shown = ", ".join(f"{_scalar(each.name)}: {'VALUE' if not each.shape else '[VALUE, ...]'}" for each in few)
+        lines += _wrapped("If the shapes of outputs depend on the values of these inputs, give the values:")
+        lines += [f"  # constants: {{{_comment(shown)}}}"]
+    return lines
+
+
+_FEW = 8
+"""Elements of an input that may be a switch or a size."""
+
+
+def _variable_lines(update: list[str], remark: str) -> list[str]:
+    return [*_wrapped(remark), f"  variables: {{update: {json.dumps(update)}}}"] if update else []
+
+
+def _wrapped(text: str) -> list[str]:
+    """Comments within a block of the spec."""
+    lines = (line for part in text.splitlines() for line in textwrap.wrap(_comment(part), 110))
+    return [f"  # {line}" for line in lines]
+
+
+def _shape_lines(model: ModelInfo, unknown_ranks: list[str], remark: str) -> list[str]:
     if unknown_ranks:
         listing = ", ".join(f"{_scalar(name)}: [null, SIZE]" for name in unknown_ranks)
         return [
@@ -170,6 +219,7 @@ def _shape_lines(model: ModelInfo, unknown_ranks: list[str]) -> list[str]:
             "  # Each call brings the sizes of axes with names, up to the maxima, which you choose; axes with one name",
             "  # have one size. A number in such a place fixes the size.",
         ]
+    comment += _wrapped(remark)
     entries = [f"    {_scalar(name)}: {json.dumps(model.shape_document(name))}" for name in sorted(model.shapes)]
     return [*comment, "  shapes:", *entries]
 

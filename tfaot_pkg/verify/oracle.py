@@ -21,7 +21,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.progress import Step
-from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
@@ -55,7 +55,8 @@ class Tried:
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None is no
     limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, symbols of the model have
-    other sizes than their maxima. `fault` says why there are no answers, "" if there are.
+    other sizes than their maxima. `fault` says why there are no answers, "" if there are; `refusal` why
+    the framework rejected some of the batches.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Tried:
     sizes: tuple[int, ...] = ()
     at_sizes: bool = False
     fault: str = ""
+    refusal: str = ""
 
     @property
     def kind(self) -> str:
@@ -80,8 +82,8 @@ class Tried:
         return None if self.name in (MAIN, ARRANGED, THRESHOLDS) else MOST
 
 
-def with_answers(framework: str, tried: Tried) -> Tried:
-    """`tried`, with a fault if `framework` answered none of its batches.
+def with_answers(framework: str, tried: Tried, symbols: Sequence[Symbol]) -> Tried:
+    """`tried`, of a model with `symbols`, with a fault if `framework` answered none of its batches.
 
     Raises ModelError if it answered none of usual values at these sizes.
     """
@@ -90,9 +92,13 @@ def with_answers(framework: str, tried: Tried) -> Tried:
         return tried
     if "=" not in tried.kind:  # of a class: usual values of these sizes are tried before
         return replace(tried, fault=f"{framework} rejects these values")
+    told = f": {tried.refusal}" if tried.refusal else ""
+    # A range that the symbol may have: half of its sizes.
+    ranges = (f"`{(each.minimum + each.maximum + 1) // 2} <= {each.name} <= {each.maximum}`" for each in symbols)
     raise ModelError(
-        f"{framework} does not compute the model for {tried.name}",
-        hint="allow only sizes in model.shapes for which it does, such as `8 <= n <= 64`",
+        f"{framework} does not compute the model for {tried.name}{told}",
+        hint=f"allow only sizes in model.shapes for which it does, such as {' or '.join(ranges)}; if it is right for "
+        "such sizes, state which numbers its inputs take: validation.ranges, or give inputs (validation.inputs)",
     )
 
 
@@ -117,7 +123,7 @@ class Oracle:
         self._compiled_by_xla = Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
-        self._version, self._answered_by = "", ""
+        self._version, self._answered_by, self._refusal = "", "", ""
         self._seconds = _SECONDS
         self._loaded: dict[str, Worker] = {}
 
@@ -160,7 +166,7 @@ class Oracle:
             if not error.cause:  # a fault of ours
                 raise
             return replace(tried, fault=self._end(error, self._seconds))
-        return replace(tried, eager=answers, operations=operations)
+        return replace(tried, eager=answers, operations=operations, refusal=self._refusal)
 
     def explored(self, tried: Tried, batches: Batches | None = None) -> Tried:
         """`tried` with the answers that distinguish kinds of differences: on perturbed inputs, and XLA's own.
@@ -315,6 +321,7 @@ class Oracle:
         found = self._ready(asked, tried).call(request, Referenced, step=self._step, seconds=seconds)
         if asked is self._original:
             self._version = found.version
+            self._refusal = next(iter(found.refusals), "")
         # The model ran in that process, so the file may be damaged or hostile.
         with from_worker():
             return read_arrays(answers), frozenset(found.operations)

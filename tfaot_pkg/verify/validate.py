@@ -293,7 +293,11 @@ class _Validation:
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
         sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows, drawing=self._drawing)
         tried += [
-            with_answers(oracle.framework, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
+            with_answers(
+                oracle.framework,
+                replace(oracle.tried(name, {**arrays, **state}), at_sizes=True),
+                signature.symbols,
+            )
             for name, arrays in sized.items()
         ]
         if (answered := oracle.answered()) is not None:

@@ -43,6 +43,7 @@ _FUNCTIONS = {
     "branches": ("branches", "branches"),
     "translate": ("dialects", "translate"),
     "trace": ("tracing", "trace"),
+    "sizes": ("sizing", "find"),
     "corpus": ("corpus", "write_corpus"),
 }
 """Operation -> the module and function that answer it."""

@@ -66,7 +66,7 @@ _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 def freeze(request: Freeze, report) -> Frozen:
     """Write the graph and its weights, and describe them. ModelFault for operations that cannot be compiled."""
-    meta_graph, found = _reached(request.model)
+    meta_graph, found = reached_graph(request.model)
     # Before the import: TensorFlow never loads an operation that is not allowed (decision 028).
     operations.require_none(found.faults)
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found), found.tables)
@@ -124,7 +124,7 @@ def _listed_part(segment, graph_def, request: Freeze):
 
 def check(request: Check, report) -> Checked:
     """Count the operations, and list those that cannot be compiled. A model with forbidden operations is not loaded."""
-    meta_graph, found = _reached(request.model)
+    meta_graph, found = reached_graph(request.model)
     if found.faults:
         return Checked(
             inputs=saved_model.tensors_of(found.inputs),
@@ -150,7 +150,7 @@ def check(request: Check, report) -> Checked:
     )
 
 
-def _reached(model: Chosen) -> tuple:
+def reached_graph(model: Chosen) -> tuple:
     """(the graph of the SavedModel, the part of it that the signature runs)."""
     meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
     signature = saved_model.require_signature(meta_graph, model.signature)
@@ -282,7 +282,7 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
     fill(graph_def, signature)
-    inputs = _feeds(signature.inputs, inputs_of(frozen), model)
+    inputs = feeds_of(signature.inputs, inputs_of(frozen), model)
     placed = own_calls.place(graph_def) if model.is_built else ()
     if model.is_built:
         specialize.keep_order(graph_def)
@@ -319,7 +319,7 @@ def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
     return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {one_line(error)}")
 
 
-def _feeds(names: list, tensors: list, model: Chosen) -> list:
+def feeds_of(names: list, tensors: list, model: Chosen) -> list:
     """The inputs, with the shapes that the spec sets."""
     shapes = model.shapes
     unknown = sorted(set(shapes) - set(names))

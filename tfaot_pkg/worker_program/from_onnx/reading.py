@@ -215,7 +215,7 @@ def _give_constants(model, constants: dict) -> None:
                 f"model.constants names {name!r}, but the model has no such input", f"the inputs are: {', '.join(keys)}"
             )
         kind = keys[name].type.tensor_type
-        sizes = [axis.dim_value if axis.HasField("dim_value") else None for axis in kind.shape.dim]
+        sizes = [_fixed(axis) for axis in kind.shape.dim]
         if kind.HasField("shape") and (
             len(sizes) != len(values.shape) or any(a not in (None, b) for a, b in zip(sizes, values.shape, strict=True))
         ):
@@ -258,7 +258,7 @@ def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
         while len(axes) < len(shape):
             axes.add()
         for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
-            fixed = axis.dim_value if axis.HasField("dim_value") else None
+            fixed = _fixed(axis)
             if fixed is not None and size is None and fixed == 1:
                 by_row = True
             elif fixed is not None and size != fixed:
@@ -281,7 +281,7 @@ def _are_no_rows(inputs: list) -> bool:
     input and a later axis of another.
     """
     axes = [list(value.type.tensor_type.shape.dim) for value in inputs]
-    opens = [[not axis.HasField("dim_value") or axis.dim_value <= 0 for axis in each] for each in axes]
+    opens = [[_fixed(axis) is None for axis in each] for each in axes]
     if not any(each[:1] == [True] for each in opens):
         return False
     firsts = {each[0].dim_param for each in axes if each} - {""}
@@ -316,9 +316,14 @@ def _tensor(name: str, value, names_first: bool) -> SourceTensor:
     return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape)
 
 
+def _fixed(axis):
+    """The size of an axis; None for an open one, which exporters also write as -1 or 0."""
+    return axis.dim_value if axis.HasField("dim_value") and axis.dim_value > 0 else None
+
+
 def _size(axis, place: int, names_first: bool):
-    if axis.HasField("dim_value") and axis.dim_value > 0:
-        return axis.dim_value
+    if (size := _fixed(axis)) is not None:
+        return size
     # The first axis, if it has no size, is the batch.
     if place == 0:
         return (axis.dim_param or "n") if names_first else None

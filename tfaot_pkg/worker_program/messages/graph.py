@@ -137,6 +137,33 @@ class Chosen(OfSignature):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindSizes:
+    """Find the sizes of symbols at which the model runs."""
+
+    model: Chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolSizes:
+    """The least and the largest size of one symbol."""
+
+    name: str
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.least <= self.most, "sizes must not be empty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSizes:
+    """`sizes` are empty if the model runs at none; `fault` says why it does not run at others, "" if it does."""
+
+    sizes: tuple[SymbolSizes, ...]
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """Count the operations of `model`, and list the unsupported ones; nothing is written."""
 

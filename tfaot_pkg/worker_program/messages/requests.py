@@ -22,7 +22,20 @@ from .conversions import (
     Rename,
     Values,
 )
-from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, OfSignature, Weight
+from .graph import (
+    Check,
+    Checked,
+    Feed,
+    Fetch,
+    FindSizes,
+    FoundSizes,
+    Freeze,
+    Frozen,
+    Inspect,
+    Inspected,
+    OfSignature,
+    Weight,
+)
 from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
 
 
@@ -383,6 +396,7 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "branches": (SearchBranches, Sides),
     "translate": (Translate, Nothing),
     "trace": (Trace, Nothing),
+    "sizes": (FindSizes, FoundSizes),
     "corpus": (WriteCorpus, Corpus),
 }
 """Name -> (request, answer)."""

@@ -1,0 +1,111 @@
+"""What `init` writes is accepted by `check` as it is; otherwise it says what to fill in, also in the spec."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.commands import run_command
+from tests.kept import kept, saved_models
+from tests.toolchains import VERSIONS
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+_MAKER = Path(__file__).with_name("open_files.py")
+_MODELS = Path(__file__).resolve().parents[1] / "models"
+
+
+@pytest.fixture(scope="session")
+def files(shared_home_folder: Path) -> Path:
+    """A folder of ONNX files."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(VERSIONS[0], folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    parts = {"maker": sha256_file(_MAKER), "frontend": frontend.identity}
+    return kept(
+        shared_home_folder,
+        "open_files",
+        parts,
+        lambda folder: run([frontend.python, "-I", _MAKER, folder], timeout=300),
+    )
+
+
+def _first(model: Path, folder: Path, home: Path) -> tuple[str, str, int, str]:
+    """(the text of the first spec, what `init` prints, the exit code of `check`, what it prints)."""
+    variables, spec = {**os.environ, "TFAOT_HOME": str(home)}, folder / f"{model.stem}.yaml"
+    written = run_command(["init", model, "-o", spec], cwd=folder, env=variables)
+    assert written.returncode == 0, written.stderr
+    checked = run_command(["check", spec], cwd=folder, env=variables)
+    return spec.read_text(), written.stdout, checked.returncode, checked.stdout + checked.stderr
+
+
+def test_a_range_begins_at_the_smallest_size_that_the_model_takes(
+    files: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    text, _, code, printed = _first(files / "neighbours.onnx", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["model"]["shapes"] == {"x": [None, "17 <= n <= 128", 3]}
+    assert "#   out  y: float32[batch, n, 17]" in text
+    assert code == 0, printed
+
+
+_SHAPES = {
+    "minus_one": {"x": [None, "n <= 128", 8]},
+    "image": {"x": [None, 3, 128, 128]},
+    "patches": {"x": [None, 3, 128, 128]},
+    "graph_network": {"edges": [2, "e <= 128"], "nodes": ["v <= 128", 4]},
+    "unbatched": None,
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [*_SHAPES])
+def test_axes_that_a_file_leaves_open_have_sizes_that_check_takes(
+    name: str, files: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    text, printed, code, checked = _first(files / f"{name}.onnx", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["model"].get("shapes") == _SHAPES[name]
+    assert code == 0 and "to fill in" not in printed, checked
+    assert ("batch_sizes: [1]" in text) == (name in ("graph_network", "unbatched"))
+    if name == "graph_network":  # the axis has the file's name, and is no batch
+        assert "#   out  output: float32[v, 4]" in text
+
+
+@pytest.mark.nightly
+def test_a_switch_that_a_shape_depends_on_is_a_constant(files: Path, shared_home_folder: Path, tmp_path: Path) -> None:
+    text, _, code, checked = _first(files / "switched.onnx", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["model"]["constants"] == {"flag": False} and "Review" in text
+    assert code == 0, checked
+
+
+@pytest.mark.nightly
+def test_what_only_the_user_knows_is_asked_for_at_its_place(
+    files: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    text, printed, code, _ = _first(files / "ends.onnx", tmp_path, shared_home_folder)
+    assert code == 12 and "to fill in" in printed and "depends on the values" in printed
+    assert "# constants: {first: [VALUE, ...], last: [VALUE, ...]}" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
+def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
+    python = ensure(
+        VERSIONS[0],
+        folders=Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"),
+        progress=Silent(),
+    ).python
+    folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", python)
+    refused = {}
+    for model in sorted(path for path in folder.iterdir() if (path / "saved_model.pb").exists())[::3]:
+        _, printed, code, checked = _first(model, tmp_path, shared_home_folder)
+        if code and "to fill in" not in printed:
+            refused[model.name] = checked
+    assert refused == {}
