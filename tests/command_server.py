@@ -90,7 +90,7 @@ def main() -> None:
     # What each build would find out again: which modules a stage has, and the code of templates.
     for module in STAGES.values():
         modules_of(module)
-    for name in template_names(""):
+    for name in (*template_names("package"), *template_names("recipe")):
         _environment().get_template(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would copy locks that a thread holds"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the supervisors

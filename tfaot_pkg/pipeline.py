@@ -29,6 +29,7 @@ from tfaot_pkg.native.library import NativeLibrary, library_uid
 from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.source_form import code_files
 from tfaot_pkg.native.tools import build_tools, tools_key
+from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.package_key import components
 from tfaot_pkg.progress import Progress
@@ -121,7 +122,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The results of `Pipeline.validate`: the model, its engine, its code, and the report.
+    """The results of `Pipeline.validate`: the model, its engine, its code, the report, and the answers for NAME_test.
 
     `program` is None if XLA compiles the model; its files exist as long as the pool of workers.
     """
@@ -130,6 +131,7 @@ class Validated:
     engine: Engine
     program: ProgramCode | None
     report: ValidationReport
+    answers: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +232,8 @@ class Pipeline:
             key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return Validated(frozen=frozen, engine=engine, program=program, report=report)
+        answers = stored_answers(spec, keys.validation, cache)
+        return Validated(frozen=frozen, engine=engine, program=program, report=report, answers=answers)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, installed now if it is missing."""
@@ -415,6 +418,13 @@ def _documented(
         sbom=sbom(materials, made),
         provenance=partial(statement, materials, glibc=contents.glibc, validated=report.targets),
     )
+
+
+def provenance_of(
+    plan: Plan, contents: PackageContents, files: Tree, confinement: Level, validated: Mapping[str, str]
+) -> dict[str, object]:
+    """The provenance of the package of `contents`, whose other files are `files`; `validated` as `statement` has it."""
+    return statement(_materials(plan, confinement), files, glibc=contents.glibc, validated=validated)
 
 
 def _confinement(frozen: FrozenModel, report: ValidationReport) -> Level:

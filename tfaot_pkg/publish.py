@@ -18,6 +18,7 @@ from tfaot_pkg.conan.recipe import recipe_digest, require_built_from, require_no
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
@@ -184,7 +185,7 @@ def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release
         require_sound(build.tree.root, tree, identity)
         archive.seek(0)
         content = archive.read()
-    blobs = {PREFIX: content, **_documents(build), **_latency(build), **(more or {})}
+    blobs = {PREFIX: content, **_documents(build), **latency_here(build.plan, build.library), **(more or {})}
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     glibc = glibc_floor_of(build.tree.loaded)
     entry = entry_of(build.plan, build.frozen, build.engine, glibc=glibc, tree=tree.digest, blobs=references)
@@ -220,13 +221,13 @@ def _documents(build: Build) -> dict[str, bytes]:
     return {role: (folder / name).read_bytes() for role, name in FILES.items() if (folder / name).exists()}
 
 
-def _latency(build: Build) -> dict[str, bytes]:
-    """Latencies of the library on this machine; empty if this machine can run none of its targets."""
-    targets = runnable_targets(build.plan.spec)
+def latency_here(plan: Plan, library: NativeLibrary) -> dict[str, bytes]:
+    """The blob with latencies of the library of `plan` on this machine; none if it can run none of its targets."""
+    targets = runnable_targets(plan.spec)
     if not targets:
         return {}
     load = os.getloadavg()[0]
-    measured = latency.measure(build.library.shared, build.plan.compiler, targets)
+    measured = latency.measure(library.shared, plan.compiler, targets)
     return {LATENCY: json.dumps(latency.document(measured, load=load)).encode()}
 
 

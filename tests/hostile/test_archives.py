@@ -20,14 +20,19 @@ from tfaot_pkg.source.unpack import unpack
 
 def _tar(*members: tuple[str, dict[str, object]], content: bytes = b"owned") -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, fields in members:
             info = tarfile.TarInfo(name)
             for key, value in fields.items():
                 setattr(info, key, value)
             info.size = len(content) if info.isreg() else 0
             archive.addfile(info, io.BytesIO(content) if info.isreg() else None)
-    return buffer.getvalue()
+    return _gz(buffer.getvalue())
+
+
+def _gz(data: bytes) -> bytes:
+    """With the header that packages have, so that their content is what is refused."""
+    return gzip.compress(data, 6, mtime=0)[:9] + b"\xff" + gzip.compress(data, 6, mtime=0)[10:]
 
 
 def _zip(name: str, *, mode: int = 0, content: bytes = b"owned") -> bytes:
@@ -60,7 +65,7 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
     "tar: a hard link by an absolute name": lambda: _tar(("m/a", {}), ("m/b", _link("/m/a", tarfile.LNKTYPE))),
     "tar: holes": lambda: _tar(("m/a", {"type": tarfile.GNUTYPE_SPARSE})),
     "tar: cut off": lambda: _tar(("m/a", {}), content=os.urandom(50_000))[:20_000],
-    "tar: zeros without end": lambda: gzip.compress(_plain_zeros()),
+    "tar: zeros without end": lambda: _gz(_plain_zeros()),
     "zip: a name that leaves": lambda: _zip("../outside"),
     "zip: an absolute name": lambda: _zip("/tmp/tfaot-outside"),
     "zip: a link out": lambda: _zip("m/l", mode=stat.S_IFLNK | 0o777, content=b"../../../etc/passwd"),

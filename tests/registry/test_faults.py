@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import keys_in, make_signed
+from tests.registry.tiny import tiny_files
 from tfaot_pkg.documents import plain
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -49,12 +50,14 @@ def hand_over(folder: Path, package: Any) -> Path:
     return folder
 
 
+SBOM = b'{"bomFormat":"CycloneDX"}'
+
+
 def with_sbom(package: Any) -> Any:
-    sbom = b'{"bomFormat":"CycloneDX"}'
     entry = replace(
-        package.entry, blobs={**package.entry.blobs, "sbom": BlobRef.of(sbom)}, published="2030-01-01T00:00:00Z"
+        package.entry, blobs={**package.entry.blobs, "sbom": BlobRef.of(SBOM)}, published="2030-01-01T00:00:00Z"
     )
-    return replace(package, entry=entry, blobs={**package.blobs, "sbom": sbom})
+    return replace(package, entry=entry, blobs={**package.blobs, "sbom": SBOM})
 
 
 @pytest.fixture
@@ -69,7 +72,8 @@ def start(tmp_path: Path, make_package: MakePackage) -> Path:
 @pytest.fixture
 def new(tmp_path: Path, make_package: MakePackage) -> Path:
     """What is published while things go wrong."""
-    return hand_over(tmp_path / "new", with_sbom(make_package("digits", "2.0")))
+    files = {**tiny_files("digits", "2.0"), "share/tfaot-model-digits/sbom.cdx.json": SBOM}
+    return hand_over(tmp_path / "new", with_sbom(make_package("digits", "2.0", files)))
 
 
 def check_consistent(root: Path, trust: Path | None = None) -> dict[str, RegistryEntry]:

@@ -66,6 +66,14 @@ def install(
     ] = None,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
+    allow_custom_files: Annotated[
+        bool,
+        typer.Option(
+            "--allow-custom-files",
+            help="Also packages with headers or build files that tfaot-pkg would not make. Read them first: your "
+            "builds run them.",
+        ),
+    ] = False,
 ) -> Result:
     """Install packages and what they depend on into a prefix, for find_package, pkg-config or SCRAM.
 
@@ -77,13 +85,13 @@ def install(
             raise typer.BadParameter(
                 "the lock file fixes targets and toolchain: give --target and --toolchain to tfaot-pkg resolve"
             )
-        done = _install_locked(session, lock or _LOCK, prefix, words)
+        done = _install_locked(session, lock or _LOCK, prefix, words, custom=allow_custom_files)
     else:
         if lock is not None:
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
-        done = _install_newest(session, prefix, words, tuple(target or ()), toolchain)
+        done = _install_newest(session, prefix, words, tuple(target or ()), toolchain, custom=allow_custom_files)
     document = {"prefix": str(prefix.absolute()), "packages": done}
     if not done:
         return Result(document=document, text="the lock file names no package")
@@ -103,16 +111,18 @@ def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
     ]
 
 
-def _install_locked(session: Session, file: Path, prefix: Path, names: list[str]) -> Sequence[InstalledEntry]:
+def _install_locked(
+    session: Session, file: Path, prefix: Path, names: list[str], *, custom: bool
+) -> Sequence[InstalledEntry]:
     from tfaot_pkg.dependencies.install import install_locked
     from tfaot_pkg.dependencies.lock import Lock
 
     content = Lock.read(file)
-    return install_locked(_opened(session, content, file), content, prefix, names)
+    return install_locked(_opened(session, content, file), content, prefix, names, custom=custom)
 
 
 def _install_newest(
-    session: Session, prefix: Path, words: list[str], targets: tuple[str, ...], toolchain: str
+    session: Session, prefix: Path, words: list[str], targets: tuple[str, ...], toolchain: str, *, custom: bool
 ) -> Sequence[InstalledEntry]:
     from tfaot_pkg.dependencies.install import install_requirements
     from tfaot_pkg.dependencies.resolution import Constraints
@@ -121,7 +131,7 @@ def _install_newest(
     # Parsed before the registry is opened: a misspelled requirement must not wait for a server.
     requirements = [Requirement.parse(word) for word in words]
     constraints = Constraints.parse(targets, toolchain)
-    return install_requirements(session.open_registry(), requirements, prefix, constraints)
+    return install_requirements(session.open_registry(), requirements, prefix, constraints, custom=custom)
 
 
 def _installed_text(done: InstalledEntry) -> str:

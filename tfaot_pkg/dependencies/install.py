@@ -53,17 +53,22 @@ class InstalledEntry:
 
 
 def install_requirements(
-    reader: RegistryReader, requirements: Sequence[Requirement], prefix: Path, constraints: Constraints | None = None
+    reader: RegistryReader,
+    requirements: Sequence[Requirement],
+    prefix: Path,
+    constraints: Constraints | None = None,
+    *,
+    custom: bool = False,
 ) -> tuple[InstalledEntry, ...]:
     """Install what serves `requirements` and what that depends on into `prefix`, dependencies first.
 
     Everything or nothing is installed. Raises as `resolve` and `install_entries`.
     """
-    return install_entries(reader, resolve(reader, requirements, constraints).entries, prefix)
+    return install_entries(reader, resolve(reader, requirements, constraints).entries, prefix, custom=custom)
 
 
 def install_locked(
-    reader: RegistryReader, lock: Lock, prefix: Path, names: Sequence[str] = ()
+    reader: RegistryReader, lock: Lock, prefix: Path, names: Sequence[str] = (), *, custom: bool = False
 ) -> tuple[InstalledEntry, ...]:
     """Install exactly what `lock` says, also versions that were yanked since; only `names` and what they depend on,
     if some are given.
@@ -72,14 +77,16 @@ def install_locked(
     TrustError (exit 18) if its content or the registry's trust is not what was locked, and as `install_entries`.
     """
     check_trust(reader, lock.registry)
-    return install_entries(reader, [locked_entry(reader, package) for package in _selected(lock, names)], prefix)
+    entries = [locked_entry(reader, package) for package in _selected(lock, names)]
+    return install_entries(reader, entries, prefix, custom=custom)
 
 
 def install_entries(
-    reader: RegistryReader, entries: Sequence[RegistryEntry], prefix: Path
+    reader: RegistryReader, entries: Sequence[RegistryEntry], prefix: Path, *, custom: bool = False
 ) -> tuple[InstalledEntry, ...]:
     """Install all of `entries` or none, without what they depend on.
 
+    `custom`: also packages with headers and build files that no release of this tool makes.
     Everything is fetched and verified before the prefix is touched. Raises RegistryError, TrustError (content is not
     what the index says, hostile archive), PrefixError (a file that belongs to someone else), StorageError. After an
     error or a kill, the same call completes the work.
@@ -94,7 +101,7 @@ def install_entries(
         deliveries = [
             Delivery(
                 package=packages[entry.name],
-                fill=opened.enter_context(_files_of(reader, entry)),
+                fill=opened.enter_context(_files_of(reader, entry, custom)),
                 # Our own: a package must not replace headers that other packages are compiled with (decision 008).
                 headers=resources.headers(),
             )
@@ -110,12 +117,12 @@ def install_entries(
 
 
 @contextmanager
-def _files_of(reader: RegistryReader, entry: RegistryEntry) -> Iterator[Fill]:
+def _files_of(reader: RegistryReader, entry: RegistryEntry, custom: bool) -> Iterator[Fill]:
     """The archive of `entry`, fetched and verified, as what unpacks and checks it."""
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to install (no {PREFIX!r} blob)")
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
-        yield lambda folder: unpack_sound(archive, folder, entry)
+        yield lambda folder: unpack_sound(archive, folder, entry, custom=custom)
 
 
 def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntry:

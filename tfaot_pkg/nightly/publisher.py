@@ -113,7 +113,7 @@ class Publisher:
             why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
             registry = FolderRegistry.create(self.registry, keys=self.keys)
             # Dependencies are given in the definition only: builds know nothing of them.
-            entry = replace(release.entry, dependencies=dependencies)
+            entry = replace(own.entry, dependencies=dependencies)
             into_registry(replace(own, entry=entry), registry, self.progress)
         return why
 

@@ -1,13 +1,13 @@
 """Checking a build's result again before it is signed: builders run untrusted models, and share their folders.
 
 The publisher trusts nothing in the state folder. It makes a copy of its own, compares everything with the plan and with
-the package's own documents, inspects the compiled files, validates the shared library against TensorFlow in its own
-sandbox, and links all other compiled files again, which must give the same bytes.
+the documents that it makes itself (documents.py), inspects the compiled files, validates the shared library against
+TensorFlow in its own sandbox, and links all other compiled files again, which must give the same bytes. What it signs
+are archives that it writes from the files that it checked, and latencies that it measured.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,28 +15,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
 
 from tfaot_pkg.binary.archive import MalformedArchive, members_of
 from tfaot_pkg.binary.elf import read_elf, symbols_of
 from tfaot_pkg.cxx.compiler import Compiler, confined
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.native.library import NativeLibrary, join, link_shared, object_names
 from tfaot_pkg.native.tools import link_programs, program_names
+from tfaot_pkg.nightly.documents import provenance_fault, reference_fault, report_fault, report_in, sbom_fault
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.tree import PackageContents, render
-from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
+from tfaot_pkg.pipeline import Pipeline, Plan, Validated, contents_of
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.provenance.statement import read_statement
-from tfaot_pkg.publish import Release, entry_of
-from tfaot_pkg.registry.archive import unpack
-from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.publish import Release, entry_of, latency_here
+from tfaot_pkg.registry.archive import pack, unpack
+from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import copy_hashed
@@ -45,7 +44,7 @@ from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify.hashes import OF_THE_MACHINE, Hashes
 from tfaot_pkg.verify.oracle import REFERENCE_FILE
-from tfaot_pkg.verify.report import NOT_RUN, hashes_in
+from tfaot_pkg.verify.report import NOT_RUN, ValidationReport
 
 _HINT = "the state folder, or the machine that built it, was tampered with or is damaged: find out before you go on"
 
@@ -59,7 +58,7 @@ class Recheck:
 
     @contextmanager
     def __call__(self, decision: Decision, release: Release) -> Iterator[Release]:
-        """`release` with copies of its blobs, which nobody else can change, while the block runs.
+        """`release` with blobs that were written here, from the files that were checked, while the block runs.
 
         Raises TrustError if it is not the result of `decision`, ValidationError if the library's answers are wrong,
         StorageError if the model changed since the night was planned, and the errors of freezing it.
@@ -73,7 +72,7 @@ class Recheck:
             plan = self._plan(decision)
             _require_documents(own, root, tree, plan)
             self._require_valid(own, plan, root, tree)
-            yield own
+            yield _written(own, root, plan, scratch / PREFIX)
 
     def _plan(self, decision: Decision) -> Plan:
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
@@ -95,7 +94,6 @@ class Recheck:
             pipeline.workers(environment, scratch_root=scratch) as pool,
         ):
             valid = pipeline.validate(plan, library, pool)
-            _require_hashes(release, plan, root, valid.report.hashes)
             contents = contents_of(
                 plan, valid.frozen, valid.engine, library, environment, program=valid.program, programs=programs
             )
@@ -104,6 +102,24 @@ class Recheck:
             )
             _require_entry(release, entry)
             _require_texts(release, tree, contents)
+            _require_told(release, root, tree, plan, contents, valid)
+
+
+def _written(release: Release, root: Path, plan: Plan, archive: Path) -> Release:
+    """`release` with the package in `root` in the new file `archive`, its documents, and latencies of this machine.
+
+    An archive may have more than its files, which nobody has looked at: bytes in padding, or the choices of an encoder.
+    """
+    share = root / "share" / plan.spec.model.package_name
+    with storage_errors(f"pack {release.entry}"):
+        with archive.open("xb") as file:
+            tree = pack(root, file)
+        if tree.digest != release.entry.tree:
+            raise _tampered(release, "its files changed while they were checked")
+        documents = {role: (share / FILES[role]).read_bytes() for role in release.entry.blobs if role in FILES}
+    blobs: dict[str, Path | bytes] = {PREFIX: archive, **documents, **latency_here(plan, plan.library_in(root / "lib"))}
+    references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
+    return Release(entry=replace(release.entry, blobs=references), blobs=blobs)
 
 
 def _copied(release: Release, folder: Path) -> Release:
@@ -182,17 +198,37 @@ def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> N
             raise _tampered(release, f"{path} is not the one that is made for this model")
 
 
-def _require_hashes(release: Release, plan: Plan, root: Path, own: Hashes | None) -> None:
-    """The hashes of answers in the package are those of the library here, `own`, for all targets that were run here."""
-    path = root / "share" / release.entry.name / FILES[VALIDATION]
+def _require_told(
+    release: Release, root: Path, tree: Tree, plan: Plan, contents: PackageContents, valid: Validated
+) -> None:
+    """The documents about the build are those that are made here, except for what another machine measured."""
+    share = f"share/{contents.package_name}"
+
+    def content(name: str) -> bytes | None:
+        return (root / share / name).read_bytes() if f"{share}/{name}" in tree.files else None
+
     try:
-        document = convert(dict[str, Any], read_json(path.read_bytes()))
-        given = hashes_in(document)
-    except (OSError, ValueError) as error:
+        report = report_in(content(FILES[VALIDATION]) or b"")
+    except ValueError as error:
         raise _tampered(release, f"its {FILES[VALIDATION]} is damaged: {error}") from error
+    place = f"{share}/{FILES[PROVENANCE]}"
+    others = Tree(members=tuple(member for member in tree.members if member.path != place))
+    faults = (
+        report_fault(report, valid.report),
+        reference_fault(content(REFERENCE_FILE), valid.answers, valid.frozen.signature, report),
+        provenance_fault(content(FILES[PROVENANCE]) or b"", plan, contents, others, report),
+        sbom_fault(content(FILES[SBOM]) or b""),
+    )
+    if fault := next(filter(None, faults), ""):
+        raise _tampered(release, fault)
+    _require_hashes(release, plan, report, valid.report.hashes)
+
+
+def _require_hashes(release: Release, plan: Plan, report: ValidationReport, own: Hashes | None) -> None:
+    """The hashes of answers in the package are those of the library here, `own`, for all targets that were run here."""
+    given, ways = report.hashes, report.targets
     if own is None or own.reason in OF_THE_MACHINE or (given and given.reason in OF_THE_MACHINE):
         return
-    ways = document["targets"] if isinstance(document.get("targets"), dict) else {}
     for target in plan.spec.compilation.targets:
         group, expected = own.of(target), given.of(target) if given else None
         # Only one of both machines may be able to run it.
@@ -211,18 +247,6 @@ def _require_entry(release: Release, expected: RegistryEntry) -> None:
             raise _tampered(release, f"its index line says {each.name} = {given}, which should be {value}")
     if unknown := sorted(set(entry.blobs) - {PREFIX, LATENCY, *FILES}):
         raise _tampered(release, f"its index line names a blob {unknown[0]}")
-    # A measurement cannot be repeated with the same result, so only its form is checked.
-    if LATENCY in release.blobs and not _is_latency(release.blobs[LATENCY]):
-        raise _tampered(release, "its latencies are damaged")
-
-
-def _is_latency(blob: Path | bytes) -> bool:
-    assert isinstance(blob, Path)
-    try:
-        measurements = json.loads(blob.read_bytes())["measurements"]
-        return all(float(one["nanoseconds"]) > 0 for one in measurements)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
 
 
 def _tampered(release: Release, why: str) -> TrustError:

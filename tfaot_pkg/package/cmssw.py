@@ -22,7 +22,9 @@ _MEMBERS = ("_data", "_size", "_count")
 _NAME_PREFIXES = {"arg": "arg_feed_", "result": "result_fetch_"}  # as TensorFlow's saved_model_cli names them
 
 
-def function_headers(spec: ModelSpec, signature: Signature, *, symbol: str, uid: str, tool: str) -> dict[str, str]:
+def function_headers(
+    spec: ModelSpec, signature: Signature, *, symbol: str, uid: str, tool: str, release: str = ""
+) -> dict[str, str]:
     """`NAME_bsN.h` for each batch size, by name. `tool` is what the folder of the headers is called."""
     return {
         f"{spec.model.name}_bs{size}.h": render(
@@ -39,14 +41,16 @@ def function_headers(spec: ModelSpec, signature: Signature, *, symbol: str, uid:
                 "num_results": len(signature.outputs),
                 "tensors": [*_tensors("arg", signature.inputs, size), *_tensors("result", signature.outputs, size)],
             },
+            release,
         )
         for size in spec.compilation.batch_sizes
     }
 
 
-def alias_header(spec: ModelSpec, tool: str) -> dict[str, str]:
+def alias_header(spec: ModelSpec, tool: str, release: str = "") -> dict[str, str]:
     """`NAME.h`, another name of model.h; by its name."""
-    return {f"{spec.model.name}.h": render("cmssw/NAME.h.j2", {"tool": tool, "version": spec.model.version})}
+    context = {"tool": tool, "version": spec.model.version}
+    return {f"{spec.model.name}.h": render("cmssw/NAME.h.j2", context, release)}
 
 
 def _tensors(kind: str, tensors: tuple[Tensor, ...], size: int) -> Iterator[dict[str, object]]:

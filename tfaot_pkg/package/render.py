@@ -10,26 +10,48 @@ import functools
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import jinja2
+from packaging.version import Version
 
 from tfaot_pkg import resources
 
 SUFFIX = ".j2"
 
 
-def render(template: str, context: Mapping[str, object]) -> str:
-    """The text of `template` (a path below the templates folder, with `/`) for `context`.
+_RELEASED = "released"
+"""The folder with the templates of releases, as `package`, `former`, `cmssw` and `source` were then."""
+
+
+def releases() -> tuple[str, ...]:
+    """What `render` takes for `release`: "" for the templates of now, then all releases, newest first."""
+    folder = resources.templates() / _RELEASED
+    return ("", *sorted((each.name for each in folder.iterdir() if each.is_dir()), key=Version, reverse=True))
+
+
+def render(template: str, context: Mapping[str, object], release: str = "") -> str:
+    """The text of `template` (a path below the templates folder, with `/`) for `context`, with those of `release`.
 
     Raises jinja2.UndefinedError for a name that the context lacks: a fault of ours, never of the user's.
     """
-    return _environment().get_template(template).render(**context)
+    return _environment().get_template(f"{_of(release)}{template}").render(**context)
 
 
-def template_names(folder: str) -> tuple[str, ...]:
+def template_names(folder: str, release: str = "") -> tuple[str, ...]:
     """All templates below `folder` (relative to the templates folder), sorted."""
-    prefix = folder.rstrip("/") + "/"
-    return tuple(sorted(n for n in _environment().list_templates() if n.startswith(prefix) and n.endswith(SUFFIX)))
+    above = resources.templates() / _of(release)
+    names = (path.relative_to(above).as_posix() for path in (above / folder).rglob(f"*{SUFFIX}"))
+    return tuple(sorted(names))
+
+
+def release_folder(release: str) -> Path:
+    """The folder with the templates of a release."""
+    return resources.templates() / _RELEASED / release
+
+
+def _of(release: str) -> str:
+    return f"{_RELEASED}/{release}/" if release else ""
 
 
 @functools.cache

@@ -32,7 +32,11 @@ PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|AR
 
 
 def source_files(
-    code: Mapping[str, bytes], packaged: Mapping[str, bytes], context: Mapping[str, object], targets: Sequence[str]
+    code: Mapping[str, bytes],
+    packaged: Mapping[str, bytes],
+    context: Mapping[str, object],
+    targets: Sequence[str],
+    release: str = "",
 ) -> dict[str, bytes]:
     """The files of the source form, by path in it.
 
@@ -49,15 +53,17 @@ def source_files(
         # One library holds the code of all targets, so the functions of each target get names of their own.
         "calls": sorted({name for path in operations for name in _CALL.findall(code[path].decode())}),
     }
-    texts = {name: render(f"source/{name}.j2", known) for name in ("CMakeLists.txt", "README.md")}
+    # Of releases, what users run is kept.
+    names = ("CMakeLists.txt",) if release else ("CMakeLists.txt", "README.md")
+    texts = {name: render(f"source/{name}.j2", known, release) for name in names}
     cmake = f"lib/cmake/{package}/{package}"
     linked = {**context, "system_libraries": ("m", RUNTIME)}
     for path in (f"{cmake}Targets.cmake", f"lib/pkgconfig/{package}.pc"):
-        texts[f"install/{path}.in"] = render(f"package/{_template(path, package)}", linked)
+        texts[f"install/{path}.in"] = render(f"package/{_template(path, package)}", linked, release)
     for architecture, processors in PROCESSORS.items():
         version = {**context, "architecture": architecture, "processors": processors}
         path = f"{cmake}ConfigVersion.cmake"
-        texts[f"install/{architecture}/{path}"] = render(f"package/{_template(path, package)}", version)
+        texts[f"install/{architecture}/{path}"] = render(f"package/{_template(path, package)}", version, release)
     return {
         **{path: text.encode() for path, text in texts.items()},
         **code,

@@ -46,7 +46,7 @@ from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
 from tfaot_pkg.package.listing import Member, Tree, headers_version, source_folder
 from tfaot_pkg.package.name import other_spellings, shared_library_name
-from tfaot_pkg.package.render import SUFFIX, template_names
+from tfaot_pkg.package.render import SUFFIX, release_folder, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
 from tfaot_pkg.rows import Rows
@@ -189,34 +189,37 @@ def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
 
 def render(contents: PackageContents) -> dict[str, bytes]:
     """Every file of the package but the binaries, by its path in it. Raises SpecError for a name C++ cannot take."""
-    files = {**_cmssw_headers(contents), **_rendered_templates(contents), **_headers(), **_share(contents)}
-    model = contents.spec.model
-    tools = tool_files(
-        package=contents.package_name,
-        version=model.version,
-        homepage=model.homepage,
-        objects=tuple(path.name for path in contents.objects),
-    )
-    files |= {f"etc/scram.d/{name}": text for name, text in tools.items()}
+    files = {**for_users(contents), **_headers(), **_share(contents)}
     if contents.code is not None:
-        files |= _source_form(contents, contents.code, files)
+        files |= source_form(contents, contents.code, files)
     if contents.provenance is not None:
         # Last, because provenance lists the digests of all other files.
         tree = _listing(files, contents)
-        files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
+        files[f"share/{contents.package_name}/provenance.json"] = document_bytes(contents.provenance(tree))
     return dict(sorted(files.items()))
 
 
-def _source_form(
-    contents: PackageContents, code: Mapping[str, bytes], packaged: Mapping[str, bytes]
+def for_users(contents: PackageContents, release: str = "") -> dict[str, bytes]:
+    """The files that compilers and build systems of users run, except the shared headers, as `release` renders them."""
+    model, objects = contents.spec.model, tuple(path.name for path in contents.objects)
+    tools = tool_files(package=contents.package_name, version=model.version, homepage=model.homepage, objects=objects)
+    return {
+        **_cmssw_headers(contents, release),
+        **_rendered_templates(contents, release),
+        **{f"etc/scram.d/{name}": text for name, text in tools.items()},
+    }
+
+
+def source_form(
+    contents: PackageContents, code: Mapping[str, bytes], packaged: Mapping[str, bytes], release: str = ""
 ) -> dict[str, bytes]:
     """The files of the source form by their place in the package, whose other files are `packaged`."""
     context = {
-        **template_context(contents),
+        **template_context(contents, release),
         "bits": contents.bits,
         "unfused": contents.bits.get("other_bits", ()),
     }
-    files = source_files(code, packaged, context, contents.spec.compilation.targets)
+    files = source_files(code, packaged, context, contents.spec.compilation.targets, release)
     return {f"{source_folder(contents.package_name)}/{path}": data for path, data in files.items()}
 
 
@@ -315,28 +318,26 @@ def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Pat
         (folder / path).symlink_to(target)
 
 
-def _rendered_templates(contents: PackageContents) -> dict[str, bytes]:
-    package, context = contents.package_name, template_context(contents)
+def _rendered_templates(contents: PackageContents, release: str) -> dict[str, bytes]:
+    package, context = contents.package_name, template_context(contents, release)
     files = {
-        _output_path(template, package): render_template(template, context).encode()
-        for template in template_names(_TEMPLATES)
+        _output_path(template, package): render_template(template, context, release).encode()
+        for template in template_names(_TEMPLATES, release)
     }
     for former in other_spellings(package):
         files |= {
-            _output_path(template, former): render_template(template, {**context, "former": former}).encode()
-            for template in template_names(_FORMER)
+            _output_path(template, former): render_template(template, {**context, "former": former}, release).encode()
+            for template in template_names(_FORMER, release)
         }
     return files
 
 
-def _cmssw_headers(contents: PackageContents) -> dict[str, bytes]:
+def _cmssw_headers(contents: PackageContents, release: str) -> dict[str, bytes]:
     if not contents.spec.package.cmssw:
         return {}
     spec, package = contents.spec, contents.package_name
-    headers = {
-        **function_headers(spec, contents.signature, symbol=contents.symbol, uid=contents.uid, tool=package),
-        **alias_header(spec, package),
-    }
+    names = {"symbol": contents.symbol, "uid": contents.uid, "tool": package, "release": release}
+    headers = {**function_headers(spec, contents.signature, **names), **alias_header(spec, package, release)}
     return {f"include/{package}/{name}": text.encode() for name, text in headers.items()}
 
 
@@ -345,11 +346,11 @@ def _output_path(template: str, package: str) -> str:
     return relative.replace("tfaot-model-NAME", package)
 
 
-def template_context(contents: PackageContents) -> dict[str, object]:
-    """The variables of a package's templates."""
+def template_context(contents: PackageContents, release: str = "") -> dict[str, object]:
+    """The variables of a package's templates, as `release` knew them."""
     spec = contents.spec
     check_class_name(spec)
-    release = Version(spec.model.version).release
+    numbers = Version(spec.model.version).release
     # All targets of a spec are of one architecture (spec/values.py).
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     return {
@@ -365,8 +366,8 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "uid": contents.uid,
         "soname": contents.soname,
         # CMake compares numbers only: 1.0.0rc1 counts as 1.0.0.
-        "numeric_version": ".".join(map(str, release)),
-        "major_version": release[0],
+        "numeric_version": ".".join(map(str, numbers)),
+        "major_version": numbers[0],
         "system_libraries": contents.system_libraries,
         "symbols": _symbols(contents.signature.symbols),
         **_border(contents.signature),
@@ -376,7 +377,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "parts": [{"name": part.name, **_border(contents.signature.of(part))} for part in contents.signature.parts],
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
-        "headers_version": headers_version(_header_text("version.h")),
+        "headers_version": headers_version(_version_header(release)),
     }
 
 
@@ -471,8 +472,10 @@ def _headers() -> dict[str, bytes]:
     return {f"include/{p.relative_to(folder).as_posix()}": p.read_bytes() for p in folder.glob("tfaot/**/*.h")}
 
 
-def _header_text(name: str) -> str:
-    return (resources.headers() / "tfaot" / name).read_text()
+def _version_header(release: str) -> str:
+    """`tfaot/version.h`, with the version of the headers that a package needs."""
+    folder = release_folder(release) if release else resources.headers() / "tfaot"
+    return (folder / "version.h").read_text()
 
 
 def _share(contents: PackageContents) -> dict[str, bytes]:
@@ -480,11 +483,11 @@ def _share(contents: PackageContents) -> dict[str, bytes]:
     return {
         f"{folder}/spec.yaml": _yaml(spec_document(contents.spec)),
         **({f"{folder}/{PACKAGED}": tuning_bytes(contents.spec.tuning)} if contents.spec.tuning is not None else {}),
-        f"{folder}/info.json": _json(info_document(contents)),
-        f"{folder}/validation.json": _json(contents.validation),
+        f"{folder}/info.json": document_bytes(info_document(contents)),
+        f"{folder}/validation.json": document_bytes(contents.validation),
         **({f"{folder}/reference.bin": contents.answers} if contents.answers is not None else {}),
-        **({f"{folder}/sbom.cdx.json": _json(contents.sbom)} if contents.sbom is not None else {}),
-        **({f"{folder}/graph.json": _json(contents.graph)} if contents.graph is not None else {}),
+        **({f"{folder}/sbom.cdx.json": document_bytes(contents.sbom)} if contents.sbom is not None else {}),
+        **({f"{folder}/graph.json": document_bytes(contents.graph)} if contents.graph is not None else {}),
         **{f"{folder}/licenses/{_notice_name(name)}": text for name, text in contents.notices.items()},
     }
 
@@ -496,7 +499,8 @@ def _notice_name(name: str) -> str:
     return name
 
 
-def _json(document: Mapping[str, object]) -> bytes:
+def document_bytes(document: Mapping[str, object]) -> bytes:
+    """A document of a package as a file."""
     # NaN is no JSON: other parsers would reject the file.
     return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 

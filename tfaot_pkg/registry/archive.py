@@ -5,7 +5,9 @@ clock, user or machine in it. The tar bytes depend on the tree only; gzip's also
 zlib-ng differ), so equality of packages is decided by `Tree.digest`, never by the archive's digest.
 
 Only headers that Python's `TarInfo.frombuf` decodes are read, one by one, from a stream: no extended headers, no hard
-links, no devices, no `extractall`.
+links, no devices, no `extractall`. Each header must be, byte for byte, the one that `pack` writes for what it says, and
+nothing may lie beside the files: no bytes after the end, in padding, in gzip's header (gunzip.py). So two archives of
+one tree differ in nothing but how deflate encoded them.
 """
 
 from __future__ import annotations
@@ -15,20 +17,24 @@ import hashlib
 import os
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.package.check import Identity, require_sound
+from tfaot_pkg.package.consumed import custom_files
 from tfaot_pkg.package.listing import Kind, Member, Tree, foreign_path, parents, path_fault, scan_tree, tree_fault
 from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.gunzip import Gunzip, NotCanonical
 from tfaot_pkg.storage import sync_folder
 
 _LEVEL = 6  # gzip's own default
 _CHUNK = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,27 +65,34 @@ def pack(root: Path, archive: BinaryIO) -> Tree:
 def write_tar(root: Path, tree: Tree, stream: BinaryIO | gzip.GzipFile) -> None:
     """The uncompressed archive: bytes that depend on `tree` and the files' contents only."""
     for member in tree.members:
-        # TarInfo's defaults have no time, user or group, so that the bytes depend on the tree only.
-        info = tarfile.TarInfo(member.path)
-        info.mode = 0o755 if member.kind == "program" else 0o644
         if member.kind == "link":
-            info.type, info.linkname, info.mode = tarfile.SYMTYPE, member.content, 0o777
-            stream.write(_header(info))
+            stream.write(_header(_info(member.path, member.kind, target=member.content)))
             continue
         with (root / member.path).open("rb") as file:
             # Of the open file: another one may have its name by now.
-            info.size = os.fstat(file.fileno()).st_size
-            stream.write(_header(info))
+            size = os.fstat(file.fileno()).st_size
+            stream.write(_header(_info(member.path, member.kind, size=size)))
             digest = hashlib.sha256()
-            for chunk in _exactly(file, info.size):
+            for chunk in _exactly(file, size):
                 digest.update(chunk)
                 stream.write(chunk)
             # The digest of the tree is published, so the archive must hold exactly that tree.
             if digest.hexdigest() != member.content:
                 raise RegistryError(f"{root / member.path} was changed while it was being packed")
-            stream.write(bytes(-info.size % _BLOCK))
+            stream.write(bytes(-size % _BLOCK))
     # POSIX: two empty blocks end an archive.
     stream.write(bytes(2 * _BLOCK))
+
+
+_MODES: Mapping[Kind, int] = {"program": 0o755, "file": 0o644, "link": 0o777}
+
+
+def _info(path: str, kind: Kind, *, size: int = 0, target: str = "") -> tarfile.TarInfo:
+    """What the archive says of a member: TarInfo's defaults have no time, user or group."""
+    info = tarfile.TarInfo(path)
+    info.mode, info.size, info.linkname = _MODES[kind], size, target
+    info.type = tarfile.SYMTYPE if kind == "link" else tarfile.REGTYPE
+    return info
 
 
 def _header(info: tarfile.TarInfo) -> bytes:
@@ -105,9 +118,8 @@ def unpack(
     `pack` would not have written, and OSError. What was unpacked until then stays in `into`, for the caller to drop.
     """
     try:
-        with gzip.GzipFile(fileobj=archive, mode="rb") as stream:
-            return _unpack(_Capped(stream, limits.total), into, limits, foreign, durable)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeError) as error:
+        return _unpack(_Capped(Gunzip(archive), limits.total), into, limits, foreign, durable)
+    except (tarfile.TarError, NotCanonical, EOFError, zlib.error, UnicodeError) as error:
         raise _refused(what, f"not a readable archive ({error})") from error
     except _Refused as refused:
         raise _refused(what, str(refused)) from None
@@ -141,7 +153,10 @@ class _Capped:
 
 def _unpack(stream: _Readable, into: Path, limits: Limits, foreign: Callable[[str], str] | None, durable: bool) -> Tree:
     members = tuple(_members(stream, into, limits, foreign, durable))
-    tree = Tree(members=tuple(sorted(members, key=lambda member: member.path)))
+    # Reads on to the end of the gzip stream, whose checksum comes last.
+    if stream.read(1):
+        raise _Refused("there are bytes after its end")
+    tree = Tree(members=members)
     fault = tree_fault(tree)
     if fault:
         raise _Refused(fault)
@@ -159,16 +174,18 @@ def _members(
     stream: _Readable, into: Path, limits: Limits, foreign: Callable[[str], str] | None, durable: bool
 ) -> Iterator[Member]:
     """Write the archive's files below `into`; links are only reported."""
-    count = 0
+    count, before = 0, ""
     while (info := _next(stream)) is not None:
-        # Headers of folders count too: an archive of nothing else must end somewhere.
         count += 1
         if count > limits.files:
             raise _Refused(f"it contains more than {limits.files} files")
         # Checked before anything is written: `foreign` expects a path that cannot leave the tree.
-        fault = path_fault(info.name) or ("" if info.isdir() or foreign is None else foreign(info.name))
+        fault = path_fault(info.name) or ("" if foreign is None else foreign(info.name))
         if fault:
             raise _Refused(f"{info.name!r} {fault}")
+        if info.name <= before:
+            raise _Refused(f"{info.name!r} occurs twice" if info.name == before else "its files are not sorted")
+        before = info.name
         if info.issym():
             yield Member(path=info.name, kind="link", content=info.linkname)
         elif info.isreg():
@@ -180,13 +197,19 @@ def _next(stream: _Readable) -> tarfile.TarInfo | None:
     """The next header; None at the archive's end."""
     block = b"".join(_exactly(stream, _BLOCK))
     if block == bytes(_BLOCK):
+        if any(b"".join(_exactly(stream, _BLOCK))):
+            raise _Refused("it does not end with two empty blocks")
         return None
     info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-    if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):
-        raise _Refused(f"{info.name!r} is neither a file, a folder nor a link inside the package")
+    if info.type not in (tarfile.REGTYPE, tarfile.SYMTYPE):
+        raise _Refused(f"{info.name!r} is neither a file nor a link inside the package")
     # GNU numbers may be negative, and a size without content would shift all headers that follow.
     if info.size < 0 or (info.size and not info.isreg()):
         raise _Refused(f"{info.name!r} has an impossible size")
+    # Times, owners, devices, modes, other forms of numbers and bytes after names would be places to hide something.
+    kind: Kind = "link" if info.issym() else "program" if info.mode & 0o100 else "file"
+    if block != _header(_info(info.name, kind, size=info.size, target=info.linkname if info.issym() else "")):
+        raise _Refused(f"the header of {info.name!r} is not the one that tfaot-pkg writes")
     return info
 
 
@@ -207,8 +230,8 @@ def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Ki
         os.fchmod(file.fileno(), mode)
         if durable:
             os.fsync(file.fileno())
-    for _ in _exactly(stream, -info.size % _BLOCK):
-        pass
+    if any(b"".join(_exactly(stream, -info.size % _BLOCK))):
+        raise _Refused(f"there are bytes after {info.name!r}")
     return digest.hexdigest()
 
 
@@ -223,14 +246,25 @@ def _exactly(stream: _Readable, size: int) -> Iterator[bytes]:
         yield chunk
 
 
-def unpack_sound(archive: BinaryIO, folder: Path, entry: RegistryEntry, *, durable: bool = True) -> Tree:
+def unpack_sound(
+    archive: BinaryIO, folder: Path, entry: RegistryEntry, *, custom: bool = False, durable: bool = True
+) -> Tree:
     """Unpack the package of `entry` into the empty `folder` and check that it is one, and that of `entry`.
 
-    Raises TrustError, OSError.
+    Unless it may be `custom`, its headers and build files must be those that a release of this tool makes. Raises
+    TrustError, OSError.
     """
     # Paths are checked while unpacking, so that none is written outside; the rest needs all files.
     tree = unpack(
         archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
     )
     require_sound(folder, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
+    if not custom and (files := custom_files(folder, tree, entry.name, entry.signature, entry.tool)):
+        raise TrustError(
+            f"{entry} has files for compilers and build systems that tfaot-pkg does not make for such a model: "
+            + ", ".join(files[:_SHOWN])
+            + (f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""),
+            hint=f"it says that tfaot-pkg {entry.tool} made it: upgrade if that is newer than {__version__}; else ask "
+            "who published it, and install it with --allow-custom-files only if you have read these files",
+        )
     return tree

@@ -1,14 +1,16 @@
 """`registry verify`: everything that a registry says is checked, and every fault is reported, not only the first.
 
 Signatures, versions and expiry of all metadata, every line of every index file, the search shards, every blob's size
-and digest, and what every package holds, its binaries included. Files that nothing
-refers to are no fault (see `collect`).
+and digest, what every package holds, its binaries included, and whether the other blobs are the documents in it. Files
+that nothing refers to are no fault (see `collect`).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +23,13 @@ from tfaot_pkg.documents import fields_of, iso, read_json
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Silent, Step
-from tfaot_pkg.registry.archive import unpack_sound
+from tfaot_pkg.registry.archive import pack, unpack_sound
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
+from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
-from tfaot_pkg.static.layout import INDEX, PREFIX, blob_path, index_path
+from tfaot_pkg.static.layout import BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
 from tfaot_pkg.static.layout import SEARCH as SEARCH_FOLDER
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
@@ -34,6 +37,9 @@ from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT
 from tfaot_pkg.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
 from tfaot_pkg.trust.state import SignedState
+
+# An archive may be this many times as long as one that is made here, and some bytes more: deflate libraries differ.
+_MOST_LONGER, _LONGER = 1.25, 4096
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,9 +103,10 @@ def audit(registry: StaticRegistry, progress: Progress) -> Audit:
             found.blobs += 1
             found.size += blob.size
             with found.collecting(), registry.open_blob(blob) as content:
-                # The digest is all that can be checked of the other blobs.
                 if blob == entry.blobs.get(PREFIX):
-                    _check_package(content, entry)
+                    _check_package(content, entry, found)
+                elif blob in {entry.blobs.get(role) for role in (LATENCY, BENCH)}:
+                    _check_times(content.read(), entry)
     return found
 
 
@@ -113,13 +120,35 @@ def _count(found: Audit, index: IndexFile, blobs: dict[BlobRef, RegistryEntry], 
     shards.setdefault(shard_path(index.package), []).append(summary.line())
 
 
-def _check_package(archive: BinaryIO, entry: RegistryEntry) -> None:
-    """Raise TrustError if an installation of `entry` would reject its archive."""
+def _check_package(archive: BinaryIO, entry: RegistryEntry, found: Audit) -> None:
+    """Check an archive as an installation does, with the documents beside it, and what deflate made of it."""
     # Not durable: the copy is removed again at once.
     with storage_errors(f"unpack {entry}"), temporary_folder(prefix="tfaot-verify-") as folder:
         tree = unpack_sound(archive, folder, entry, durable=False)
+        with tempfile.TemporaryFile() as again:
+            pack(folder, again)
+            size = again.tell()
     if tree.digest != entry.tree:
         raise TrustError(f"the files of {entry} are not the tree that the index promises")
+    # Deflate libraries differ by less. Empty blocks, which give nothing when they are unpacked, can have any size.
+    if entry.blobs[PREFIX].size > _MOST_LONGER * size + _LONGER:
+        found.faults.append(f"the archive of {entry} is longer than its content explains: {entry.blobs[PREFIX].size}")
+    for role, name in FILES.items():
+        inside = {tree.files.get(f"share/{stem}/{name}") for stem in spellings(entry.name)} - {None}
+        if role in entry.blobs and {entry.blobs[role].sha256} != inside:
+            found.faults.append(f"the {role} of {entry} is not the one in its archive")
+    for role in sorted(entry.blobs.keys() - {PREFIX, LATENCY, BENCH, *FILES}):
+        found.notes.append(f"{entry} has a blob {role!r}, which this version of tfaot-pkg does not know")
+
+
+def _check_times(data: bytes, entry: RegistryEntry) -> None:
+    """Times of an engine or of others: JSON, written as publishers write it."""
+    try:
+        if json.dumps(json.loads(data)).encode() == data:
+            return
+    except (ValueError, RecursionError):
+        pass
+    raise TrustError(f"the measurements beside {entry} are not written as tfaot-pkg writes them")
 
 
 def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> None:

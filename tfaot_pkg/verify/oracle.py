@@ -386,6 +386,38 @@ def reference_bytes(
     return head + b"".join(tensors)
 
 
+def same_reference(given: bytes, own: bytes, signature: Signature, rtol: float, atol: float) -> bool:
+    """Whether two results of `reference_bytes` differ in nothing but roundings of the answers.
+
+    `own` is one; `given` may be anything.
+    """
+    if len(given) != len(own):
+        return False
+    (count,) = struct.unpack_from("<I", own, 20)
+    place = 24 + struct.calcsize("<dd16s") + 8 * count
+    outputs = [tensor for _ in range(count) for tensor in signature.outputs]
+    for _ in signature.inputs:
+        place += 8 + struct.unpack_from("<Q", own, place)[0]
+    if given[:place] != own[:place]:
+        return False
+    for tensor in outputs:
+        end = place + 8 + struct.unpack_from("<Q", own, place)[0]
+        if own[place : place + 8] != given[place : place + 8]:
+            return False
+        ours, theirs = (_numbers(data[place + 8 : end], tensor.dtype.value) for data in (own, given))
+        floats = ours.dtype.kind in "fc"
+        if not (np.allclose(theirs, ours, rtol, atol, equal_nan=True) if floats else np.array_equal(theirs, ours)):
+            return False
+        place = end
+    return bool(place == len(own))
+
+
+def _numbers(content: bytes, dtype: str) -> Array:
+    array = np.frombuffer(content, held_type(dtype).newbyteorder("<"))
+    # bfloat16 is the upper half of float32.
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else array
+
+
 def _tensor(tensor: Tensor, values: Array, rows: int) -> bytes:
     part = values[:rows] if tensor.has_batch_axis else values
     # Little-endian, as all CPUs of targets are: test.cc reads the values in place.
