@@ -78,7 +78,10 @@ def _remainder(first: Array, second: Array) -> Array:
 
 def _power(base: Array, exponent: Array) -> Array:
     if base.dtype.kind == "f":
-        return np.asarray(np.power(base, exponent))
+        shape = np.broadcast_shapes(base.shape, exponent.shape)
+        # Arrays of exponents: for a single one NumPy takes a root, which is NaN for -inf and -0.0 for -0.0.
+        full = (np.array(np.broadcast_to(each, shape or (1,))) for each in (base, exponent))
+        return np.asarray(np.power(*full)).reshape(shape)
     left = np.where(exponent < 0, 0, exponent).astype(exponent.dtype)
     # By squaring, because products wrap around in HLO, and NumPy rejects negative exponents of integers.
     result, factor = np.ones_like(base), base
