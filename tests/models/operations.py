@@ -124,6 +124,9 @@ def sizes():
         for size in ([7, 8], [3, 4], [2, 9]):
             case("sizes", f"with NaN {method} {size}", lambda x, m=method, s=size: tf.image.resize(_image(x), s, m),
                  rows(20))  # fmt: skip
+    for padding in ("SAME", "VALID"):
+        case("sizes", f"patches with NaN {padding}", lambda x, p=padding: tf.image.extract_patches(
+            _image(x), [1, 2, 3, 1], [1, 2, 1, 1], [1, 1, 2, 1], p), rows(20))  # fmt: skip
     case("sizes", "reflected", lambda x: tf.pad(x, [[0, 0], [2, 1], [1, 2]], "REFLECT"), rows(4, 5))
     case("sizes", "symmetric", lambda x: tf.pad(x, [[0, 0], [2, 1], [1, 2]], "SYMMETRIC"), rows(4, 5))
     case("sizes", "patches", lambda x: tf.image.extract_patches(x, [1, 2, 3, 1], [1, 2, 1, 1], [1, 1, 2, 1], "SAME"),

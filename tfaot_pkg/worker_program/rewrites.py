@@ -12,6 +12,7 @@ import fourier
 import interpolation
 import maxima
 import operations
+import patches
 import philox
 import tensorflow as tf
 from messages.carriers import MADE
@@ -466,6 +467,7 @@ _RULES = {
     **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
     "DenseBincount": _bincount,
     "EuclideanNorm": _euclidean_norm,
+    "ExtractImagePatches": patches.patches,
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
     **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), maxima.second_gradient),
