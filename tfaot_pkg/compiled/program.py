@@ -322,6 +322,11 @@ def _imported(frozen: FrozenModel) -> Program:
         listing, constants = frozen.listing(), frozen.listed_constants()
         if listing.fault:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
+        if found := next((each for each in listing.choices if each.symbols), None):
+            raise Unsupported(
+                f"what is computed depends on {' and '.join(found.symbols)} in node '{found.node}' "
+                f"({found.operation}), by more than the sizes of arrays"
+            )
         if mixed := next((each for each in frozen.segments if not each.is_independent), None):
             raise Unsupported(f"{mixed.found.reason}, in a part whose rows depend on one another")
         read = read_program(listing.modules)

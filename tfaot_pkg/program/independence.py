@@ -16,6 +16,7 @@ from tfaot_pkg.program.hlo import Computation, Instruction, Program, Shape, Unli
 from tfaot_pkg.program.loops import Loop, independent_of_iterations
 from tfaot_pkg.program.terms import Terms
 from tfaot_pkg.program.values import (
+    CHOSEN,
     INTERACT,
     PLACED,
     UNKNOWN_OPERATION,
@@ -37,7 +38,7 @@ from tfaot_pkg.program.values import (
 )
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import Signature, Tensor
-from tfaot_pkg.worker_program.messages.listing import HloListing
+from tfaot_pkg.worker_program.messages.listing import HloListing, SizeChoice
 
 _MOST_ITERATIONS = 100
 """The most iterations to a loop's fixed point. Each can only lose knowledge, so few are needed."""
@@ -376,7 +377,15 @@ def rows_of(listing: HloListing, signature: Signature) -> Rows:
     except Unlike as difference:
         return _not_shown(signature, f"its computation changes with the batch size: {difference}")
     meetings = (_meeting(tensor, value) for tensor, value in zip(signature.outputs, values, strict=True))
-    return Rows(meetings=tuple(meeting for meeting in meetings if meeting is not None))
+    # Sizes that choose what is computed may choose otherwise at sizes that were not traced.
+    chosen = {each.output: _choice(signature, each) for each in listing.choices if each.by_batch}
+    found = (meeting or chosen.get(number) for number, meeting in enumerate(meetings))
+    return Rows(meetings=tuple(meeting for meeting in found if meeting is not None))
+
+
+def _choice(signature: Signature, found: SizeChoice) -> Meeting:
+    output = signature.outputs[found.output].name
+    return Meeting(output=output, node=found.node, operation=found.operation, reason=CHOSEN)
 
 
 def _not_shown(signature: Signature, reason: str) -> Rows:

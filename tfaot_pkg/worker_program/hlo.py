@@ -10,6 +10,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 
+import choices
 import specialize
 from messages import listing
 from messages.carriers import OWN
@@ -97,7 +98,10 @@ def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.Hl
             if constants is not None:
                 _append_constants(graph_def, weights, constants)
             return listing.HloListing(
-                modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
+                modules=tuple(modules[: len(PROBES)]),
+                samples=tuple(modules[len(PROBES) :]),
+                fault="",
+                choices=choices.choices(lowered, [*inputs, *weights], outputs, symbols),
             )
         except Exception as error:  # TensorFlow raises many types; the host explains what it means for the model
             fault = fault or one_line(error)

@@ -41,7 +41,7 @@ def refuse_hidden_code(graph_def) -> None:
     """Raise ModelFault if a module of the graph, which is not imported yet, may do more than compute."""
     for node in operations.nodes_of(graph_def):
         if node.op == _OPERATION:
-            faults = sorted(set(_faults(_printed(node))))
+            faults = sorted(set(_faults(printed(node))))
             if faults:
                 listing = operations.listing([(_OPERATION, node.name, fault) for fault in faults])
                 raise ModelFault(
@@ -50,7 +50,7 @@ def refuse_hidden_code(graph_def) -> None:
                 )
 
 
-def _printed(node) -> str:
+def printed(node) -> str:
     """The module of `node` as text; ModelFault if it cannot be read."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
     from tensorflow.python import _pywrap_mlir

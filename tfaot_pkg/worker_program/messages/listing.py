@@ -217,12 +217,28 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeChoice:
+    """An output, by its number, whose computation is another one at some sizes, because of the operation of `node`.
+
+    It depends on the batch size if `by_batch`, and on `symbols`, other than as a polynomial.
+    """
+
+    output: int
+    node: str
+    operation: str
+    by_batch: bool
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HloListing:
     """One module per probe (hlo.PROBES); none, and a `fault`, if the graph does not compile at these sizes.
 
     `samples` are modules at other sizes of the symbols beside the batch; the last one has all at their maxima.
+    `choices` are found without tracing: modules say nothing about other sizes if there are any.
     """
 
     modules: tuple[Module, ...]
     fault: str
     samples: tuple[Module, ...] = ()
+    choices: tuple[SizeChoice, ...] = ()

@@ -1,0 +1,562 @@
+"""Models whose computation is another one at some sizes, and models that only seem so: what the analysis finds.
+
+    TOOLCHAIN/bin/python size_choices.py FILE WORKER_PROGRAM
+
+Runs inside a toolchain's Python. FILE has, for each model, the operations that choose (worker_program/choices.py).
+"""
+
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import tensorflow as tf
+
+MODELS = {}
+LONGEST = 1000
+
+
+def chosen(serve):
+    """Another computation at some batch sizes."""
+    MODELS[f"chosen-{serve.__name__}"] = (serve, False)
+    return serve
+
+
+def same(serve):
+    MODELS[f"same-{serve.__name__}"] = (serve, False)
+    return serve
+
+
+def chosen_by_n(serve):
+    """Another computation at some sizes of the second axis."""
+    MODELS[f"chosen-{serve.__name__}"] = (serve, True)
+    return serve
+
+
+def same_at_any_n(serve):
+    MODELS[f"same-{serve.__name__}"] = (serve, True)
+    return serve
+
+
+W = tf.reshape(tf.sin(tf.range(12.0)), [4, 3])
+
+
+def batch(x):
+    return tf.shape(x)[0]
+
+
+@chosen
+def big(x):
+    return tf.cond(batch(x) > 500, lambda: x * 0, lambda: x)
+
+
+@chosen
+def odd(x):
+    return tf.cond(tf.equal(batch(x) % 1000, 0), lambda: x * 2, lambda: x)
+
+
+@chosen
+def switch(x):
+    return tf.switch_case(batch(x) // 1000, [lambda: x, lambda: x * 2.0])
+
+
+@chosen
+def where_(x):
+    return tf.where(batch(x) > 500, x, x * 2)
+
+
+@chosen
+def castmul(x):
+    return x * tf.cast(batch(x) > 500, tf.float32)
+
+
+@chosen
+def mini(x):
+    return x * tf.cast(tf.minimum(batch(x), 500), tf.float32)
+
+
+@chosen
+def floord(x):
+    return x + tf.cast(batch(x) // 1000, tf.float32)
+
+
+@chosen
+def ceild(x):
+    return x + tf.math.ceil(tf.cast(batch(x), tf.float32) / 1000.0)
+
+
+@chosen
+def rangebig(x):
+    return x * tf.cast(tf.range(batch(x)) > 500, tf.float32)[:, None]
+
+
+@chosen
+def rangediv(x):
+    return x + tf.cast(tf.range(batch(x)) // 1000, tf.float32)[:, None]
+
+
+@chosen
+def slice500(x):
+    return tf.reduce_sum(x[:500], 0)
+
+
+@chosen
+def slice_out(x):
+    return x[:500]
+
+
+@chosen
+def size_(x):
+    return tf.cond(tf.size(x) > 2000, lambda: x * 2, lambda: x)
+
+
+@chosen
+def onessum(x):
+    return tf.cond(tf.reduce_sum(tf.ones_like(x[:, 0])) > 500.0, lambda: x * 2, lambda: x)
+
+
+@chosen
+def onessum2(x):
+    return tf.where(tf.reduce_sum(tf.ones([batch(x)])) > 500.0, x, x * 2)
+
+
+@chosen
+def whileh(x):
+    i = tf.constant(0)
+    y = x
+    return tf.while_loop(lambda i, _: i < batch(x) // 1000, lambda i, y: (i + 1, y * 2), (i, y))[1]
+
+
+@same
+def whilen(x):
+    return tf.while_loop(lambda i, _: i < batch(x), lambda i, y: (i + 1, y * 2), (0, x))[1]
+
+
+@chosen
+def incond(x):
+    n = batch(x)
+    return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.cond(n > 500, lambda: y * 2, lambda: y)), (0, x))[
+        1
+    ]
+
+
+@chosen
+def sqrtn(x):
+    return tf.where(tf.sqrt(tf.cast(batch(x), tf.float32)) > 22.0, x, x * 2)
+
+
+@chosen
+def whileshape(x):
+    k = tf.while_loop(lambda i: i * i < batch(x), lambda i: (i + 1,), (1,))[0]
+    return tf.reduce_sum(tf.reshape(tf.tile(x[:, :1], [1, k * 0 + 2]), [batch(x), -1]), 1)
+
+
+@chosen
+def whilepred(x):
+    k = tf.while_loop(lambda i: i * i < batch(x), lambda i: (i + 1,), (1,))[0]
+    return tf.cond(k > 22, lambda: x, lambda: x * 2)
+
+
+@chosen
+def padmult(x):
+    n = batch(x)
+    p = (-n) % 1000
+    return tf.pad(x, [[0, p], [0, 0]])[:n]
+
+
+@chosen
+def bmax(x):
+    return x * tf.cast(tf.maximum(batch(x), 200), tf.float32)
+
+
+@chosen
+def signs(x):
+    return x * tf.cast(tf.sign(batch(x) - 500), tf.float32)
+
+
+@chosen
+def argm(x):
+    return x * tf.cast(tf.argmax(tf.stack([batch(x), 500])), tf.float32)
+
+
+@chosen
+def gath(x):
+    return x * tf.gather(tf.range(10.0), tf.minimum(batch(x) // 100, 9))
+
+
+@chosen
+def linsp(x):
+    return x * tf.linspace(0.0, 1.0, batch(x))[:, None]
+
+
+@chosen
+def bits(x):
+    return x * tf.cast(tf.bitwise.bitwise_and(batch(x), 512), tf.float32)
+
+
+@chosen
+def cast8(x):
+    return x * tf.cast(tf.cast(batch(x), tf.int8), tf.float32)
+
+
+@chosen
+def relun(x):
+    return x + tf.nn.relu(tf.cast(batch(x), tf.float32) - 500.0)
+
+
+@chosen
+def clipn(x):
+    return x + tf.cast(tf.clip_by_value(batch(x), 0, 500), tf.float32)
+
+
+@chosen
+def poly3(x):
+    n = batch(x)
+    return x * tf.cast((n - 5) * (n - 7) * (n - 132) * (n - 2) * (n - 3), tf.float32)
+
+
+@chosen
+def quad(x):
+    n = batch(x)
+    return x * tf.cast(n * n, tf.float32)
+
+
+@chosen
+def eyeb(x):
+    return tf.matmul(tf.eye(batch(x)), x)
+
+
+@chosen
+def onehot(x):
+    return tf.one_hot(tf.range(batch(x)), 600)
+
+
+@chosen
+def topk(x):
+    return tf.math.top_k(tf.transpose(x), k=tf.minimum(batch(x), 5))[0]
+
+
+@chosen
+def splitb(x):
+    return tf.concat(tf.split(x, 1), 0) + tf.cast(batch(x) > 3, tf.float32)
+
+
+@chosen
+def shapeeq(x):
+    return tf.cond(tf.reduce_all(tf.shape(x) == [1000, 4]), lambda: x * 2, lambda: x)
+
+
+@chosen
+def strided(x):
+    return tf.reduce_sum(x[::2], 0)
+
+
+@chosen
+def nested(x):
+    @tf.function
+    def f(n, y):
+        return tf.cond(n > 500, lambda: y * 2, lambda: y)
+
+    return f(batch(x), x)
+
+
+@chosen
+def hashed(x):
+    return x * tf.cast(tf.random.stateless_uniform([2], [batch(x), 1])[0], tf.float32)
+
+
+@chosen
+def cumul(x):
+    return x * tf.cast(tf.cumsum(tf.ones([batch(x)])) > 500.0, tf.float32)[:, None]
+
+
+@chosen
+def segm(x):
+    return x * tf.cast(tf.reduce_max(tf.range(batch(x))) > 500, tf.float32)
+
+
+@chosen
+def dynpart(x):
+    return tf.where(tf.shape(tf.zeros([batch(x) * 2]))[0] > 1000, x, x * 2)
+
+
+@chosen
+def tfexpn(x):
+    return x + tf.exp(-tf.cast(batch(x), tf.float32) * 100.0)
+
+
+@chosen
+def zerosum(x):
+    return tf.cond(tf.reduce_sum(tf.cast(x, tf.int32)[:, 0] * 0 + 1) > 500, lambda: x * 2, lambda: x)
+
+
+@chosen
+def tf1loop(x):
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        n = batch(x)
+        return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.where(n > 500, y * 2, y)), (0, x))[1]
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+
+
+@same
+def plain(x):
+    return tf.nn.softmax(x @ W)
+
+
+@same
+def zeros_(x):
+    return x @ W + tf.zeros([batch(x), 3])
+
+
+@same
+def reshape_(x):
+    return tf.reshape(tf.reshape(x, [batch(x), 2, 2]), [-1, 4])
+
+
+@same
+def reshape2(x):
+    return tf.reshape(tf.reshape(x, [-1, 2]), [batch(x), 4])
+
+
+@same
+def flat_(x):
+    return tf.reshape(x, [tf.shape(x)[0], tf.shape(x)[1]])
+
+
+@same
+def tdot(x):
+    return tf.tensordot(tf.reshape(x, [-1, 2, 2]), tf.ones([2, 5]), 1)
+
+
+@same
+def gatherb(x):
+    idx = tf.argsort(x)[:, :2]
+    return tf.gather(x, idx, batch_dims=1)
+
+
+@same
+def gathernd(x):
+    n = batch(x)
+    i = tf.stack([tf.range(n), tf.argmax(x, 1, tf.int32)], 1)
+    return tf.gather_nd(x, i)
+
+
+@same
+def bcast(x):
+    return tf.broadcast_to(tf.constant([1.0, 2, 3, 4]), tf.shape(x)) + x
+
+
+@same
+def pos(x):
+    n = batch(x)
+    return tf.cond(n > 0, lambda: x * 2, lambda: x)
+
+
+@same
+def halfexact(x):
+    n = batch(x)
+    return tf.reshape(x, [(n * 4) // 4, 4])
+
+
+@same
+def bdyn(x):
+    s = tf.broadcast_dynamic_shape(tf.shape(x), [1, 4])
+    return tf.broadcast_to(x, s)
+
+
+@same
+def tile_(x):
+    return tf.concat([x, tf.tile(tf.constant([[1.0, 2.0]]), [batch(x), 1])], 1)
+
+
+@same
+def repeat_(x):
+    return tf.repeat(x, 2, axis=1)
+
+
+@same
+def einsum_(x):
+    return tf.einsum("bi,ij->bj", x, W)
+
+
+@same
+def select_(x):
+    return tf.where(x > 0.0, x, tf.zeros_like(x))
+
+
+@same
+def ensure(x):
+    tf.debugging.assert_less(batch(x), 10000)
+    return x * 2
+
+
+@same
+def bmask(x):
+    return tf.boolean_mask(x, [True, False, True, True], axis=1)
+
+
+@same
+def onesd(x):
+    return x / tf.reduce_sum(tf.ones_like(x), 1, keepdims=True)
+
+
+@same
+def datacmp(x):
+    return x * tf.cast(x > tf.cast(batch(x), tf.float32), tf.float32)
+
+
+@same
+def lastrow(x):
+    return x[-1:]
+
+
+@same
+def frame_(x):
+    return tf.signal.frame(x, 2, 1)
+
+
+def length(x):
+    return tf.shape(x)[1]
+
+
+@chosen_by_n
+def s_big(x):
+    return tf.cond(length(x) > 500, lambda: x * 2, lambda: x)
+
+
+@chosen_by_n
+def s_small(x):
+    return tf.cond(length(x) < 8, lambda: x * 2, lambda: x)
+
+
+@chosen_by_n
+def s_mod(x):
+    return tf.cond(length(x) % 7 == 0, lambda: x * 2, lambda: x)
+
+
+@chosen_by_n
+def s_minpos(x):
+    return x * tf.cast(tf.minimum(length(x), 8), tf.float32)
+
+
+@same_at_any_n
+def s_mean(x):
+    return tf.reduce_mean(x, 1)
+
+
+@same_at_any_n
+def s_inv(x):
+    return tf.reduce_sum(x, 1) * (1.0 / tf.cast(length(x), tf.float32))
+
+
+@same_at_any_n
+def s_mask(x):
+    n = length(x)
+    m = tf.range(n)[:, None] >= tf.range(n)[None]
+    a = tf.matmul(x, x, transpose_b=True)
+    return tf.matmul(tf.nn.softmax(tf.where(m, a, -1e9)), x)
+
+
+@same_at_any_n
+def s_band(x):
+    n = length(x)
+    m = tf.linalg.band_part(tf.ones([n, n]), -1, 0)
+    return tf.matmul(m * tf.matmul(x, x, transpose_b=True), x)
+
+
+@same_at_any_n
+def s_pos(x):
+    return x + tf.gather(tf.ones([1000, 4]), tf.range(length(x)))
+
+
+@same_at_any_n
+def s_poscut(x):
+    return x + tf.ones([1000, 4])[: length(x)]
+
+
+@same_at_any_n
+def s_rev(x):
+    return x[:, ::-1] * tf.cast(tf.range(length(x))[::-1], tf.float32)[None, :, None]
+
+
+@chosen_by_n
+def s_revmask(x):
+    return x * tf.cast(tf.range(length(x))[::-1] > 500, tf.float32)[None, :, None]
+
+
+@same_at_any_n
+def s_posmask(x):
+    return x * tf.cast(tf.range(length(x)) > 500, tf.float32)[None, :, None]
+
+
+@chosen_by_n
+def s_lastmask(x):
+    return x * tf.cast(tf.range(length(x)) > length(x) - 3, tf.float32)[None, :, None]
+
+
+@same_at_any_n
+def s_flat(x):
+    return tf.reshape(tf.matmul(tf.reshape(x, [-1, 4]), W), [batch(x), length(x), 3])
+
+
+@same_at_any_n
+def s_pairs(x):
+    n = length(x)
+    a = tf.tile(x[:, :, None], [1, 1, n, 1])
+    b = tf.tile(x[:, None], [1, n, 1, 1])
+    p = tf.reshape(tf.concat([a, b], -1), [-1, n * n, 8])
+    return tf.reduce_sum(p, 1)
+
+
+@same_at_any_n
+def s_sin(x):
+    return x + tf.sin(tf.cast(tf.range(length(x)), tf.float32) * 0.1)[None, :, None]
+
+
+@same_at_any_n
+def s_scan(x):
+    return tf.scan(lambda a, b: a + b, tf.transpose(x, [1, 0, 2]))[-1]
+
+
+@same_at_any_n
+def s_lstm(x):
+    return _lstm(x)
+
+
+_lstm = tf.keras.layers.LSTM(3, return_sequences=True)
+_lstm.build((None, None, 4))
+
+
+def found(serve, has_n):
+    """The operations that choose."""
+    import choices
+    from messages.graph import Feed, Fetch, Symbol
+    from tensorflow.python.framework import convert_to_constants
+
+    spec = tf.TensorSpec([None, None, 4] if has_n else [None, 4], tf.float32, "x")
+    concrete = tf.function(serve, input_signature=[spec], autograph=False).get_concrete_function()
+    frozen = convert_to_constants.convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+    shape, axes = ((None, LONGEST, 4), ("", "n", "")) if has_n else ((None, 4), ())
+    feed = Feed(name="x", node=frozen.inputs[0].op.name, dtype="float32", shape=shape, axes=axes)
+    outputs = [
+        Fetch(name="y", node=each.op.name, index=each.value_index, dtype=each.dtype.name, shape=())
+        for each in frozen.outputs
+    ]
+    symbols = [Symbol(name="n", minimum=1, maximum=LONGEST)] if has_n else []
+    listed = choices.choices(frozen.graph.as_graph_def(), [feed], outputs, symbols)
+    return [[each.operation, each.by_batch, list(each.symbols)] for each in listed]
+
+
+def main(file, worker_program):
+    sys.path.insert(0, worker_program)
+    answers = {name: found(serve, has_n) for name, (serve, has_n) in MODELS.items()}
+    with open(file, "w") as to:
+        json.dump(answers, to)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

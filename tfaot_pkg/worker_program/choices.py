@@ -1,0 +1,391 @@
+"""Where a model's computation is not the same one at all sizes: `if batch > 500`, `n % 2`, loops of batch // 4 turns.
+
+What is listed at a few sizes (hlo.py) holds for all others only if sizes enter it as polynomials. So every number that
+follows from sizes is computed here with the sizes as symbols, through functions, branches and loops, before TensorFlow
+computes it for one size. What is no polynomial, or may be none, is a choice, and so is all that depends on it.
+"""
+
+import collections
+import itertools
+from dataclasses import replace
+
+import learning
+import lists
+import module_choices
+import size_rules
+import specialize
+import tensorflow as tf
+from messages import listing
+from polynomials import BATCH, Fit
+from size_operations import SIZES
+from size_values import (
+    CONSTANT,
+    DATA,
+    Choice,
+    Computed,
+    Known,
+    Value,
+    choice_of,
+    is_folded,
+    joined,
+    key_of,
+    of_constant,
+    same,
+    sizes_of,
+)
+from slices import chosen_by_shape
+from tensorflow.python.framework import function_def_to_graph, tensor_util
+from wiring import CALLS
+
+_DEGREE = 2
+"""The degree of polynomials in the symbols beside the batch (compiler/fitting.py)."""
+_LARGEST_BATCH = float("inf")
+_MOST_TURNS = 8
+"""The limit of the search for what holds in each turn of a loop."""
+_MOST_IMPORTS = 8
+"""Graphs are imported again with shapes that were found, at most so often."""
+_LARGEST_CONSTANT = 1 << 16
+_TURNING = frozenset("NextIteration RefNextIteration".split())
+_CONDITIONS = frozenset("If StatelessIf Case StatelessCase".split())
+_LOOPS = frozenset("While StatelessWhile".split())
+_OF_SIZES = frozenset("Shape ShapeN Size OnesLike ZerosLike StridedSlice Split XlaCallModule".split())
+"""Operations from which numbers or shapes follow that may be no polynomials. A reshape fails at the traced sizes."""
+_RAGGED = frozenset("Where Unique UniqueV2 ListDiff DynamicPartition NonMaxSuppressionV3 NonMaxSuppressionV4".split())
+"""Operations whose results have as many elements as values decide."""
+
+
+def choices(graph_def, feeds, outputs, symbols) -> tuple:
+    """One SizeChoice for each output that has one. `feeds` are the inputs and weights, as of hlo.listed."""
+    symbols = [each for each in symbols if each.minimum < each.maximum]
+    if not _has_sizes(graph_def):
+        return ()
+    points = _points(symbols)
+    graph_defs = [_at_point(graph_def, feeds, point) for point in points]
+    ranges = {BATCH: (1, _LARGEST_BATCH), **{each.name: (each.minimum, each.maximum) for each in symbols}}
+    analysis = _Analysis(points, ranges, {each.signature.name: each for each in graph_def.library.function})
+    tensors = [f"{each.node}:{each.index}" for each in outputs]
+    given = {f"{each.node}:0": Value(DATA) for each in feeds}
+    values = analysis.run(graph_defs, given, tensors)
+    found = [(number, each.choice) for number, each in enumerate(values)]
+    return tuple(
+        listing.SizeChoice(
+            output=number,
+            node=each.node,
+            operation=each.operation,
+            by_batch=BATCH in each.sizes,
+            symbols=tuple(sorted(each.sizes - {BATCH})),
+        )
+        for number, each in found
+        if each is not None
+    )
+
+
+def _has_sizes(graph_def) -> bool:
+    nodes = itertools.chain(graph_def.node, *(each.node_def for each in graph_def.library.function))
+    return any(node.op in _OF_SIZES for node in nodes)
+
+
+def _points(symbols) -> list:
+    """Sizes that determine the polynomials; the last one is a check."""
+    sizes = {each.name: _three(each) for each in symbols}
+    grid = [
+        {name: sizes[name][steps.count(name)] for name in sizes}
+        for degree in range(_DEGREE + 1 if sizes else 1)
+        for steps in itertools.combinations_with_replacement(sizes, degree)
+    ]
+    first, second = specialize.PROBES
+    last = {BATCH: second + 4, **{each.name: each.maximum for each in symbols}}
+    return [*({BATCH: batch, **each} for each in grid for batch in (first, second)), last]
+
+
+def _three(symbol) -> list:
+    """Three sizes, as different as the range allows."""
+    span = symbol.maximum - symbol.minimum
+    found = [symbol.maximum - min(step, span) for step in (4, 2, 1)]
+    return found if span < 24 else [symbol.minimum + step for step in (11, 13, 17)]
+
+
+def _at_point(graph_def, feeds, point: dict):
+    sizes = {name: size for name, size in point.items() if name != BATCH}
+    return specialize.at_batch_size(graph_def, feeds, point[BATCH], sizes)
+
+
+def _imported(graph_def):
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+    return graph
+
+
+class _Analysis:
+    """The values of tensors in graphs of the same computation, one at each point."""
+
+    def __init__(self, points: list, ranges: dict, functions: dict) -> None:
+        self._points, self._ranges, self._functions = points, ranges, functions
+        self._fit = Fit(points, _DEGREE)
+        self._bodies: dict = {}  # graphs of functions by name and shapes of arguments
+        self._results_of: dict = {}  # by name and values of arguments
+
+    def run(self, graph_defs: list, given: dict, wanted: list) -> list:
+        """The values of the tensors `wanted`; `given` are those of arguments, by name."""
+        for _ in range(_MOST_IMPORTS):
+            graphs = [_imported(each) for each in graph_defs]
+            values, learned = self._values(graphs, given, wanted, {})
+            # Once more with what loops of TensorFlow 1 hand to their next turns: a choice in one is one for all.
+            for _ in range(_MOST_TURNS if _TURNING & {op.type for op in graphs[0].get_operations()} else 0):
+                before = {name: value.choice for name, value in values.items()}
+                values, learned = self._values(graphs, given, wanted, values)
+                if before == {name: value.choice for name, value in values.items()}:
+                    break
+            if not learned:
+                break
+            # TensorFlow infers further shapes from these.
+            for graph_def, point in zip(graph_defs, self._points, strict=True):
+                shapes = {name: (_at(shape, point), dtype) for name, (shape, dtype) in learned.items()}
+                learning.write(graph_def, shapes)
+        return [values[name] for name in wanted]
+
+    def _values(self, graphs: list, given: dict, wanted: list, before: dict) -> tuple:
+        """(the values of all tensors, by name; the shapes that TensorFlow does not know, by the tensor's name).
+
+        `before` are values that were found without all that loops hand on.
+        """
+        values = collections.ChainMap({}, before)
+        learned: dict = {}
+        for op in _in_order(graphs[0], _needed(graphs[0], wanted)):
+            found = [given[t.name] for t in op.outputs if t.name in given]
+            if not found:
+                found = self._results(graphs, op, values)
+            for tensor, value in zip(op.outputs, found, strict=True):
+                # That of a list is the shape of its arrays, which TensorFlow does not tell.
+                is_list = tensor.dtype == tf.variant
+                inferred = None if is_list else self._shape(graphs, tensor)
+                shape = value.shape if is_list else _merged_shape(inferred, value.shape)
+                values[tensor.name] = replace(value, shape=shape)
+                if not is_list and shape != inferred and None not in shape and learning.is_new(graphs[0], tensor):
+                    learned[tensor.name] = (shape, tensor.dtype)
+        return values.maps[0], learned
+
+    def _shape(self, graphs: list, tensor):
+        """The shape of a tensor as polynomials."""
+        shapes = [graph.get_tensor_by_name(tensor.name).shape for graph in graphs]
+        if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
+            return None
+        axes = zip(*(shape.as_list() for shape in shapes), strict=True) if shapes[0].rank else ()
+        return tuple(None if None in sizes else self._fit.polynomial(sizes) for sizes in axes)
+
+    def _results(self, graphs: list, op, values: dict) -> list:
+        # What a loop of TensorFlow 1 hands to its next turn is not known when its beginning is met.
+        operands = tuple(values.get(tensor.name, Value(Computed(frozenset(self._ranges)))) for tensor in op.inputs)
+        if op.type in CALLS:
+            return self._called(graphs, op, op.get_attr("f").name, operands)
+        if op.type in _CONDITIONS:
+            return self._branches(graphs, op, operands)
+        if op.type in _LOOPS:
+            return self._loop(graphs, op, operands)
+        if op.type in _OLD:
+            return _OLD[op.type](op, operands)
+        if op.type == "XlaCallModule":
+            return module_choices.results(op, operands, self._ranges)
+        shapes = tuple(self._shape(graphs, tensor) for tensor in op.outputs)
+        step = size_rules.Step(op, operands, shapes, self._ranges)
+        contents = _constant(op) if op.type == "Const" else size_rules.contents_of(step)
+        chosen, is_ragged = _chosen(step), _is_ragged(step)
+        shape = lists.shape(step)
+        return [Value(content, shape, chosen, is_ragged) for content in contents]
+
+    def _called(self, graphs: list, op, name: str, operands: tuple) -> list:
+        """The results of the function `name`."""
+        called = (name, tuple(map(key_of, operands)))
+        if called not in self._results_of:
+            definition = self._functions[name]
+            arguments = [f"{each.name}:0" for each in definition.signature.input_arg]
+            # By the shapes: other numbers are computed in the same graphs.
+            body = self._bodies.setdefault((name, tuple(each.shape for each in operands)), [])
+            if not body:
+                body += [_body(graphs[0], definition, [_at(each.shape, p) for each in operands]) for p in self._points]
+            results = [body[0][1][definition.ret[each.name]] for each in definition.signature.output_arg]
+            given = dict(zip(arguments, operands, strict=True))
+            self._results_of[called] = self.run([each for each, _ in body], given, results)
+        return self._results_of[called]
+
+    def _branches(self, graphs: list, op, operands: tuple) -> list:
+        condition, *arguments = operands
+        is_case = op.type.endswith("Case")
+        names = (
+            [each.name for each in op.get_attr("branches")]
+            if is_case
+            else [op.get_attr(name).name for name in ("else_branch", "then_branch")]
+        )
+        decided = condition.content.numbers if isinstance(condition.content, Known) else None
+        if decided is not None and decided.size == 1:
+            number = int(decided.flat[0])
+            last = len(names) - 1
+            place = (number if 0 <= number <= last else last) if is_case else int(number != 0)
+            return self._called(graphs, op, names[place], tuple(arguments))
+        branches = [self._called(graphs, op, name, tuple(arguments)) for name in names]
+        results = [_either(each) for each in zip(*branches, strict=True)]
+        found = condition.choice or _decided_early(op, condition.content)
+        return [Value(found, each.shape, found) if found else each for each in results]
+
+    def _loop(self, graphs: list, op, operands: tuple) -> list:
+        body, condition = op.get_attr("body").name, op.get_attr("cond").name
+        state = list(operands)
+        for _ in range(_MOST_TURNS):
+            after = self._called(graphs, op, body, tuple(state))
+            state = [lists.begun(*each) for each in zip(op.inputs, state, after, strict=True)]
+            made = [
+                before if same(before, each) else joined(before, each)
+                for before, each in zip(state, after, strict=True)
+            ]
+            if all(map(same, state, made)):
+                break
+            state = made
+        else:
+            sizes = frozenset().union(*(sizes_of(each.content) for each in operands))
+            state = [Value(Choice(op.name, op.type, sizes or frozenset(self._ranges)))] * len(state)
+        (decided,) = self._called(graphs, op, condition, tuple(state))
+        if found := decided.choice:
+            return [Value(found, each.shape, found) for each in state]
+        count = sizes_of(decided.content)
+        changed = [key_of(one)[0] != key_of(two)[0] for one, two in zip(operands, state, strict=True)]
+        return [
+            Value(Computed(sizes_of(each.content) | count), each.shape, each.chosen)
+            if differs and is_folded(each.content) and each.choice is None
+            else each
+            for each, differs in zip(state, changed, strict=True)
+        ]
+
+
+def _entered(op, operands: tuple) -> list:
+    """The beginning of a loop of TensorFlow 1: a number that every turn changes is not known."""
+    (value,) = operands
+    return [value]
+
+
+def _merged(op, operands: tuple) -> list:
+    value = _either(operands)
+    number = value.choice or (Computed(sizes_of(value.content)) if is_folded(value.content) else DATA)
+    return [value, Value(number, (), value.chosen)]
+
+
+def _switched(op, operands: tuple) -> list:
+    value, condition = operands
+    # How often a loop turns is found when it runs.
+    is_loop = op.inputs[1].op.type == "LoopCond"
+    found = condition.choice or (None if is_loop else _decided_early(op, condition.content))
+    return [Value(found, value.shape, found) if found else value] * len(op.outputs)
+
+
+_OLD = {
+    **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"), _entered),
+    **dict.fromkeys(("Merge", "RefMerge"), _merged),
+    **dict.fromkeys(("Switch", "RefSwitch"), _switched),
+}
+"""Control flow of TensorFlow 1."""
+
+
+def _either(values: tuple) -> Value:
+    first, *others = values
+    for other in others:
+        first = joined(first, other)
+    return first
+
+
+def _decided_early(op, content):
+    """A Choice if a compiler may decide a branch by sizes before the model runs."""
+    if is_folded(content) and sizes_of(content):
+        return Choice(op.name, op.type, sizes_of(content))
+    return None
+
+
+def _constant(op) -> list:
+    tensor = op.get_attr("value")
+    count = 1
+    for axis in tensor.tensor_shape.dim:
+        count *= axis.size
+    if count > _LARGEST_CONSTANT or tensor.string_val:
+        return [CONSTANT]
+    return [of_constant(tensor_util.MakeNdarray(tensor))]
+
+
+def _chosen(step):
+    """A Choice that the shapes of the results depend on."""
+    for value in step.operands:
+        if value.chosen is not None:
+            return value.chosen
+    for place in SIZES.get(step.op.type, ()):
+        if place < len(step.operands):
+            content = step.operands[place].content
+            if found := choice_of(content):
+                return found
+            if isinstance(content, Computed) and content.sizes:
+                return step.choice(content.sizes)
+    return chosen_by_shape(step)
+
+
+def _is_ragged(step) -> bool:
+    """Whether sizes of the results may depend on values."""
+    places = SIZES.get(step.op.type, ())
+    return (
+        any(each.is_ragged for each in step.operands)
+        or (step.op.type in _RAGGED and not is_folded(step.operands[0].content))
+        or any(not is_folded(step.operands[place].content) for place in places if place < len(step.operands))
+    )
+
+
+def _merged_shape(one, two):
+    """The sizes that either shape knows."""
+    if one is None or two is None or len(one) != len(two):
+        return two if one is None else one
+    return tuple(second if first is None else first for first, second in zip(one, two, strict=True))
+
+
+def _needed(graph, wanted: list) -> set:
+    """The operations that the tensors `wanted` depend on."""
+    found: set = set()
+    waiting = [graph.get_tensor_by_name(name).op for name in wanted]
+    while waiting:
+        op = waiting.pop()
+        if op.name not in found:
+            found.add(op.name)
+            waiting += [tensor.op for tensor in op.inputs]
+    return found
+
+
+def _in_order(graph, needed: set) -> list:
+    """Operations, each after those that it uses, except for what a loop of TensorFlow 1 hands to its next turn."""
+    order, state = [], {}
+    for root in (op for op in graph.get_operations() if op.name in needed):
+        waiting = [root]
+        while waiting:
+            op = waiting[-1]
+            if state.get(op.name) is None:
+                state[op.name] = "open"
+                if op.type not in _TURNING:
+                    waiting += [tensor.op for tensor in op.inputs if state.get(tensor.op.name) is None]
+                    continue
+            waiting.pop()
+            if state[op.name] == "open":
+                state[op.name] = "done"
+                order.append(op)
+    return order
+
+
+def _body(graph, definition, shapes: list) -> tuple:
+    """(the graph of a function for arguments of these shapes, names of its tensors by those in the function)."""
+    with graph.as_default():
+        made, names = function_def_to_graph.function_def_to_graph_def(definition, include_library_functions=True)
+    # TensorFlow would prefer the shapes of the time when the model was saved.
+    for node, shape in zip(made.node, shapes, strict=False):
+        node.attr["shape"].shape.CopyFrom(shape.as_proto())
+    for node in made.node:
+        node.attr.pop("_output_shapes", None)
+    return made, names
+
+
+def _at(shape, point: dict) -> tf.TensorShape:
+    """The shape at one point."""
+    if shape is None:
+        return tf.TensorShape(None)
+    return tf.TensorShape([None if size is None else int(size.at(point)) for size in shape])

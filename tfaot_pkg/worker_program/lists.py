@@ -1,0 +1,72 @@
+"""Shapes that TensorFlow does not infer: of arrays in lists, where recurrent layers keep steps, and of given sizes."""
+
+from dataclasses import replace
+
+import tensorflow as tf
+from size_values import Known
+
+
+def shape(step):
+    """The shape of the results that follows from the operands; None if it does not."""
+    found = _SHAPES.get(step.op.type)
+    return None if found is None else found(step)
+
+
+def begun(tensor, before, after):
+    """The value of a list before the first turn of a loop, with the shape of the arrays that a turn sets."""
+    is_list = tensor.dtype == tf.variant and before.shape is None
+    return replace(before, shape=after.shape) if is_list else before
+
+
+def _given(place: int):
+    """The rule of an operation that makes an array of the sizes in an operand."""
+    return lambda step: _sizes(step, step.operands[place].content)
+
+
+def _sizes(step, content):
+    if not isinstance(content, Known) or content.choice or content.values.ndim != 1:
+        return None
+    sizes = tuple(content.values)
+    return None if any(size.bounds(step.ranges)[0] < 0 for size in sizes) else sizes
+
+
+def _of_first(step):
+    return step.operands[0].shape
+
+
+def _set(step):
+    found = step.operands[2].shape
+    return step.operands[0].shape if found is None or None in found else found
+
+
+def _pushed(step):
+    return step.operands[1].shape
+
+
+def _parts(step):
+    found = step.operands[0].shape
+    return None if not found else found[1:]
+
+
+def _stacked(step):
+    """A list of so many arrays of one shape."""
+    given = step.operands[0]
+    if not isinstance(given.content, Known) or given.content.values.size != 1 or given.shape is None:
+        return None
+    count = given.content.values.reshape(())[()]
+    return None if given.content.choice else (count, *given.shape)
+
+
+_SHAPES = {
+    **dict.fromkeys(
+        "Identity StopGradient Snapshot Relu Tanh Sigmoid Elu Neg Cast ZerosLike OnesLike TensorListGetItem".split(),
+        _of_first,
+    ),
+    **dict.fromkeys(("EmptyTensorList", "TensorListReserve", "Fill"), _given(0)),
+    **dict.fromkeys(("BroadcastTo", "Reshape"), _given(1)),
+    "Slice": _given(2),
+    "TensorListFromTensor": _parts,
+    "TensorListPushBack": _pushed,
+    "TensorListSetItem": _set,
+    "TensorListStack": _stacked,
+}

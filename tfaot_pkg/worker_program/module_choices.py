@@ -1,0 +1,340 @@
+"""How the numbers of a StableHLO module (`XlaCallModule`) follow from sizes, with these as symbols (choices.py).
+
+TensorFlow replaces the sizes by numbers, and computes what follows from them, before it lowers the module.
+"""
+
+import math
+from dataclasses import dataclass
+
+import module_text
+import modules
+import numpy as np
+import size_arithmetic as arithmetic
+from polynomials import Polynomial
+from size_values import (
+    CONSTANT,
+    DATA,
+    MOST_ELEMENTS,
+    Choice,
+    Computed,
+    Known,
+    Spread,
+    Value,
+    choice_of,
+    is_folded,
+    joined,
+    known,
+    sizes_of,
+)
+
+_MAIN = "main"
+_DEEPEST = 50
+_CHANGING = frozenset(
+    "abs add and clamp compare convert divide maximum minimum multiply negate not or remainder select sign subtract "
+    "xor floor ceil power round_nearest_afz round_nearest_even sqrt rsqrt exponential log tanh logistic shift_left "
+    "shift_right_logical shift_right_arithmetic".split()
+)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What the rules for polynomials ask for (size_rules.Step)."""
+
+    node: str
+    operation: str
+    ranges: dict
+
+    def choice(self, sizes) -> Choice:
+        return Choice(self.node, self.operation, frozenset(sizes))
+
+
+def results(op, operands: tuple, ranges: dict) -> list:
+    """The values of the results of the operation XlaCallModule."""
+    functions = module_text.functions_in(modules.printed(op.node_def))
+    main = functions.get(_MAIN)
+    if main is None:
+        return [Value(Choice(op.name, op.type, frozenset(ranges)))] * len(op.outputs)
+    # The number of the platform is an argument before all others.
+    given = [*[Value(CONSTANT)] * (len(main.arguments) - len(operands)), *operands]
+    found = _Module(op.name, functions, ranges).run(main, given, {}, 0)
+    return [Value(each.content, each.shape, choice_of(each.content)) for each in found]
+
+
+class _Module:
+    def __init__(self, node: str, functions: dict, ranges: dict) -> None:
+        self._node, self._functions, self._ranges = node, functions, ranges
+
+    def run(self, region, arguments: list, outer: dict, depth: int) -> list:
+        """The values that the region returns; `outer` are values that it sees, by name."""
+        values = {**outer, **dict(zip(region.arguments, arguments, strict=False))}
+        for statement in region.statements:
+            found = self._values(statement, values, depth)
+            values.update(zip(statement.results, found, strict=True))
+        return [values.get(name, Value(DATA)) for name in region.results]
+
+    def _values(self, statement, values: dict, depth: int) -> list:
+        operands = [values.get(name, Value(DATA)) for name in statement.operands]
+        step = _Step(self._node, f"stablehlo.{statement.name}", self._ranges)
+        if depth > _DEEPEST:
+            return [Value(step.choice(self._ranges))] * len(statement.results)
+        if statement.name == "call":
+            name = statement.text.partition("@")[2].partition("(")[0]
+            return self.run(self._functions[name], operands, {}, depth + 1)
+        if statement.name in ("case", "if"):
+            return self._branches(statement, operands[0], values, step, depth)
+        if statement.name == "while":
+            return self._loop(statement, values, step, depth)
+        inner = [values[name] for region in statement.regions for name in _seen(region) if name in values]
+        content = _content(statement, [*operands, *inner], step)
+        return [Value(content, _shape(statement, operands, each[0])) for each in statement.types]
+
+    def _branches(self, statement, condition: Value, values: dict, step: _Step, depth: int) -> list:
+        branches = [self.run(each, [], values, depth + 1) for each in statement.regions]
+        content = condition.content
+        if isinstance(content, Known) and content.numbers is not None and content.values.size == 1:
+            number, last = int(content.numbers.reshape(())[()]), len(branches) - 1
+            place = int(not number) if statement.name == "if" else number if 0 <= number <= last else last
+            return branches[place]
+        found = choice_of(content)
+        if found is None and is_folded(content) and sizes_of(content):
+            found = step.choice(sizes_of(content))
+        first, *others = branches
+        for other in others:
+            first = [joined(*pair) for pair in zip(first, other, strict=True)]
+        return [Value(found, each.shape) if found else each for each in first]
+
+    def _loop(self, statement, values: dict, step: _Step, depth: int) -> list:
+        names, given = statement.operands[::2], statement.operands[1::2]
+        condition, body = statement.regions
+        state = [values.get(name, Value(DATA)) for name in given]
+        # What every turn hands on as it is stays; all else is computed by the loop.
+        state = [
+            value if name == after else Value(choice_of(value.content) or DATA, value.shape)
+            for value, name, after in zip(state, names, body.results, strict=True)
+        ]
+        for _ in range(len(state) + 1):
+            inside = {**values, **dict(zip(names, state, strict=True))}
+            after = self.run(body, [], inside, depth + 1)
+            (decided,) = self.run(condition, [], inside, depth + 1)
+            found = decided.choice
+            made = [
+                Value(found or choice_of(before.content) or choice_of(each.content) or before.content, before.shape)
+                for before, each in zip(state, after, strict=True)
+            ]
+            if [each.choice for each in made] == [each.choice for each in state]:
+                break
+            state = made
+        return state
+
+
+def _seen(region) -> list:
+    """The names that the statements of a region use."""
+    found = list(region.results)
+    for statement in region.statements:
+        found += statement.operands
+        for inner in statement.regions:
+            found += _seen(inner)
+    return found
+
+
+def _content(statement, operands: list, step: _Step):
+    contents = [each.content for each in operands]
+    name = statement.name
+    if name == "constant":
+        return _constant(statement)
+    if name == "get_dimension_size":
+        return _size(statement, operands[0], step)
+    if all(isinstance(each, Known) for each in contents) and name in _RULES:
+        return _RULES[name](statement, contents, step)
+    if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
+        return found
+    sizes = frozenset().union(*map(sizes_of, contents))
+    if not all(map(is_folded, contents)):
+        return DATA
+    if name in ("dynamic_iota", "dynamic_broadcast_in_dim", "dynamic_reshape", "rng_bit_generator"):
+        return DATA if len(contents) < 2 else _moved_content(contents[0])
+    if name in _CHANGING and sizes and not any(isinstance(each, Computed) for each in contents):
+        return step.choice(sizes)
+    return Computed(sizes) if sizes else CONSTANT
+
+
+def _moved_content(content):
+    sizes = sizes_of(content)
+    return Computed(sizes) if sizes else DATA
+
+
+def _constant(statement):
+    sizes, _ = statement.types[0]
+    count = math.prod(sizes)
+    found = module_text.constant(statement) if count <= MOST_ELEMENTS else None
+    if found is None or not all(map(math.isfinite, found)):
+        return CONSTANT
+    return known(np.reshape(found * (count if len(found) == 1 else 1), sizes))
+
+
+def _size(statement, operand: Value, step: _Step):
+    (axis,) = module_text.numbers(statement, "dim") or [0]
+    size = None if operand.shape is None else operand.shape[axis]
+    return known(step.choice(step.ranges) if size is None else size)
+
+
+def _elementwise(function):
+    def rule(statement, contents: list, step: _Step):
+        return arithmetic.computed(step, function, contents)
+
+    return rule
+
+
+def _compare(statement, contents: list, step: _Step):
+    kind = statement.text.removeprefix("stablehlo.compare").split(",")[0].split()[0]
+    return arithmetic.computed(step, arithmetic.COMPARED[kind], contents)
+
+
+def _logical(function):
+    """Of truth values: integers have bits."""
+
+    def rule(statement, contents: list, step: _Step):
+        if statement.types[0][1] != "i1":
+            sizes = frozenset().union(*map(sizes_of, contents))
+            return step.choice(sizes) if sizes else CONSTANT
+        return arithmetic.computed(step, function, contents)
+
+    return rule
+
+
+def _converted(statement, contents: list, step: _Step):
+    kind = statement.types[0][1]
+    is_wide = kind in ("i32", "i64", "ui32", "ui64", "f32", "f64")
+
+    def convert(_, one: Polynomial):
+        if kind == "i1":
+            return arithmetic.truth(step, one)
+        if not one.names:
+            return one if kind[0] in "fb" else Polynomial.number(math.trunc(one.constant))
+        return one if is_wide and (kind[0] == "f" or one.is_integer) else None
+
+    return arithmetic.computed(step, convert, contents)
+
+
+def _divided(statement, contents: list, step: _Step):
+    if statement.types[0][1].startswith(("i", "ui")):
+        return arithmetic.computed(step, arithmetic.toward_zero, contents)
+    one, two = contents
+    if two.sizes and two.choice is None and one.numbers is not None:
+        return Spread(two.sizes, is_inverse=True)
+    return arithmetic.computed(step, arithmetic.true_quotient, contents)
+
+
+def _selected(statement, contents: list, step: _Step):
+    condition, *sides = contents
+    if (found := condition.choice) is not None:
+        return found
+    if condition.numbers is None:
+        return step.choice(condition.sizes)
+    chosen, first, second = np.broadcast_arrays(condition.numbers, *(each.values for each in sides))
+    return known(np.where(chosen != 0, first, second))
+
+
+def _joined(statement, contents: list, step: _Step):
+    (axis,) = module_text.numbers(statement, "dim") or [0]
+    return Known(np.concatenate([each.values for each in contents], axis))
+
+
+def _reshaped(statement, contents: list, step: _Step):
+    return Known(contents[0].values.reshape(statement.types[0][0]))
+
+
+def _spread(statement, contents: list, step: _Step):
+    """broadcast_in_dim of a scalar; other arrays are not followed."""
+    sizes = statement.types[0][0]
+    if contents[0].values.ndim or math.prod(sizes) > MOST_ELEMENTS:
+        return contents[0].choice or (Computed(contents[0].sizes) if contents[0].sizes else CONSTANT)
+    return known(np.full(sizes, contents[0].values[()], object))
+
+
+_RULES = {
+    "abs": _elementwise(arithmetic.absolute),
+    "add": _elementwise(arithmetic.added),
+    "and": _logical(arithmetic.LOGICAL["and"]),
+    "broadcast_in_dim": _spread,
+    "ceil": _elementwise(arithmetic.ROUNDED["ceil"]),
+    "compare": _compare,
+    "concatenate": _joined,
+    "convert": _converted,
+    "divide": _divided,
+    "floor": _elementwise(arithmetic.ROUNDED["floor"]),
+    "maximum": _elementwise(arithmetic.larger),
+    "minimum": _elementwise(arithmetic.smaller),
+    "multiply": _elementwise(arithmetic.multiplied),
+    "negate": _elementwise(arithmetic.negated),
+    "not": _logical(arithmetic.LOGICAL["not"]),
+    "or": _logical(arithmetic.LOGICAL["or"]),
+    "remainder": _elementwise(arithmetic.remainder(arithmetic.toward_zero)),
+    "reshape": _reshaped,
+    "select": _selected,
+    "sign": _elementwise(arithmetic.sign),
+    "subtract": _elementwise(arithmetic.subtracted),
+}
+
+
+def _shape(statement, operands: list, sizes: tuple) -> tuple:
+    """The shape of a result; None for sizes that are not followed."""
+    shape = tuple(None if size is None else Polynomial.number(size) for size in sizes)
+    if None not in shape:
+        return shape
+    found = _SHAPES.get(statement.name, _like_operands)(statement, operands, len(sizes))
+    if found is None or len(found) != len(shape):
+        return shape
+    return tuple(size if size is not None else each for size, each in zip(shape, found, strict=True))
+
+
+def _like_operands(statement, operands: list, rank: int):
+    """Of an operation on elements: all operands have the shape of the result."""
+    if statement.name not in _ON_ELEMENTS:
+        return None
+    shapes = [each.shape for each in operands if each.shape is not None and len(each.shape) == rank]
+    return [next((size for size in sizes if size is not None), None) for sizes in zip(*shapes, strict=True)]
+
+
+def _given(statement, operands: list, rank: int):
+    """The shape is the last operand."""
+    content = operands[-1].content
+    if not isinstance(content, Known):
+        return None
+    return [None if isinstance(each, Choice) else each for each in content.values.reshape(-1)]
+
+
+def _product(statement, operands: list, rank: int):
+    shapes = [each.shape for each in operands[:2]]
+    if None in shapes:
+        return None
+    batch, over = (module_text.pair(statement, name) for name in ("batching_dims", "contracting_dims"))
+    free = [
+        [size for axis, size in enumerate(shape) if axis not in (*batch[side], *over[side])]
+        for side, shape in enumerate(shapes)
+    ]
+    return [*(shapes[0][axis] for axis in batch[0]), *free[0], *free[1]]
+
+
+def _transposed(statement, operands: list, rank: int):
+    shape = operands[0].shape
+    return None if shape is None else [shape[axis] for axis in module_text.numbers(statement, "dims")]
+
+
+def _reduced(statement, operands: list, rank: int):
+    shape, over = operands[0].shape, module_text.numbers(statement, "dimensions")
+    return None if shape is None else [size for axis, size in enumerate(shape) if axis not in over]
+
+
+_ON_ELEMENTS = _CHANGING | frozenset(
+    "atan2 bitcast_convert cbrt clamp complex cosine count_leading_zeros erf exponential_minus_one imag is_finite "
+    "log_plus_one popcnt real reduce_precision reverse sine tan optimization_barrier".split()
+)
+_SHAPES = {
+    "dot_general": _product,
+    "dynamic_broadcast_in_dim": _given,
+    "dynamic_iota": _given,
+    "dynamic_reshape": _given,
+    "reduce": _reduced,
+    "transpose": _transposed,
+}

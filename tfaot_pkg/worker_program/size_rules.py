@@ -1,0 +1,489 @@
+"""How each operation of TensorFlow computes with sizes: the content of its results from that of its operands."""
+
+import math
+from dataclasses import dataclass, replace
+
+import folding
+import numpy as np
+import size_arithmetic as arithmetic
+import tensorflow as tf
+from polynomials import BATCH, Polynomial
+from size_operations import BY_POSITION, LINEAR, OF_MATRICES, OF_SHAPE, REARRANGING
+from size_values import (
+    CONSTANT,
+    DATA,
+    MOST_ELEMENTS,
+    Choice,
+    Computed,
+    Known,
+    Spread,
+    choice_of,
+    growing,
+    is_folded,
+    is_program,
+    known,
+    of_constant,
+    sizes_of,
+)
+from slices import keeps_positions
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation, its operands, the shapes of its results, and the ranges of sizes."""
+
+    op: object
+    operands: tuple
+    shapes: tuple
+    ranges: dict
+
+    @property
+    def contents(self) -> list:
+        return [each.content for each in self.operands]
+
+    def choice(self, sizes) -> Choice:
+        return Choice(self.op.name, self.op.type, frozenset(sizes))
+
+
+def contents_of(step: Step) -> list:
+    """The content of each result."""
+    found = _RULES.get(step.op.type, _default)(step)
+    found = found if isinstance(found, list) else [found] * len(step.shapes)
+    return [_within(step, each) for each in found]
+
+
+def _within(step: Step, content):
+    """`content`, with a Choice for each polynomial that no program computes."""
+    if not isinstance(content, Known) or all(isinstance(e, Choice) or is_program(e) for e in content.values.flat):
+        return content
+    return known([e if isinstance(e, Choice) or is_program(e) else step.choice(e.names) for e in content.values.flat])
+
+
+def _default(step: Step):
+    """What holds of the results of any operation, by what it does to the positions and numbers of its operands."""
+    contents = step.contents
+    if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
+        return found
+    shapes = OF_SHAPE.get(step.op.type, ())
+    contents = [CONSTANT if place in shapes else each for place, each in enumerate(contents)]
+    if not all(map(is_folded, contents)) or step.op.op_def.is_stateful:
+        return DATA
+    sizes = frozenset().union(*map(sizes_of, contents))
+    if any(isinstance(each, Computed) for each in contents):
+        return Computed(sizes)
+    if (found := _numbers(step)) is not None:
+        return found
+    return _spread(step, contents, sizes)
+
+
+def _spread(step: Step, contents: list, sizes: frozenset):
+    """Of arrays whose elements are not followed one by one."""
+    kind, spread = step.op.type, [each for each in contents if isinstance(each, Spread)]
+    is_placed, is_bent, is_inverse = (
+        any(getattr(each, name) for each in spread) for name in ("is_placed", "is_bent", "is_inverse")
+    )
+    grown = frozenset().union(*(growing(each.shape) for each in step.operands))
+    if kind in REARRANGING:
+        if not keeps_positions(step):
+            is_placed = is_placed or bool(growing(step.shapes[0]))
+            sizes |= frozenset().union(*(each.positions for each in step.operands))
+    elif kind in ("Sum", "Prod"):
+        if (found := _summed(step, contents[0])) is not None:
+            return found
+    elif kind == "Mul":
+        if (found := _product(step, contents)) is not None:
+            return found
+    elif kind in BY_POSITION:
+        is_placed = is_placed or (kind in OF_MATRICES and bool(growing((step.shapes[0] or (None,))[-2:])))
+        is_bent = is_bent or is_placed or bool(sizes)
+    elif kind not in LINEAR and (grown or sizes):
+        return step.choice(grown | sizes)
+    is_mixed = is_inverse and (kind in ("Add", "AddV2", "Sub", "AddN", "Mul", "Sum") or kind not in LINEAR)
+    if (is_bent and sizes) or is_mixed:
+        return step.choice(sizes or grown)
+    # A compiler may compute all of it for the traced sizes, and programs repeat or continue what they see of rows.
+    if is_bent and BATCH in (found := growing(step.shapes[0])):
+        return step.choice(found)
+    return Spread(sizes, is_placed, is_bent, is_inverse)
+
+
+def _summed(step: Step, content):
+    """Of a sum or a product over axes; None if these have no open size."""
+    over = growing(step.operands[0].shape)
+    if not over:
+        return None if step.op.type == "Sum" or not sizes_of(content) else step.choice(sizes_of(content))
+    is_plain = step.op.type == "Sum" and isinstance(content, Spread) and not content.is_bent and not content.sizes
+    return Spread(over, is_placed=True) if is_plain else step.choice(over | sizes_of(content))
+
+
+def _product(step: Step, contents: list):
+    """Of a product; None if it is linear in sizes and positions."""
+    (one, two), (first, second) = map(sizes_of, contents), (each.positions for each in step.operands)
+    if one and two:
+        return step.choice(one | two)
+    if first and second:
+        return (
+            Spread(is_placed=True, is_bent=True)
+            if not one | two and BATCH not in first | second
+            else step.choice(one | two | first | second)
+        )
+    return None
+
+
+def _numbers(step: Step):
+    """The results of an operation on small constants, from TensorFlow; None if they are not known."""
+    arrays = [each.numbers if isinstance(each, Known) else None for each in step.contents]
+    if any(each is None for each in arrays) or not arrays or step.op.op_def.is_stateful:
+        return None
+    found = folding.run(step.op, arrays)
+    return None if found is None else [of_constant(each) for each in found]
+
+
+def _moved(*places: int):
+    """The rule of an operation that moves the elements of the operands `places`: all but the last for -1."""
+
+    def rule(step: Step):
+        count = len(step.operands)
+        moved = range(count - 1) if places == (-1,) else places or range(count)
+        contents = step.contents
+        if not all(isinstance(each, Known) for each in contents):
+            return _default(step)
+        elements, arrays = [Polynomial()], []
+        for place, content in enumerate(contents):
+            if place in moved:
+                numbers = np.arange(content.values.size).reshape(content.values.shape) + len(elements)
+                elements += list(content.values.flat)
+                arrays.append(numbers)
+            else:
+                arrays.append(content.numbers)
+        if any(each is None for each in arrays) or len(elements) > 2 * MOST_ELEMENTS:
+            return _default(step)
+        if any(step.op.inputs[place].dtype not in _COUNTING for place in moved):
+            return _default(step)
+        found = folding.run(step.op, arrays)
+        if found is None or any(each.size > MOST_ELEMENTS for each in found):
+            return _default(step)
+        return [_chosen(elements, each) for each in found]
+
+    return rule
+
+
+_COUNTING = (tf.int32, tf.int64, tf.float32, tf.float64)
+"""Types that hold the numbers of elements."""
+
+
+def _chosen(elements: list, numbers: np.ndarray) -> Known:
+    return known(np.array([elements[int(each)] for each in numbers.flat], object).reshape(numbers.shape))
+
+
+def _elementwise(function):
+    """The rule of an operation on polynomials: `function(step, *polynomials)` gives one, or None if there is none."""
+
+    def rule(step: Step):
+        contents = step.contents
+        if not all(isinstance(each, Known) for each in contents):
+            return _default(step)
+        if math.prod(np.broadcast_shapes(*(each.values.shape for each in contents))) > MOST_ELEMENTS:
+            return _default(step)
+        return arithmetic.computed(step, function, contents)
+
+    return rule
+
+
+def _times(step: Step):
+    """A product: TensorFlow computes one with zeros before the model runs."""
+    zeros = (each for each in step.contents if isinstance(each, Known) and each.numbers is not None)
+    if any(not numbers.numbers.any() for numbers in zeros) and not any(map(choice_of, step.contents)):
+        return CONSTANT if DATA in step.contents else _elementwise(arithmetic.multiplied)(step)
+    return _elementwise(arithmetic.multiplied)(step)
+
+
+def _reduced(function, start):
+    """The rule of a reduction of polynomials by `function(step, one, two)`; `start` is what no element gives."""
+
+    def rule(step: Step):
+        array, axes = step.contents
+        numbers = axes.numbers if isinstance(axes, Known) else None
+        if not isinstance(array, Known) or numbers is None:
+            return _default(step)
+        rank = array.values.ndim
+        over = tuple(sorted({int(each) % rank for each in numbers.flat})) if rank else ()
+        kept = [axis for axis in range(rank) if axis not in over]
+        sizes = [array.values.shape[axis] for axis in kept]
+        flat = array.values.transpose([*kept, *over]).reshape(*sizes, -1)
+        found = np.empty(sizes, object)
+        for place in np.ndindex(*sizes):
+            found[place] = _folded(step, function, flat[place], start)
+        if step.op.get_attr("keep_dims"):
+            found = found.reshape([1 if axis in over else size for axis, size in enumerate(array.values.shape)])
+        return Known(found)
+
+    return rule
+
+
+def _folded(step: Step, function, elements, start):
+    total = None if start is None else Polynomial.number(start)
+    for each in elements:
+        if isinstance(each, Choice):
+            return each
+        made = each if total is None else function(step, total, each)
+        if made is None:
+            return step.choice(total.names | each.names)
+        total = made
+    return Polynomial() if total is None else total
+
+
+def _divided(step: Step):
+    """A quotient of floats, or of integers rounded toward zero."""
+    if step.op.inputs[0].dtype.is_integer:
+        return _elementwise(arithmetic.toward_zero)(step)
+    one, two = step.contents
+    if (
+        isinstance(one, Known)
+        and isinstance(two, Known)
+        and two.choice is None
+        and two.sizes
+        and one.numbers is not None
+    ):
+        return Spread(two.sizes, is_inverse=True)
+    return _elementwise(arithmetic.true_quotient)(step)
+
+
+def _cast(step: Step):
+    source, target = step.op.inputs[0].dtype, step.op.outputs[0].dtype
+    (content,) = step.contents
+    # Sizes wrap around in narrow integers, and are rounded in narrow floats.
+    is_wide = target.size >= 4 and not target.is_complex
+    if not isinstance(content, Known):
+        is_plain = is_wide and (target.is_floating or not source.is_floating) and not target.is_bool
+        return _kept(step) if is_plain else _default(step)
+
+    def cast(_, one: Polynomial):
+        if target.is_bool:
+            return arithmetic.truth(step, one)
+        if not one.names:
+            return one if target.is_floating else Polynomial.number(math.trunc(one.constant))
+        return one if is_wide and (target.is_floating or one.is_integer) else None
+
+    return _elementwise(cast)(step)
+
+
+def _kept(step: Step):
+    """The contents of operands, one for each result."""
+    return list(step.contents)
+
+
+def _random(step: Step):
+    """Random numbers are computed when the model runs; their seed may be folded."""
+    contents = step.contents[1:]
+    if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
+        return found
+    sizes = frozenset().union(*map(sizes_of, contents))
+    return step.choice(sizes) if sizes else DATA
+
+
+def _gathered(step: Step):
+    """Elements of an array at positions; a table that is read at growing positions is any function of these."""
+    array, places, *_ = step.contents
+    if not isinstance(places, Spread) or not is_folded(array):
+        return _moved(0)(step)
+    positions = step.operands[1].positions
+    is_table = isinstance(array, (Known, Spread)) and not sizes_of(array) and not growing(step.operands[0].shape)
+    if not is_table or places.sizes or choice_of(array) or BATCH in positions:
+        return (
+            _default(step)
+            if not positions | sizes_of(places) | sizes_of(array)
+            else step.choice(positions | places.sizes | sizes_of(array))
+        )
+    return Spread(is_placed=bool(positions), is_bent=bool(positions))
+
+
+def _scattered(step: Step):
+    """Elements at constant places."""
+    places = step.contents[0]
+    numbers = places.numbers if isinstance(places, Known) else None
+    # Numbers of one place are added up.
+    is_single = (
+        numbers is not None and len(np.unique(numbers.reshape(-1, numbers.shape[-1]), axis=0)) == numbers[..., 0].size
+    )
+    return _moved(1)(step) if is_single else _default(step)
+
+
+def _filled(value: int):
+    """Zeros or ones, whatever the operand is."""
+
+    def rule(step: Step):
+        shape = step.shapes[0]
+        if shape is None or growing(shape) or math.prod(int(size.constant) for size in shape) > MOST_ELEMENTS:
+            return CONSTANT
+        return known(np.full([int(size.constant) for size in shape], value))
+
+    return rule
+
+
+def _selected(step: Step):
+    """A selection between polynomials by constants."""
+    condition = step.contents[0]
+    is_known = isinstance(condition, Known) and condition.numbers is not None
+    return _moved(1, 2)(step) if is_known else _default(step)
+
+
+def _broadcast_shape(step: Step):
+    """BroadcastArgs: two shapes."""
+    one, two = step.contents
+    if not isinstance(one, Known) or not isinstance(two, Known):
+        return _default(step)
+    rank = max(one.values.size, two.values.size)
+    pad = [Polynomial.number(1)]
+    pairs = zip(*(pad * (rank - each.values.size) + list(each.values.flat) for each in (one, two)), strict=True)
+    return known([_wider(step, *pair) for pair in pairs])
+
+
+def _wider(step: Step, one, two):
+    for each in (one, two):
+        if isinstance(each, Choice):
+            return each
+    single = Polynomial.number(1)
+    if two in (one, single):
+        return one
+    return two if one == single else step.choice(one.names | two.names)
+
+
+def _summed_axes(step: Step):
+    """BroadcastGradientArgs: the axes along which each of two shapes was repeated."""
+    one, two = step.contents
+    if not isinstance(one, Known) or not isinstance(two, Known):
+        return _default(step)
+    rank, single = max(one.values.size, two.values.size), Polynomial.number(1)
+    sides = [[single] * (rank - each.values.size) + list(each.values.flat) for each in (one, two)]
+    for pair in zip(*sides, strict=True):
+        if isinstance(found := _wider(step, *pair), Choice):
+            return found
+    return [known([axis for axis, size in enumerate(side) if size == single]) for side in sides]
+
+
+def _shape(step: Step):
+    return [_shape_of(step, each) for each in step.operands]
+
+
+def _shape_of(step: Step, value):
+    if value.chosen is not None:
+        return value.chosen
+    if value.is_ragged and (value.shape is None or None in value.shape):
+        return DATA
+    if value.shape is None:
+        return step.choice({BATCH, *step.ranges})
+    return known([step.choice({BATCH, *step.ranges}) if size is None else size for size in value.shape])
+
+
+def _size(step: Step):
+    (sizes,) = _shape(step)
+    if not isinstance(sizes, Known):
+        return sizes
+    if (found := sizes.choice) is not None:
+        return found
+    return known(math.prod(sizes.values.flat, start=Polynomial.number(1)))
+
+
+def _rank(step: Step):
+    return CONSTANT if step.operands[0].shape is None else known(len(step.operands[0].shape))
+
+
+def _range(step: Step):
+    contents = step.contents
+    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents):
+        return _default(step)
+    start, limit, delta = (each.values.reshape(())[()] for each in contents)
+    if not limit.names and not start.names and not delta.names:
+        return _default(step)
+    count = None if delta.names or not delta.terms else (limit - start).varying.scaled(1 / delta.constant)
+    if count is None or not count.is_integer:
+        return step.choice(start.names | limit.names | delta.names)
+    return Spread(start.names, is_placed=True)
+
+
+def _listed(step: Step):
+    """The handle of a list of arrays: its number of arrays."""
+    return step.contents[1]
+
+
+def _from_array(step: Step):
+    shape = step.operands[0].shape
+    return _default(replace(step, operands=step.operands[:1])) if not shape or shape[0] is None else known(shape[0])
+
+
+_IDENTITIES = frozenset("Identity Snapshot StopGradient PreventGradient EnsureShape CheckNumerics IdentityN".split())
+_RULES = {
+    **dict.fromkeys(_IDENTITIES, _kept),
+    **dict.fromkeys(("Add", "AddV2"), _elementwise(arithmetic.added)),
+    "Pack": _moved(),
+    **dict.fromkeys(("Div", "RealDiv"), _divided),
+    **dict.fromkeys(("Gather", "GatherV2"), _gathered),
+    **dict.fromkeys(
+        "StatelessRandomUniform StatelessRandomNormal StatelessRandomUniformV2 StatelessRandomNormalV2 "
+        "StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 "
+        "StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2".split(),
+        _random,
+    ),
+    **dict.fromkeys(("Mod", "TruncateMod"), _elementwise(arithmetic.remainder(arithmetic.toward_zero))),
+    **dict.fromkeys(("Select", "SelectV2"), _selected),
+    **dict.fromkeys(("Shape", "ShapeN"), _shape),
+    **dict.fromkeys(
+        "ExpandDims Squeeze Reshape Transpose Tile BroadcastTo Reverse ReverseV2 Roll StridedSlice Slice GatherNd "
+        "Unpack SplitV Pad MirrorPad DataFormatVecPermute".split(),
+        _moved(0),
+    ),
+    "Abs": _elementwise(arithmetic.absolute),
+    "AddN": _elementwise(arithmetic.added),
+    "All": _reduced(arithmetic.LOGICAL["and"], 1),
+    "Any": _reduced(arithmetic.LOGICAL["or"], 0),
+    "BroadcastArgs": _broadcast_shape,
+    "BroadcastGradientArgs": _summed_axes,
+    "Cast": _cast,
+    "Ceil": _elementwise(arithmetic.ROUNDED["ceil"]),
+    "Concat": _moved(*range(1, 64)),
+    "ConcatV2": _moved(-1),
+    "Equal": _elementwise(arithmetic.COMPARED["EQ"]),
+    "Fill": _moved(1),
+    "Floor": _elementwise(arithmetic.ROUNDED["floor"]),
+    "FloorDiv": _elementwise(arithmetic.floored),
+    "FloorMod": _elementwise(arithmetic.remainder(arithmetic.floored)),
+    "Greater": _elementwise(arithmetic.COMPARED["GT"]),
+    "GreaterEqual": _elementwise(arithmetic.COMPARED["GE"]),
+    "Less": _elementwise(arithmetic.COMPARED["LT"]),
+    "LessEqual": _elementwise(arithmetic.COMPARED["LE"]),
+    "LogicalAnd": _elementwise(arithmetic.LOGICAL["and"]),
+    "LogicalNot": _elementwise(arithmetic.LOGICAL["not"]),
+    "LogicalOr": _elementwise(arithmetic.LOGICAL["or"]),
+    "Max": _reduced(arithmetic.larger, None),
+    "Maximum": _elementwise(arithmetic.larger),
+    "Min": _reduced(arithmetic.smaller, None),
+    "Minimum": _elementwise(arithmetic.smaller),
+    "Mul": _times,
+    "Neg": _elementwise(arithmetic.negated),
+    "NotEqual": _elementwise(arithmetic.COMPARED["NE"]),
+    "OnesLike": _filled(1),
+    "PadV2": _moved(0, 2),
+    "Pow": _elementwise(arithmetic.power),
+    "Prod": _reduced(arithmetic.multiplied, 1),
+    "Range": _range,
+    "Rank": _rank,
+    "Rint": _elementwise(arithmetic.ROUNDED["round"]),
+    "Round": _elementwise(arithmetic.ROUNDED["round"]),
+    "ScatterNd": _scattered,
+    "Sign": _elementwise(arithmetic.sign),
+    "Size": _size,
+    "Split": _moved(1),
+    "Square": _elementwise(lambda step, one: one * one),
+    "Sub": _elementwise(arithmetic.subtracted),
+    "Sum": _reduced(arithmetic.added, 0),
+    "TensorListFromTensor": _from_array,
+    "TensorListLength": _kept,
+    "TensorListReserve": _listed,
+    "TensorListSetItem": lambda step: step.contents[0],
+    "TensorListStack": lambda step: DATA,
+    "TensorListGetItem": lambda step: DATA,
+    "TensorScatterUpdate": _moved(0, 2),
+    "TruncateDiv": _elementwise(arithmetic.toward_zero),
+    "ZerosLike": _filled(0),
+}
