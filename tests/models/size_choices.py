@@ -531,6 +531,53 @@ _lstm = tf.keras.layers.LSTM(3, return_sequences=True)
 _lstm.build((None, None, 4))
 
 
+def of_stablehlo(lines):
+    """A model that is a module of StableHLO; %n is the batch size, %z what multiplies the rows."""
+    text = """module @m attributes {jax.uses_shape_polymorphism = true} {
+  func.func public @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<1xi32>
+    %many = stablehlo.constant dense<500> : tensor<i32>
+    LINES
+    %f = stablehlo.convert %z : (tensor<i32>) -> tensor<f32>
+    %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %s = stablehlo.concatenate %n1, %four, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %b = stablehlo.dynamic_broadcast_in_dim %f, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
+    %y = stablehlo.multiply %x, %b : tensor<?x4xf32>
+    return %y : tensor<?x4xf32>
+  }
+}""".replace("LINES", "\n    ".join(lines))
+
+    def serve(x):
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+        (y,) = gen_xla_ops.xla_call_module(
+            args=[x], version=9, module=text.encode(), Sout=[tf.TensorShape([None, 4])], Tout=[tf.float32],
+            platforms=["CPU"],
+        )  # fmt: skip
+        return y
+
+    return serve
+
+
+_COMPARED = "%p = stablehlo.compare GT, %n, %many, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
+MODELS["chosen-compared in StableHLO"] = (
+    of_stablehlo([_COMPARED, "%z = stablehlo.convert %p : (tensor<i1>) -> tensor<i32>"]), False,
+)  # fmt: skip
+MODELS["chosen-divided in StableHLO"] = (of_stablehlo(["%z = stablehlo.divide %n, %many : tensor<i32>"]), False)
+MODELS["chosen-a branch of StableHLO"] = (
+    of_stablehlo([
+        _COMPARED, '%z = "stablehlo.if"(%p) ({', "stablehlo.return %n : tensor<i32>", "}, {",
+        "stablehlo.return %many : tensor<i32>", "}) : (tensor<i1>) -> tensor<i32>",
+    ]), False,
+)  # fmt: skip
+MODELS["same-divided without a remainder in StableHLO"] = (
+    of_stablehlo(["%m = stablehlo.multiply %n, %many : tensor<i32>", "%z = stablehlo.divide %m, %many : tensor<i32>"]),
+    False,
+)
+MODELS["same-the size in StableHLO"] = (of_stablehlo(["%z = stablehlo.add %n, %many : tensor<i32>"]), False)
+
+
 def found(serve, has_n):
     """The operations that choose."""
     import choices

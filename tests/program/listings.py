@@ -96,7 +96,7 @@ def listing(write: Any) -> HloListing:
         builder.main.add("tuple", {"tuple": []}, output)
         computations = [each.document() for each in (*builder.called, builder.main)]
         modules.append({"batch_size": batch, "entry": builder.main.number, "computations": computations, "sizes": {}})
-    return decoded(HloListing, {"modules": modules, "fault": "", "samples": []}, "listing")
+    return decoded(HloListing, {"modules": modules, "fault": "", "samples": [], "choices": []}, "listing")
 
 
 def rows(write: Any, *, output_has_batch_axis: bool = True) -> Rows:

@@ -117,7 +117,7 @@ def pair(statement: Statement, name: str) -> tuple:
 
 def constant(statement: Statement):
     """The numbers of a small constant, row-major, one for all if they are equal; None if it is written otherwise."""
-    found = re.search(r"dense<(.*)>(?: :|$)", statement.text)
+    found = re.search(r"dense<(.*?)>(?: :|$)", statement.text)
     if found is None or '"' in found[1]:
         return None
     words = re.findall(r"[^\[\], ]+", found[1])
