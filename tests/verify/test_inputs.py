@@ -11,8 +11,10 @@ from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation
-from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.inputs import drawn, validation_inputs
+from tfaot_pkg.verify.limits import Drawing
 from tfaot_pkg.worker_program.messages.elements import held_type
+from tfaot_pkg.worker_program.messages.sources import CategoryColumn
 
 X = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3))
 TABLE = Tensor(name="table", dtype=DType.FLOAT64, shape=(2, 2))
@@ -109,3 +111,21 @@ def test_pickled_objects_in_a_file_are_not_loaded(tmp_path: Path) -> None:
     np.savez(path, x=np.array([{"a": 1}], dtype=object))
     with reported(SpecError):
         validation_inputs(Validation(inputs=path), _signature(X), 1)
+
+
+def test_columns_of_categories_get_known_categories_in_every_class() -> None:
+    x = Tensor(name="x", dtype=DType.FLOAT64, shape=(None, 3))
+    columns = (
+        CategoryColumn(column=0, name="charge", given="values", values=(-1, 0.5, 211)),
+        CategoryColumn(column=2, name="detector", given="positions", values=("barrel", "endcap")),
+        CategoryColumn(column=1, name="number", given="codes", values=()),
+    )
+    signature, drawing = Signature(inputs=(x,), outputs=(x,)), Drawing(categories=columns)
+    for found in (
+        validation_inputs(Validation(samples=200), signature, 1, drawing=drawing),
+        drawn("huge", signature, seed=0, rows=200, drawing=drawing),
+        drawn("nonfinite", signature, seed=0, rows=200, drawing=drawing),
+    ):
+        assert set(found["x"][:, 0]) == {-1, 0.5, 211}
+        assert set(found["x"][:, 2]) == {0, 1}
+        assert len(np.unique(found["x"][:, 1])) > 100

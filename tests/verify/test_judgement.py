@@ -136,6 +136,11 @@ def test_answers_that_jump_excuse_those_between_them_only() -> None:
     assert judged([NAN], [3.0], seen=[INF], **jump) == REAL
 
 
+def test_another_leaf_at_a_threshold_is_a_fault() -> None:
+    """Of decision trees the spread is zero (worker_program/reference.py), and XLA has no answers."""
+    assert judged([1.0, 2.0], [1.0, 2.5], class_name="thresholds", spread=[0.0, 0.0]) == [("real", 1, True)]
+
+
 def test_overflowing_sums_have_no_right_answer() -> None:
     met = {OVERFLOW: "MatMul"}
     own = [("large argument", 1, False), ("real", 1, True)]

@@ -78,9 +78,10 @@ def _from_xgboost(request: messages.TreeConversion):
 def _from_lightgbm(request: messages.TreeConversion):
     import lightgbm
     import onnxmltools
-    from onnxmltools.convert.common.data_types import FloatTensorType
+    from onnxmltools.convert.common.data_types import DoubleTensorType, FloatTensorType
 
-    types = [("x", FloatTensorType([None, request.columns]))]
+    kind = {"float32": FloatTensorType, "float64": DoubleTensorType}[request.dtype]
+    types = [("x", kind([None, request.columns]))]
     return onnxmltools.convert_lightgbm(lightgbm.Booster(model_file=request.model), initial_types=types, zipmap=False)
 
 
