@@ -149,7 +149,8 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
         with pipeline.progress.step("check"):
             saved = SavedModel(spec.model, source, pool, spec.compilation.variables)
             with saved.named() as model:
-                answer = pool.get().call(Check(model=chosen(spec, model, saved.state[0])), Checked)
+                asked = Check(model=chosen(spec, model, saved.state[0]), batch_sizes=spec.compilation.batch_sizes)
+                answer = pool.get().call(asked, Checked)
                 notes = saved.original.notes
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
         if spec.model.symbols and not answer.unsupported:

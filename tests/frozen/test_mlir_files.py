@@ -120,6 +120,22 @@ def test_a_net_of_flax_that_an_older_jax_exported_gives_its_answers(files: Files
     _require_close(files.answers(_asked(files, feeds, outputs, built, "tensorflow")), expected)
 
 
+@pytest.mark.parametrize("case", ["composed", "spectra", "rows_of"])
+def test_functions_of_jax_numpy_lax_and_scipy_compute_what_jax_does(case: str, files: Files) -> None:
+    source, folder = files.built(files.folder / f"{case}.jax")
+    given, right = _arrays(files.folder / f"{case}.inputs.npz"), _arrays(files.folder / f"{case}.answers.npz")
+    names = [each.name for each in source.outputs]
+    found = files.answers(_asked(files, {"x": given["0"]}, names, folder, "tensorflow"))
+    assert len(names) == len(right)
+    wrong = {
+        name: (found[name], right[str(place)])
+        for place, name in enumerate(names)
+        # A product of bfloat16 has 8 bits, if it is rounded.
+        if not np.allclose(found[name], right[str(place)], rtol=2**-7 if name == "short" else 2e-4, atol=5e-6)
+    }
+    assert wrong == {}
+
+
 def test_large_constants_are_weights_apart_from_the_code_and_equal_ones_are_one(files: Files) -> None:
     for name, weights in {"mlp": 1, "shared": 1, "recurrent": 2, "looked_up": 1}.items():
         _, parts = files.read(files.folder / f"{name}.jax")
@@ -200,6 +216,8 @@ def test_modules_that_cannot_be_models_are_refused_with_the_reason(files: Files)
 def test_artifacts_that_cannot_be_models_are_refused(files: Files) -> None:
     assert "was exported for tpu, not for CPUs" in _refusal(partial(files.built, files.folder / "tpu.jax"))
     assert "lapack_spotrf_ffi" in _refusal(partial(files.built, files.folder / "call.jax"))
+    assert "ApproxTopK" in _refusal(partial(files.built, files.folder / "approximate.jax"))
+    assert "length 1031" in _refusal(partial(files.built, files.folder / "prime.jax"))
     whole = (files.folder / "mlp.jax").read_bytes()
     for size in (0, 1, 100, len(whole) // 2):
         path = files.pool.given_folder("cut") / "cut.jax"

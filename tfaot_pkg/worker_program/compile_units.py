@@ -1,24 +1,16 @@
 """Compile frozen graphs with tfcompile in this process: one object and header per unit (batch size and target)."""
 
 import os
-import re
 
-import instead
-import limits
 import lowerings
 import specialize
+import uncompiled
 import weights
-from messages.requests import Compile, Compiled, ModelFault, Unit
+from messages.requests import Compile, Compiled, Unit
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python import _pywrap_tfcompile, pywrap_tfe
 from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name
-
-_NO_SHAPES_OF_VALUES = (
-    "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)"
-)
-# The words of tf2xla: nothing else in the error tells which input it is.
-_NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
 
 def compile_units(request: Compile, report) -> Compiled:
@@ -38,18 +30,6 @@ def _read_flags() -> None:
     pywrap_tfe.TF_GetXlaConstantFoldingDisabled()
 
 
-class _NeedsConstant(Exception):
-    """XLA must know the value of an operation's input at compile time, and cannot."""
-
-    def __init__(self, index: str, node: str, operation: str) -> None:
-        super().__init__(node)
-        self.node = node
-        self.text = (
-            f"the value of input {index} of operation {operation} (node {node}) must be known while the model is "
-            "compiled, but it depends on the values of the model's inputs"
-        )
-
-
 class _Job:
     """One model to be compiled, with some of its weights embedded."""
 
@@ -66,16 +46,18 @@ class _Job:
             try:
                 self._run(unit, self._path(unit, folding=self._folding))
             # Constant folding costs an import and an optimizer pass for each unit: only models that need it pay for it.
-            except _NeedsConstant:
+            except uncompiled.NeedsConstant:
                 if self._folding:
                     raise
                 self._run(unit, self._path(unit, folding=True))
                 self._folding = True
-        except _NeedsConstant as fault:
-            return self._blamed(fault) or _refuse(unit, fault.text)
+        except uncompiled.NeedsConstant as needed:
+            if blamed := self._blamed(needed):
+                return blamed
+            raise uncompiled.fault(self._graph, unit.batch_size, needed.error) from needed
         return []
 
-    def _blamed(self, fault: _NeedsConstant) -> list:
+    def _blamed(self, fault: uncompiled.NeedsConstant) -> list:
         """The weights that the operation's inputs are computed from; all weights if none is found."""
         names = [weight.node for weight in self._weights]
         made_of = ancestors(by_name(self._graph), [fault.node])
@@ -122,26 +104,13 @@ class _Job:
                 **extra,
             )
         except Exception as error:  # the binding maps each C++ status to another type
-            text = " ".join(str(error).split())
-            needed = _NEEDS_CONSTANT.search(text)
-            if needed:
-                raise _NeedsConstant(*needed.groups()) from error
-            if fault := limits.fault_of(self._graph, text):
-                raise ModelFault(*fault) from error
-            _refuse(unit, text[:600])
+            raise uncompiled.needed(str(error)) or uncompiled.fault(self._graph, unit.batch_size, str(error)) from error
         finally:
             # Every file left in this folder would be taken for a part of the compiled model.
             os.unlink(config)
             if graph != self._request.graph:
                 os.unlink(graph)
         os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
-
-
-def _refuse(unit: Unit, text: str):
-    raise ModelFault(
-        f"XLA cannot compile the model for batch size {unit.batch_size}: {text}",
-        next((advice for part, advice in instead.FAILURES.items() if part in text), _NO_SHAPES_OF_VALUES),
-    )
 
 
 def _read_graph(request: Compile):

@@ -10,6 +10,7 @@ import re
 import signatures
 import specialize
 import tensorflow as tf
+import uncompiled
 from messages.conversions import Convert
 from messages.requests import ModelFault, Nothing, Translate, one_line
 from tensorflow.core.framework import graph_pb2
@@ -30,7 +31,10 @@ def translate(request: Translate, report) -> Nothing:
     # As hlo.py does before it lowers a graph: what the compiler sees is shown.
     graph = specialize.at_batch_size(graph, feeds, request.batch_size)
     graph = specialize.folded(graph, feeds, request.outputs)
-    text = _FORMS[request.form](_function(graph, feeds, request.outputs), feeds, request.batch_size)
+    try:
+        text = _FORMS[request.form](_function(graph, feeds, request.outputs), feeds, request.batch_size)
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise uncompiled.fault(graph, request.batch_size, str(error)) from error
     with open(request.out, "w", encoding="utf-8") as file:
         file.write(text if text.endswith("\n") else text + "\n")
     return Nothing()

@@ -140,13 +140,19 @@ def check(request: Check, report) -> Checked:
     inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
     parts.split(graph.graph_def, outputs)
     program = authored.called(graph.graph_def, inputs, request.model.operations)
+    symbols = request.model.symbols
+    listing = None if faults else hlo.listed(program, inputs, outputs, symbols=symbols)
+    if listing is not None and listing.fault:
+        # It may compile at the sizes of the spec, which then are the only ones.
+        for batch_size in request.batch_sizes:
+            hlo.require_lowered(program, inputs, outputs, batch_size, symbols)
     return Checked(
         inputs=tuple(map(_tensor, graph.inputs)),
         outputs=tuple(map(_tensor, graph.outputs)),
         warnings=warnings,
         operations=counts,
         unsupported=_unsupported(faults),
-        hlo=None if faults else hlo.listed(program, inputs, outputs, symbols=request.model.symbols),
+        hlo=listing,
     )
 
 

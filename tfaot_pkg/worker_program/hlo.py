@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import choices
 import specialize
+import uncompiled
 from messages import listing
 from messages.carriers import OWN
 from messages.requests import one_line
@@ -106,6 +107,15 @@ def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.Hl
         except Exception as error:  # TensorFlow raises many types; the host explains what it means for the model
             fault = fault or one_line(error)
     return listing.HloListing(modules=(), samples=(), fault=fault)
+
+
+def require_lowered(graph_def, inputs, outputs, batch_size: int, symbols) -> None:
+    """Raise ModelFault if XLA cannot take the graph at this batch size, and at the largest sizes of `symbols`."""
+    point = _Point(batch_size, tuple((symbol.name, symbol.maximum) for symbol in symbols))
+    try:
+        _module(graph_def, list(inputs), outputs, point)
+    except Exception as error:  # TensorFlow raises many types
+        raise uncompiled.fault(graph_def, batch_size, str(error)) from error
 
 
 def _append_constants(graph_def, weights: list, constants) -> None:

@@ -135,7 +135,7 @@ class _Reader:
         kind = ir.RankedTensorType(value.type)
         is_splat = value.is_splat
         # A splat, one number for all elements, stays one number: it may have millions of elements.
-        array = np.asarray(value.get_splat_value().value) if is_splat else np.array(value)
+        array = np.asarray(value.get_splat_value().value) if is_splat else loading.values_of(value)
         dtype = loading.dtype_of(kind.element_type)
         name = f"values_{self._count}.bin"
         self._count += 1

@@ -10,6 +10,7 @@ from wiring import distinct, parameter
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
+_HEXADECIMAL = re.compile(r'^dense<"0x([0-9A-F]+)">')
 _PLATFORM_INDEX = '"_platform_index"'
 _GIVEN_NAME = re.compile(r'^loc\("([^"]+)"')
 _MADE_UP = re.compile(r"arg\d*|\d+")
@@ -79,6 +80,18 @@ def text_of(path: str):
         except UnicodeDecodeError:
             return None
     return text if "func" in text else None
+
+
+def values_of(value):
+    """The numbers of a dense attribute. MLIR's bindings do not read all types of floats: the text has their bytes."""
+    try:
+        return np.array(value)
+    except TypeError:
+        kind = value.type
+        found = _HEXADECIMAL.search(str(value))
+        if found is None:  # few enough to be written one by one
+            raise ModelFault(f"constants of the type {kind} cannot be read", "use float32 for them") from None
+        return np.frombuffer(bytes.fromhex(found[1]), numpy_type(dtype_of(kind.element_type))).reshape(kind.shape)
 
 
 def write_values(path: str, array, dtype: str) -> None:

@@ -8,8 +8,7 @@ import math
 import os
 import re
 
-import numpy as np
-from from_mlir import dialect, loading, modules
+from from_mlir import dialect, loading, modules, transforms
 from messages.requests import ModelFault, one_line
 from messages.sources import ReadMlir, SourceModel
 from modules import KNOWN_CALLS
@@ -20,8 +19,18 @@ _NEWEST_CONVENTION = 9
 """The newest calling convention of jax.export that is written: version 10 differs only for several devices."""
 _OLDEST_MINOR = 1
 """StableHLO 1.1, which TensorFlow 2.17.1 reads, the oldest toolchain."""
+_EXPANSION = "stablehlo-compatibility-expander{target=1.0.0}"
 _MOST_INLINED = 20_000
 """Calls at most: functions that call one another twice each describe an exponential number of calls."""
+_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""Operations that call a function of the module, and the attributes that name it."""
+_WITHOUT_CALLS = "kernels of the model's author are such calls: do it by functions of jax.numpy and jax.lax"
+_ADVICE = {
+    "lapack": "JAX decomposes, inverts and solves matrices by LAPACK: do it in the program that calls the model, or by "
+    "formulas, as of the determinant and inverse of small matrices",
+    "ApproxTopK": "lax.top_k computes the same exactly",
+}
+"""What to do without calls whose names contain a word."""
 _CONSTRAINT = re.compile(r"symbolic shape constraint (\w+) ([<>]=) (\d{1,9})\.")
 
 
@@ -67,8 +76,10 @@ def _take_apart(model, out: str) -> None:
     with model.context:
         _choose_platform(model)
         main = loading.main_of(model.module)
-        _inline(model.module, main)
+        transforms.replace(model.module, _inlined_in(model.module, main))
+        _inlined_in(model.module, main)
         _refuse_calls(main)
+        _keep_only(model.module, main)
         constants = _lifted(main, out)
         main.attributes["sym_name"] = ir.StringAttr.get("main")  # the name that TensorFlow looks for
         _write(model.module, os.path.join(out, modules.MODULE))
@@ -89,8 +100,11 @@ def _argument(tensor) -> modules.Argument:
     return modules.Argument(name=tensor.name, dtype=tensor.dtype, shape=sizes, is_constant=False)
 
 
-def _inline(module, main) -> None:
-    """Inline all calls in `main`, in any region and at any depth, and remove the functions."""
+def _inlined_in(module, main):
+    """`main` with all calls inlined, in any region and at any depth.
+
+    A composite operation, as JAX writes `top_k` and `erf`, is a call of its decomposition.
+    """
     from jax._src.lib.mlir import ir
 
     functions = {each.attributes["sym_name"].value: each for each in module.body.operations if each != main}
@@ -98,15 +112,28 @@ def _inline(module, main) -> None:
     while waiting:
         # A list, because inlining changes what is walked.
         for operation in list(loading.operations_in(waiting.pop())):
-            if operation.name != "func.call":
+            called = _CALLS.get(operation.name)
+            if called is None:
                 continue
             count += 1
-            callee = functions.get(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
+            callee = functions.get(ir.FlatSymbolRefAttr(operation.attributes[called]).value)
             if callee is None or count > _MOST_INLINED:
                 raise ModelFault("the module calls a function that it does not have, or calls without an end")
             waiting += _inlined(operation, callee)
-    for each in functions.values():
-        each.operation.erase()
+    return main
+
+
+def _keep_only(module, main) -> None:
+    """Remove all functions except `main` and those that its operations name (a window's reduction)."""
+    kept = {
+        name
+        for each in loading.operations_in(main.operation)
+        if "called_computations" in each.attributes
+        for name in re.findall(r"@\"?([\w.$-]+)", str(each.attributes["called_computations"]))
+    }
+    for each in [each for each in module.body.operations if each != main]:
+        if each.attributes["sym_name"].value not in kept:
+            each.operation.erase()
 
 
 def _refuse_calls(main) -> None:
@@ -119,7 +146,7 @@ def _refuse_calls(main) -> None:
     if unknown := sorted(found - KNOWN_CALLS):
         raise ModelFault(
             f"the model calls code that is not in it: {', '.join(unknown)}",
-            "JAX computes decompositions of matrices, and kernels of its author, by such calls: do it without them",
+            next((advice for part, advice in _ADVICE.items() if part in unknown[0]), _WITHOUT_CALLS),
         )
 
 
@@ -199,13 +226,18 @@ def _written(value, name: str, folder: str) -> modules.Argument:
 
     kind = ir.RankedTensorType(value.type)
     dtype = loading.dtype_of(kind.element_type)
-    loading.write_values(os.path.join(folder, name), np.array(value), dtype)
+    loading.write_values(os.path.join(folder, name), loading.values_of(value), dtype)
     return modules.Argument(name=name, dtype=dtype, shape=tuple(kind.shape), is_constant=True)
 
 
 def _is_large(operation) -> bool:
-    values = operation.attributes["value"]
-    return not values.is_splat and math.prod(values.type.shape) >= _WEIGHTS_FROM
+    from jax._src.lib.mlir import ir
+
+    kind = ir.RankedTensorType(operation.results[0].type)
+    # MLIR's bindings do not read complex numbers: they stay a part of the code.
+    if math.prod(kind.shape) < _WEIGHTS_FROM or isinstance(kind.element_type, ir.ComplexType):
+        return False
+    return not operation.attributes["value"].is_splat
 
 
 def _write(module, path: str) -> None:
@@ -213,11 +245,14 @@ def _write(module, path: str) -> None:
 
     Without locations: older readers do not know all of them.
     """
-    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir import ir, passmanager
     from jax._src.lib.mlir.dialects import hlo
 
+    hlo.register_stablehlo_passes()
     plain = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
     with plain.context:
+        # Newer operations, as `tan`, by older ones.
+        passmanager.PassManager.parse(f"builtin.module({_EXPANSION})").run(plain.operation)
         # Without this mark TensorFlow does not replace unknown sizes by those of a call.
         plain.operation.attributes["jax.uses_shape_polymorphism"] = ir.BoolAttr.get(True)
     newest = hlo.get_current_version()

@@ -165,9 +165,13 @@ class FoundSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Count the operations of `model`, and list the unsupported ones; nothing is written."""
+    """Count the operations of `model`, and list the unsupported ones; nothing is written.
+
+    A model that does not compile at any batch size is tried at each of `batch_sizes`.
+    """
 
     model: Chosen
+    batch_sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
