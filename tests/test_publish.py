@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from tests.package.conftest import SIGNATURE, make_spec
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.publish import release_of
+from tfaot_pkg.rows import INDEPENDENT
 
 NAME = "tfaot-model-digits"
 SYSTEM = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"
@@ -32,6 +38,23 @@ def build_of(root: Path, code: str, *options: str, glibc: str = "2.99") -> Any:
 def test_a_package_that_nobody_would_install_is_not_published(tmp_path: Path) -> None:
     with reported(TrustError):
         release_of(build_of(tmp_path, SYSTEM))
+
+
+@pytest.mark.parametrize("text", ["# 1.0\n", "execute_process(COMMAND true)\n"])
+def test_only_a_package_with_the_build_files_of_the_tool_is_published(tmp_path: Path, text: str) -> None:
+    """Also if it was changed between its build and its publication, in the cache."""
+    build = build_of(tmp_path, "")
+    (tmp_path / f"lib/cmake/{NAME}/{NAME}Config.cmake").write_text(text)
+    made = make_spec("digits", version="1.0")
+    build.plan.spec = replace(made, compilation=replace(made.compilation, targets=()))
+    build.plan.toolchain = SimpleNamespace(toolchain=SimpleNamespace(version="2.17.1"))
+    build.frozen, build.engine = (
+        SimpleNamespace(rows=INDEPENDENT, signature=SIGNATURE),
+        SimpleNamespace(is_program=True),
+    )
+    build.library = None
+    with nullcontext() if text.startswith("#") else reported(TrustError):
+        assert release_of(build).entry.name == NAME
 
 
 def test_a_library_above_the_floor_is_not_published(tmp_path: Path) -> None:

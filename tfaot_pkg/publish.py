@@ -22,7 +22,7 @@ from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.registry.archive import pack
+from tfaot_pkg.registry.archive import pack, require_rendered
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
@@ -189,6 +189,8 @@ def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     glibc = glibc_floor_of(build.tree.loaded)
     entry = entry_of(build.plan, build.frozen, build.engine, glibc=glibc, tree=tree.digest, blobs=references)
+    # As every installation does: what a build left in the cache may have been changed since.
+    require_rendered(build.tree.root, tree, entry)
     return Release(entry=entry, blobs=blobs)
 
 

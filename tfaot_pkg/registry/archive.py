@@ -259,7 +259,14 @@ def unpack_sound(
         archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
     )
     require_sound(folder, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
-    if not custom and (files := custom_files(folder, tree, entry.name, entry.signature, entry.tool)):
+    if not custom:
+        require_rendered(folder, tree, entry)
+    return tree
+
+
+def require_rendered(folder: Path, tree: Tree, entry: RegistryEntry) -> None:
+    """Raise TrustError if the package of `entry` in `folder` has files for users that no release of the tool makes."""
+    if files := custom_files(folder, tree, entry.name, entry.signature, entry.tool):
         raise TrustError(
             f"{entry} has files for compilers and build systems that tfaot-pkg does not make for such a model: "
             + ", ".join(files[:_SHOWN])
@@ -267,4 +274,3 @@ def unpack_sound(
             hint=f"it says that tfaot-pkg {entry.tool} made it: upgrade if that is newer than {__version__}; else ask "
             "who published it, and install it with --allow-custom-files only if you have read these files",
         )
-    return tree
