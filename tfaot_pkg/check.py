@@ -322,6 +322,8 @@ def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> FirstS
 def _written(draft: _Draft, spec: ModelSpec, found: Settled) -> FirstSpec:
     model = replace(draft.model, **_proposed(found.spec.model)) if not draft.is_open else draft.model
     signature = found.signature or draft.signature
+    if found.spec.compilation.variables:
+        signature = _of_a_step(signature, draft.signature)
     text = scaffold(
         model=model,
         signature=signature,
@@ -333,6 +335,13 @@ def _written(draft: _Draft, spec: ModelSpec, found: Settled) -> FirstSpec:
         **draft.more,
     )
     return FirstSpec(text=text, signature=signature, fault=found.fault)
+
+
+def _of_a_step(whole: Signature, known: Signature) -> Signature:
+    """`whole` without the state, which is no part of the signature `known`, and which no call supplies."""
+    names = {tensor.name for tensor in known.tensors}
+    inputs, outputs = (tuple(each for each in of if each.name in names) for of in (whole.inputs, whole.outputs))
+    return replace(whole, inputs=inputs, outputs=outputs)
 
 
 _FIELDS = ("shapes", "axes", "symbols", "constants", "inputs", "outputs")

@@ -20,6 +20,7 @@ from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _MAKER = Path(__file__).with_name("open_files.py")
+_STATE = Path(__file__).resolve().parents[1] / "state" / "make_models.py"
 _MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
@@ -94,15 +95,33 @@ def test_what_only_the_user_knows_is_asked_for_at_its_place(
     assert "# constants: {first: [VALUE, ...], last: [VALUE, ...]}" in text
 
 
+def _python(home: Path) -> Path:
+    return ensure(VERSIONS[0], folders=Folders(cache=home / "cache", data=home / "data"), progress=Silent()).python
+
+
+@pytest.mark.nightly
+def test_variables_that_a_signature_changes_are_state(shared_home_folder: Path, tmp_path: Path) -> None:
+    folder = saved_models(shared_home_folder, _STATE, _python(shared_home_folder), ["counter"])
+    text, printed, code, checked = _first(folder / "counter", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["compilation"]["variables"] == {"update": ["*"]}
+    # A call supplies x alone.
+    assert "model.run(rows, {x})" in printed and "#   in   x: float32[2]" in text and "state/" not in text
+    assert code == 0, checked
+
+
+@pytest.mark.nightly
+def test_nodes_of_a_saved_model_are_no_batch(shared_home_folder: Path, tmp_path: Path) -> None:
+    folder = saved_models(shared_home_folder, _MODELS / "indices.py", _python(shared_home_folder))
+    text, _, code, checked = _first(folder / "graph_network", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["model"]["shapes"] == {"edge_index": [2, "n1 <= 128"], "nodes": ["n0 <= 128", 4]}
+    assert "#   out  y: float32[n0, 4]" in text
+    assert code == 0, checked
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
 def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
-    python = ensure(
-        VERSIONS[0],
-        folders=Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"),
-        progress=Silent(),
-    ).python
-    folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", python)
+    folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", _python(shared_home_folder))
     refused = {}
     for model in sorted(path for path in folder.iterdir() if (path / "saved_model.pb").exists())[::3]:
         _, printed, code, checked = _first(model, tmp_path, shared_home_folder)

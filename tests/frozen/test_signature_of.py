@@ -44,6 +44,13 @@ def test_axes_without_a_size_get_one_name_at_one_place() -> None:
     }
 
 
+def test_nodes_beside_edges_are_no_batch() -> None:
+    nodes, edges = _tensor("nodes", "float32", (None, 4)), _tensor("edges", "int64", (2, None))
+    found = proposed_shapes(with_names_of_axes(Interface(inputs=(nodes, edges), outputs=())))
+    assert found.shapes == {"nodes": (128, 4), "edges": (2, 128)}
+    assert found.axes == {"nodes": ("n0", ""), "edges": ("", "n1")}
+
+
 def test_a_model_without_inputs_has_a_signature() -> None:
     assert signature_of(Interface(inputs=(), outputs=(_tensor("y", "float32", (2,)),))).inputs == ()
 

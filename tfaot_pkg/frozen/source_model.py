@@ -218,8 +218,11 @@ def with_names_of_axes(found: messages.Interface) -> SourceModel:
     """A signature of TensorFlow, whose axes have no names, with a name for each axis without a size.
 
     Axes at the same position of several inputs get the same name: that is right for more models than different names.
+    If the first axis of an input is fixed and another one is not, as of edges ([2, n]) beside nodes, none is a batch.
     """
-    places = {place for each in found.inputs for place, size in enumerate(each.shape or ()) if place and size is None}
+    shapes = [each.shape for each in found.inputs if each.shape]
+    are_rows = not any(shape[0] is not None and None in shape for shape in shapes)
+    places = {place for shape in shapes for place, size in enumerate(shape) if size is None and (place or not are_rows)}
     names = {place: "n" if len(places) == 1 else f"n{place}" for place in places}
 
     def named(tensors: tuple[messages.Tensor, ...], names: Mapping[int, str]) -> tuple[SourceTensor, ...]:

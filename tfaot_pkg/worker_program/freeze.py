@@ -406,11 +406,16 @@ def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[s
 def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
     """The shapes of the outputs; ModelFault if they depend on input values, with the reason and hint of `why`."""
     seen, failures = [], []
-    # So that a shape that depends on values differs, also one that depends on the number of different values.
-    for fill in (tf.zeros, tf.ones, _different):
-        shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
+    shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
+    # So that a shape that depends on values differs, also one that depends on the number of different values, or on the
+    # difference of two inputs.
+    for given in (
+        *([fill(shape) for shape in shapes] for fill in (tf.zeros, tf.ones, _different)),
+        [tf.fill(shape, number) for number, shape in enumerate(shapes)],
+        [tf.fill(shape, len(shapes) - number) for number, shape in enumerate(shapes)],
+    ):
         try:
-            results = run(*[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)])
+            results = run(*[tf.cast(each, tensor.dtype) for each, tensor in zip(given, inputs, strict=True)])
             seen.append([result.shape.as_list() for result in results])
         except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject these values
             failures.append(one_line(error))
