@@ -377,7 +377,11 @@ def _boxes(operation, *options):
         names = ("max_output_size", "iou_threshold", "score_threshold")
         flags = {name: node.attr[name].b for name in options}
         found = operation(boxes=boxes, scores=made, **dict(zip(names, limits, strict=True)), **flags)
-        return tuple(found) if isinstance(found, tuple) else found
+        if not isinstance(found, tuple):
+            return found
+        # Behind the chosen boxes XLA leaves others, TensorFlow 0.
+        chosen = tf.range(tf.size(found.selected_indices)) < found.valid_outputs
+        return tf.where(chosen, found.selected_indices, 0), found.valid_outputs
 
     return rule
 
