@@ -57,6 +57,8 @@ def answering(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
         {"memory": {}},
         {"error": ["x"]},
         {"event": {}},
+        {"asked": {"operation": "work", "inputs": "../x", "attributes": {}}},
+        {"asked": {"operation": "work", "inputs": "x.npz", "attributes": {}}},
         {"event": {"advance": "1", "note": ""}},
         {"event": {"advance": float("inf"), "note": ""}},
         {"event": {"advance": True, "note": ""}},

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Signature, Variables
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.frontends import FRONTENDS
+from tfaot_pkg.toolchain.references import References
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import (
     ConvertGraph,
@@ -33,7 +33,6 @@ from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, Buil
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
 # For references of operations (Python functions of the model's author), which may not end.
-_SECONDS = 120.0
 _CONVERTER = -1
 """The number of the worker that converts a file: code in the file must not run beside later requests."""
 
@@ -87,7 +86,7 @@ class SavedModel:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
         found = Original.of(self._model, FRONTENDS[self._model.format], self._source, self._parts)
-        return replace(found, operations=self._references())
+        return replace(found, operations=self._supplied())
 
     @property
     def state(self) -> tuple[tuple[StateTensor, ...], Path | None]:
@@ -123,8 +122,11 @@ class SavedModel:
             for name, files in self._model.operations.items()
         }
 
-    def _references(self) -> dict[str, str]:
-        return {name: str(reference) for name, (_, reference) in self.operations().items()}
+    def _supplied(self) -> tuple[str, ...]:
+        """The names of these operations; from here on, workers may ask for results of their references."""
+        files = {name: reference for name, (_, reference) in self.operations().items()}
+        References(self._pool, files)
+        return tuple(files)
 
     def graph_files(self) -> GraphFiles:
         """The copies of a graph's files. Raises SourceError, StorageError."""
@@ -145,7 +147,7 @@ class SavedModel:
                 return self._made_by(self._from_graph)
             case "onnx" | "torch":
                 parts = self._read()
-                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out, operations=self._references()))
+                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out, operations=self._supplied()))
             case "jax" | "mlir":
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
@@ -179,15 +181,7 @@ class SavedModel:
         made, folder = self._pool.new_folder("converted"), self._pool.given_folder("converted")
         converter = self._pool.get(number=_CONVERTER)
         try:
-            # References of operations run in it, which may not end.
-            converter.call(request(str(made)), Nothing, seconds=_SECONDS if self._model.operations else None)
-        except ToolchainError as error:
-            if error.cause != "timed out" or not self._model.operations:
-                raise
-            raise ModelError(
-                f"the references of {', '.join(self._model.operations)} did not end in {_SECONDS:.0f} s for seven rows",
-                hint="the reference is a Python function of NumPy arrays: look at its loops",
-            ) from error
+            converter.call(request(str(made)), Nothing)
         finally:
             converter.kill()
         self._pool.take(made, folder)

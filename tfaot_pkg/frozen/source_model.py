@@ -12,7 +12,7 @@ from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
-from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
+from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool, unreadable
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Counted, Reference
@@ -37,8 +37,8 @@ class Original:
     unknown). With `by_row` the framework computes one row at a time. `constants` are the values of inputs that never
     change, by the file's names. `answers` is a file of inputs and outputs that were stored when the model was exported,
     and `answered_by` the framework and version that computed them; None if the model's file has none. `library` is the
-    framework's name, "" for `frontend`'s. `operations` are the reference files of operations that the framework lacks,
-    by name. `counts` are those of `model.counts`, outputs that this tool adds. `notes` say what its file leaves open.
+    framework's name, "" for `frontend`'s. `operations` are those that it lacks; their references run elsewhere.
+    `counts` are those of `model.counts`, outputs that this tool adds. `notes` say what its file leaves open.
     Of decision trees, `call` is the spec's, `trees` what is computed, and `rows` the file of rows at which their
     answers change.
     """
@@ -55,7 +55,7 @@ class Original:
     answered_by: str = ""
     answers: Path | None = None
     library: str = ""
-    operations: Mapping[str, str] = field(default_factory=dict)
+    operations: tuple[str, ...] = ()
     counts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     call: TreesCall = field(default_factory=TreesCall)
@@ -96,6 +96,16 @@ class Original:
     def name(self) -> str:
         """The framework's name, for sentences."""
         return TENSORFLOW if self.frontend is None else self.library or self.frontend.reference
+
+    def require_version(self, told: str, tensorflow: str) -> str:
+        """The framework's version as a worker `told` it, if that is one of the environment's lock file.
+
+        `tensorflow` is the toolchain's. Raises ToolchainError.
+        """
+        locked = [tensorflow] if self.frontend is None else self.frontend.versions
+        if told not in locked:
+            raise unreadable(engine=self.name)
+        return told
 
     def worker(self, pool: WorkerPool) -> Worker:
         """A worker that computes its answers."""

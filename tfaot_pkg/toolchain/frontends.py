@@ -6,6 +6,7 @@ of toolchains are. The worker program (worker_program/) runs in it as it runs in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
 
+_VERSION = re.compile(r"^[\w.-]+==([\w.+!]+)", re.MULTILINE)
 _REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
 
 
@@ -38,6 +40,11 @@ class Frontend:
     def requirements(self) -> Path:
         """The pinned and hashed requirements of its environment."""
         return _REQUIREMENTS / f"{self.framework}.txt"
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """The versions of all packages that are pinned."""
+        return frozenset(_VERSION.findall(self.requirements.read_text()))
 
     @property
     def identity(self) -> str:

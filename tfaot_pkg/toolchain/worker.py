@@ -17,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +38,8 @@ from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded
 Answer = TypeVar("Answer")
 TENSORFLOW = "TensorFlow"
 """The engine of toolchains' workers, in errors."""
+Answering = Callable[[requests.Ask, Path, float], requests.Told]
+"""Answers a question of a worker, which wrote a file for it, within some seconds. Raises ValueError for a wrong one."""
 _OPERATIONS = {pair: name for name, pair in requests.OPERATIONS.items()}
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 # TensorFlow takes seconds to import (decision 001), and longer from a slow disk.
@@ -46,7 +48,8 @@ _GIGABYTE = 1 << 30
 _KEPT_LOGS = 50
 _LONGEST_ANSWER = 1 << 30  # bytes; that of a large model is some megabytes
 _SCRATCH = "worker."
-_MADE, _GIVEN = "made", "given"
+_MADE, _GIVEN, _APART = "made", "given", "apart"
+_AUTHOR = "the operations' author"
 _SCRATCH_LOCK = ".in-use"
 _STALE_AFTER = 600.0  # seconds; younger ones may be about to be locked
 _WANT_OF_MEMORY = (
@@ -74,6 +77,10 @@ class Worker:
         self._buffer = b""
         self._log = log
         self._limits = limits
+        self.made: Path | None = None
+        """Its TMPDIR."""
+        self.answering: Answering | None = None
+        """What answers its questions; without it, it may have none."""
 
     def wait_until_ready(self) -> None:
         self._receive(min(_START_TIMEOUT, self._limits.timeout))
@@ -90,8 +97,10 @@ class Worker:
         operation = _OPERATIONS[type(request), answer]
         end = time.monotonic() + min(seconds or self._limits.timeout, self._limits.timeout)
         self._send(requests.Call(op=operation, args=request))
-        while isinstance(reply := self._receive(end - time.monotonic()), requests.Event):
-            if step is not None:
+        while isinstance(reply := self._receive(end - time.monotonic()), requests.Event | requests.Asked):
+            if isinstance(reply, requests.Asked):
+                self._tell(reply.asked, end - time.monotonic())
+            elif step is not None:
                 step.advance(reply.event.advance, note=reply.event.note)
         result = self._result(operation, reply)
         with self._readable():
@@ -113,6 +122,15 @@ class Worker:
                 self._process.stdin.close()
             except BrokenPipeError:
                 pass
+
+    def _tell(self, asked: requests.Ask, seconds: float) -> None:
+        """Answer a question of the process."""
+        with self._readable():
+            # It may name a file of its own folder, in which it can make no links.
+            if self.answering is None or self.made is None or Path(asked.inputs).name != asked.inputs:
+                raise ValueError("a question that it may not ask")
+            told = self.answering(asked, self.made / asked.inputs, max(0.0, seconds))
+        self._send(told)
 
     def _result(self, operation: str, reply: requests.Reply) -> object:
         match reply:
@@ -171,7 +189,7 @@ class Worker:
             cause="out of memory",
         )
 
-    def _send(self, message: requests.Call) -> None:
+    def _send(self, message: requests.Call | requests.Told) -> None:
         assert self._process.stdin is not None
         try:
             # One line per message: JSON escapes ends of lines.
@@ -342,6 +360,8 @@ class WorkerPool:
         self._scratch: Path | None = None
         self._given: dict[Path, Path] = {}
         self._started = 0
+        self._answering: Answering | None = None
+        self._apart: dict[Path, Worker] = {}
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -401,12 +421,10 @@ class WorkerPool:
         """
         identity = (tuple(xla_flags), tuple(tf_xla_flags), number, frontend)
         if identity not in self._workers or self._workers[identity].ended:
-            self._started += 1
             scratch = self._folder()
             started = worker(
                 self.environment_of(frontend),
-                # The process id: several builds share the folder of logs.
-                log=self._logs / f"worker-{os.getpid()}-{self._started - 1}.log",
+                log=self._log(),
                 readable=[scratch / _GIVEN],
                 writable=[scratch / _MADE],
                 xla_flags=xla_flags,
@@ -414,7 +432,33 @@ class WorkerPool:
                 engine=TENSORFLOW if frontend is None else frontend.reference,
             )
             self._workers[identity] = self._stack.enter_context(started)
+            self._workers[identity].made = scratch / _MADE
+        self._workers[identity].answering = self._answering
         return self._workers[identity]
+
+    def answer_with(self, answering: Answering) -> None:
+        """Let `answering` answer the questions of workers, also of those that run (references.py)."""
+        self._answering = answering
+        for each in self._workers.values():
+            each.answering = answering
+
+    def apart(self, given: Path, made: Path) -> Worker:
+        """A worker for code of the model's author: of all files here, it reads those in `given` and writes those in
+        `made`, which are folders of `folders_apart`. It may ask nothing.
+        """
+        if made not in self._apart or self._apart[made].ended:
+            started = worker(self.environment, log=self._log(), readable=[given], writable=[made], engine=_AUTHOR)
+            self._apart[made] = self._stack.enter_context(started)
+        return self._apart[made]
+
+    def folders_apart(self) -> tuple[Path, Path]:
+        """Two empty folders, beside those of the other workers. Raises StorageError."""
+        return self._new_folder(_APART, "given"), self._new_folder(_APART, "made")
+
+    def _log(self) -> Path:
+        # The process id: several builds share the folder of logs.
+        self._started += 1
+        return self._logs / f"worker-{os.getpid()}-{self._started - 1}.log"
 
     def environment_of(self, frontend: Frontend | None) -> PythonEnvironment:
         """That of `frontend`, made now if it is missing; the toolchain if it is None."""
@@ -437,7 +481,7 @@ class WorkerPool:
                 # Pushed before any worker, so it is removed after all of them have ended.
                 folder = self._stack.enter_context(temporary_folder(self._scratch_root, prefix=_SCRATCH))
                 self._stack.callback(os.close, _hold(folder))
-                for kind in (_MADE, _GIVEN):
+                for kind in (_MADE, _GIVEN, _APART):
                     (folder / kind).mkdir()
                 self._scratch = folder
         return self._scratch

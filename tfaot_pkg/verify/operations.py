@@ -20,15 +20,13 @@ from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.toolchain.references import References
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.runs import runnable_targets
 from tfaot_pkg.worker_program.messages.elements import write_arrays
-from tfaot_pkg.worker_program.messages.requests import Nothing, RunOperation
 
 _ROWS = 64
 _SECONDS = 60.0
-_WORKER = -2
-"""The number of the worker that runs references: it runs nothing else afterwards."""
 _CLASSES = ("usual", "scaled", "boundary", "nonfinite")
 _HINT = "the C++ function and the Python function must compute the same, for each row and for any numbers"
 
@@ -39,6 +37,7 @@ class OperationTests:
     def __init__(self, *, spec: ModelSpec, frozen: FrozenModel, compiler: Compiler, pool: WorkerPool) -> None:
         self._spec, self._frozen, self._compiler, self._pool = spec, frozen, compiler, pool
         self._given, self._scratch = pool.given_folder("operations"), pool.new_folder("operations")
+        self._references = References(pool, {name: frozen.operation_reference(name) for name in spec.model.operations})
 
     def require(self, operations: Sequence[OperationCode]) -> None:
         """Raise ValidationError if C++ and reference differ, ModelError if one of them breaks its rules."""
@@ -48,7 +47,7 @@ class OperationTests:
             for code in operations if targets else ():
                 self._require(code, max(targets, key=lambda name: TARGETS[name].level))
         finally:
-            self._pool.get(number=_WORKER).kill()  # the author's code ran in it
+            self._references.end()
 
     def _require(self, code: OperationCode, target: str) -> None:
         folder = self._given / code.name
@@ -76,7 +75,7 @@ class OperationTests:
         named = {str(place): each for place, each in enumerate(inputs)}
         write_arrays(file, named)
         try:
-            expected = self._reference(call, file)
+            expected = self._reference(call, inputs)
         except ModelError:
             # Usual numbers must be accepted: a reference that rejects everything would let any C++ pass.
             if name == _CLASSES[0]:
@@ -106,25 +105,9 @@ class OperationTests:
                 hint=_HINT,
             )
 
-    def _reference(self, call: OperationCall, inputs: Path) -> list[Array]:
+    def _reference(self, call: OperationCall, inputs: Sequence[Array]) -> list[Array]:
         """The reference's answers. Raises ModelError, also if they have another form than the operation's results."""
-        out = self._scratch / f"{inputs.stem}-{call.operation}.npz"
-        reference = self._pool.give(self._frozen.operation_reference(call.operation))
-        request = RunOperation(
-            file=str(reference), operation=call.operation, inputs=str(inputs), attributes=call.attributes, out=str(out)
-        )
-        worker = self._pool.get(number=_WORKER)
-        try:
-            worker.call(request, Nothing, seconds=_SECONDS)
-        except ToolchainError as error:
-            if error.cause != "timed out":
-                raise
-            raise ModelError(
-                f"the reference of the operation {call.operation!r} did not end within {_SECONDS:.0f} s for "
-                f"{_ROWS} rows", hint=_HINT,
-            ) from error  # fmt: skip
-        with from_worker():
-            found = read_arrays(out)
+        found = self._references.run(call.operation, inputs, call.attributes)
         if len(found) != len(call.outputs):
             raise ModelError(
                 f"the reference of the operation {call.operation!r} gives {len(found)} arrays, and the model takes "
@@ -133,7 +116,7 @@ class OperationTests:
             )
         arrays = []
         for place, (dtype, sizes) in enumerate(call.outputs):
-            wanted, given = NUMPY_TYPES[dtype], found[str(place)]
+            wanted, given = NUMPY_TYPES[dtype], found[place]
             if given.shape != (_ROWS, *sizes) or given.dtype.kind != wanted.kind:
                 raise ModelError(
                     f"the reference of the operation {call.operation!r} gives {given.dtype}{list(given.shape)} for "

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 
+import asking
 from messages import requests, wire
 
 _FUNCTIONS = {
@@ -53,8 +54,9 @@ def main() -> int:
     _prepare_import()
     # Line buffered: the host waits for each answer, and shows progress as it comes.
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
+    asking.connect(lambda ask: _told(ask, answers))
     _say(answers, requests.Ready(ready=True))
-    for line in sys.stdin:
+    while line := sys.stdin.readline():
         call = wire.decoded(requests.Call, json.loads(line), "request")
         _say(answers, _reply(call, answers))
     return 0
@@ -91,6 +93,11 @@ def _reply(call: requests.Call, answers):
         traceback.print_exc()
         return requests.Failed(error=f"{type(error).__name__}: {error}")
     return requests.Done(ok=answer)
+
+
+def _told(ask: requests.Ask, answers) -> requests.Told:
+    _say(answers, requests.Asked(asked=ask))
+    return wire.decoded(requests.Told, json.loads(sys.stdin.readline()), "told")
 
 
 def _say(answers, message: object) -> None:

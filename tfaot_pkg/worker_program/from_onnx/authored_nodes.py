@@ -1,14 +1,15 @@
-"""Nodes of ONNX files that the author of the model supplies (docs/decisions/053), computed by their references.
+"""Nodes of ONNX files that the author of the model supplies (docs/decisions/053), computed by their references, which
+run in another process (asking.py).
 
 ONNX Runtime has no code for them, so a model is cut at these nodes, and it runs the parts between them.
 """
 
+import asking
 import authored
 import own_calls
 import specialize
 from messages.carriers import OPERATION
 from messages.requests import ModelFault
-from run_operation import Reference
 
 OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training"))
 
@@ -18,12 +19,12 @@ def is_authored(domain: str, operator: str, operations) -> bool:
     return domain not in OWN_DOMAINS and operator in operations
 
 
-def tensors(node, inputs: list, file: str) -> tuple:
-    """The results of the node (table.Node) as tensors, of the shapes that its reference in `file` returns."""
+def tensors(node, inputs: list) -> tuple:
+    """The results of the node (table.Node) as tensors, of the shapes that its reference returns."""
     if any(each is None for each in inputs):
         raise node.fault("an operation of the author's has no inputs that are left out")
     attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
-    reference = Reference(file, node.op, attributes)
+    reference = asking.Reference(node.op, attributes)
     # Found by calls at two batch sizes: a Python function does not declare the shapes of its results.
     small, large = (reference(*_ones(node, inputs, size)) for size in specialize.PROBES)
     if len(small) != len(node.outputs) or len(large) != len(small):
@@ -70,20 +71,20 @@ class CutSession:
         self._model, graph = model, model.graph
         self._initialized = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
         self._nodes = [each for each in graph.node if is_authored(each.domain, each.op_type, operations)]
-        self._references = [self._reference(each, operations[each.op_type]) for each in self._nodes]
+        self._references = [self._reference(each) for each in self._nodes]
         self.types = {
             each.name: onnx.helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type).name
             for each in graph.input
             if each.name not in self._initialized
         }
 
-    def _reference(self, node, file: str) -> Reference:
+    def _reference(self, node) -> asking.Reference:
         import onnx
 
         given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
         plain = {key: list(value) if hasattr(value, "__len__") else value for key, value in given.items()}
-        return Reference(
-            file, node.op_type, {key: authored.values_of(node.op_type, key, value) for key, value in plain.items()}
+        return asking.Reference(
+            node.op_type, {key: authored.values_of(node.op_type, key, value) for key, value in plain.items()}
         )
 
     def run(self, names: list, feeds: dict) -> list:

@@ -60,16 +60,16 @@ def build(request: BuildOnnx, report) -> Nothing:
 _SIMPLIFY = "simplify the file (python -m onnxsim IN.onnx OUT.onnx), or export it with another opset"
 
 
-def function_of(document: dict, arrays: dict, operations=None):
+def function_of(document: dict, arrays: dict, operations=()):
     """The graph as a function of its inputs, in their order, which returns outputs by name.
 
-    `operations` are files of references of those operators that the author supplies, by name.
+    `operations` are those operators that the author supplies.
     """
     specs = [tf.TensorSpec(each["shape"], each["dtype"], name=each["name"]) for each in document["inputs"]]
 
     @tf.function(input_signature=specs, autograph=False)
     def serve(*feeds):
-        builder = Builder(document, arrays, operations or {})
+        builder = Builder(document, arrays, operations)
         given = {each["key"]: feed for each, feed in zip(document["inputs"], feeds, strict=True)}
         values = builder.run(document["graph"], given)
         return {each["name"]: tf.identity(values[each["key"]]) for each in document["outputs"]}
@@ -130,7 +130,7 @@ class Builder:
     def _computed(self, node: Node, inputs: list) -> tuple:
         """The outputs of one node."""
         if authored_nodes.is_authored(node.domain, node.op, self._operations):
-            return authored_nodes.tensors(node, inputs, self._operations[node.op])
+            return authored_nodes.tensors(node, inputs)
         function = OPERATORS.get((node.domain, node.op))
         if function is None and node.domain not in authored_nodes.OWN_DOMAINS:
             raise node.fault(

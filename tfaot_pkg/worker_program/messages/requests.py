@@ -117,6 +117,32 @@ class Faulty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The results of the reference of `operation`, which runs elsewhere, for the arrays in the file `inputs` (.npz, by
+    position) of this program's TMPDIR.
+    """
+
+    operation: str
+    inputs: str
+    attributes: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question to the host, before the answer to its request. The host sends Told."""
+
+    asked: Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The file of results, in the form of the inputs; or the fault of the reference."""
+
+    out: str
+    fault: FaultText | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemory:
     memory: bool
 
@@ -128,7 +154,7 @@ class Failed:
     error: str
 
 
-Reply = Ready | Event | Done | Faulty | OutOfMemory | Failed
+Reply = Ready | Event | Asked | Done | Faulty | OutOfMemory | Failed
 """One line from this program."""
 
 
@@ -217,9 +243,9 @@ class Reference(OfSignature):
 
     For TensorFlow, `folder` is the folder of the SavedModel; for the `framework` of a front-end, the model's file.
     `feeds` and `fetches` are that framework's names of inputs and outputs, by ours; with `by_row` it computes one row
-    at a time. `constants` are values of further inputs of the file, by our names. `operations` are Python files with
-    references of operations that the framework lacks, by name. The outputs `counted` are padded with zeros. Decision
-    trees are called by `call`.
+    at a time. `constants` are values of further inputs of the file, by our names. `operations` are those that the
+    framework lacks; the host runs their references. The outputs `counted` are padded with zeros. Decision trees are
+    called by `call`.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all; of a size in `chosen`, only the batches with these numbers. Each size reports `advance` steps
@@ -241,7 +267,7 @@ class Reference(OfSignature):
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
-    operations: Mapping[str, str] = field(default_factory=dict)
+    operations: tuple[str, ...] = ()
     counted: Mapping[str, Counted] = field(default_factory=dict)
     constants: Mapping[str, Values] = field(default_factory=dict)
     call: TreesCall = field(default_factory=TreesCall)

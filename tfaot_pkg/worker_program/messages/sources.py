@@ -120,12 +120,12 @@ class ReadOnnx:
 class BuildOnnx:
     """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`.
 
-    `operations` are Python files of references of the operators that the author supplies, by name.
+    `operations` are names of the operators that the author supplies; the host runs their references.
     """
 
     graph: str
     out: str
-    operations: Mapping[str, str] = field(default_factory=dict)
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
