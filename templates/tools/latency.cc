@@ -3,7 +3,8 @@
 //     LIBRARY TARGET BATCH_SIZE NANOSECONDS...
 //
 // with the number of the library and, for each round, the time of one run: one thread, inputs of zeros, buffers used in
-// place. A UNIT is TARGET:BATCH_SIZE, or TARGET for all batch sizes of the library. Every round measures each unit of each
+// place. A UNIT is TARGET:BATCH_SIZE, or TARGET for all batch sizes of the library. TARGET:BATCH_SIZE:COUNT is run COUNT times,
+// and nothing is printed about it: whoever started this program takes its time. Every round measures each unit of each
 // library once, so that a temporary disturbance of the machine affects all of them, and no median much.
 
 #include <dlfcn.h>
@@ -47,11 +48,17 @@ const tfaot_model_table* opened(const char* path) {
 int add(int library, const tfaot_model_table& model, const std::string& unit, std::vector<Unit>* all) {
   const std::size_t colon = unit.find(':');
   const std::string target = unit.substr(0, colon);
+  const std::size_t second = colon != std::string::npos ? unit.find(':', colon + 1) : std::string::npos;
   const std::int64_t wanted = colon != std::string::npos ? std::atoll(unit.c_str() + colon + 1) : 0;
   tfaot_instance* instance = nullptr;
   if (model.create(target.c_str(), &instance, nullptr, 0) != TFAOT_OK) return 3;
   for (std::size_t i = 0; i < model.info->num_batch_sizes; ++i) {
     if (wanted != 0 && wanted != model.info->batch_sizes[i]) continue;
+    if (second != std::string::npos) {
+      tools::Runs runs(model, instance, model.info->batch_sizes[i]);
+      if (!runs.repeat(std::atoll(unit.c_str() + second + 1))) return 4;
+      continue;
+    }
     all->push_back({library, target, tools::Runs(model, instance, model.info->batch_sizes[i])});
     if (!all->back().runs.prepare(kShortest)) return 4;
   }
@@ -72,6 +79,7 @@ int main(int argc, char** argv) {
       if (failed != 0) return failed;
     }
   }
+  if (all.empty()) return 0;
   const std::int64_t enough = std::min(kEnough * static_cast<std::int64_t>(all.size()), kEnoughForAll);
   const std::int64_t end = tools::now() + enough;
   for (std::size_t round = 0; round < kFewestRounds || (round < kMostRounds && tools::now() < end); ++round) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.static.layout import LATENCY
-from tfaot_pkg.verify.latency import document, measure
+from tfaot_pkg.verify.latency import document, measure, timer
 
 TARGETS = ("x86-64-v2", "x86-64-v3")
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
@@ -47,3 +49,36 @@ def test_a_published_version_has_its_times_beside_the_package_not_inside(publish
         times = json.loads(content.read())["measurements"]
     assert len(times) == len(entry.targets) * len(entry.batch_sizes)
     assert not list(published.prefix.rglob("*latency*"))
+
+
+def test_times_that_are_too_short_are_refused(published: Published, tmp_path: Path) -> None:
+    """By our own clock: a process may print any number for the library that runs in it."""
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    measured = measure(_library(published), compiler, TARGETS[:1])
+    with timer(compiler) as clock, reported(ValidationError, varies=r"(?<=, and ).*"):
+        clock.require_true(_library(published), [replace(each, nanoseconds=1.0) for each in measured])
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param("0 x86-64-v2 1 1.0", id="of-its-own"),
+        pytest.param("7 x86-64-v2 1 1.0", id="of-no-library"),
+        pytest.param("0 x86-64-v3 1 1.0", id="of-another-target"),
+        pytest.param("0 x86-64-v2 1 nan", id="no-number"),
+        pytest.param("0 x86-64-v2 1 0.0", id="nothing"),
+        pytest.param("0 x86-64-v2 1", id="none"),
+        pytest.param("0 x86-64-v2 1 1.0\\n0 x86-64-v2 1 2.0", id="twice"),
+        pytest.param("", id="silence"),
+    ],
+)
+def test_what_a_library_prints_is_no_measurement(printed: str, tmp_path: Path) -> None:
+    (tmp_path / "library.c").write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        f'__attribute__((constructor)) static void lie(void) {{ puts("{printed}"); fflush(stdout); _exit(0); }}\n'
+    )
+    library = tmp_path / "library.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", tmp_path / "library.c", "-o", library], check=True)
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    with reported(ValidationError):
+        measure(library, compiler, TARGETS[:1])

@@ -100,9 +100,10 @@ class Original:
     def require_version(self, told: str, tensorflow: str) -> str:
         """The framework's version as a worker `told` it, if that is one of the environment's lock file.
 
-        `tensorflow` is the toolchain's. Raises ToolchainError.
+        Or one that `origin` states, of formulas that no library computes (TMVA's). `tensorflow` is the toolchain's.
+        Raises ToolchainError.
         """
-        locked = [tensorflow] if self.frontend is None else self.frontend.versions
+        locked = [tensorflow] if self.frontend is None else [*self.frontend.versions, *self.origin.split()]
         if told not in locked:
             raise unreadable(engine=self.name)
         return told

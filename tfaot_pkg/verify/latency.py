@@ -1,13 +1,15 @@
 """The time of one run of a library on this machine, per target and batch size.
 
-A measurement depends on the machine and the moment, so it is stored beside a package in the registry, never in it.
+A measurement depends on the machine and the moment, so it is stored beside a package in the registry, never in it. A
+process in which the library runs prints it, and the library may be hostile: what is signed is held against our clock.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+import resource
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,13 @@ from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.temporary import temporary_folder
 
 _FORMAT = 1
+_MOST_ROUNDS = 51  # templates/tools/latency.cc
+_LONGEST = 1e13  # nanoseconds
+_CHECKED = 2e8  # nanoseconds of runs that are held against our clock, for each target and batch size
+_SLACK, _TRIES = 3.0, 3
+"""How much longer runs may take than what was printed: cores share caches and units."""
+_PATIENCE, _BUSY = 10.0, 10.0
+"""Seconds for a start, and how many programs may share a core."""
 
 MAD_TO_SIGMA = 1.4826
 """The ratio of standard deviation and median absolute deviation of a normal distribution."""
@@ -79,11 +88,80 @@ class Timer:
         except CommandFailed as error:
             names = ", ".join(dict.fromkeys(library.name for library in words))
             raise ValidationError(f"{names} cannot be timed: {error}") from error
-        libraries, found = [*words], {}
-        for index, target, size, *times in map(str.split, printed.splitlines()):
-            unit = TimedUnit(library=libraries[int(index)], target=target, batch_size=int(size))
-            found[unit] = [float(time) for time in times]
-        return found
+        try:
+            return dict(_times(printed, words))
+        except (ValueError, IndexError) as error:
+            names = ", ".join(dict.fromkeys(library.name for library in words))
+            raise ValidationError(f"{names} cannot be timed: what was printed are not its times") from error
+
+    def require_true(self, library: Path, measured: Sequence[Latency]) -> None:
+        """Raise ValidationError if runs of `library` take longer than `measured`, by the kernel's account of CPU time.
+
+        Not by a clock: on a busy machine, runs of 200 us are rarely interrupted, and those of a second always.
+        """
+        start = min(self._seconds(library, each, 0) for each in measured[:1] for _ in range(_TRIES))
+        for each in measured:
+            count = max(1, round(_CHECKED / each.nanoseconds))
+            most = start + _SLACK * (start + count * each.nanoseconds / 1e9)
+            if not _fits((self._seconds(library, each, count, most) for _ in range(_TRIES)), most):
+                raise ValidationError(
+                    f"{library.name} reports {each.nanoseconds:g} ns for {each.target}, batch size {each.batch_size}, "
+                    f"and {count:,} runs take more than {most:.2g} s",
+                    hint="code of the model changes the measurement: do not trust it",
+                )
+
+    def _seconds(self, library: Path, unit: Latency, count: int, most: float = 0.0) -> float:
+        """Seconds of CPU of a process with `count` runs; infinity if it is stopped, after far more than `most`."""
+        limits = Limits.of_user().within(Limits(timeout=_PATIENCE + _BUSY * most))
+        start = _used()
+        try:
+            box = Sandbox(readable=(library,), limits=limits)
+            said = box.native([self.program, library, f"{unit.target}:{unit.batch_size}:{count}"]).run().stdout
+        except CommandFailed as error:
+            if error.reason.startswith("no end"):
+                return float("inf")
+            raise ValidationError(f"{library.name} cannot be timed: {error}") from error
+        seconds = _used() - start
+        if said:
+            raise ValidationError(f"{library.name} cannot be timed: it prints {said[:80]!r}")
+        return seconds
+
+
+def _fits(tries: Iterable[float], most: float) -> bool:
+    """Whether one of the tries took no more than `most`; there is no other one after a process that was stopped."""
+    for seconds in tries:
+        if seconds <= most:
+            return True
+        if seconds == float("inf"):
+            return False
+    return False
+
+
+def _used() -> float:
+    """Seconds of CPU that ended children of this process, and theirs, have used."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _times(printed: str, words: Mapping[Path, Sequence[str]]) -> Iterator[tuple[TimedUnit, list[float]]]:
+    """What the program printed about `words`, and nothing else. Raises ValueError, IndexError."""
+    libraries, seen = [*words], set[TimedUnit]()
+    for index, target, size, *times in map(str.split, printed.splitlines()):
+        library = libraries[int(index)]
+        unit = TimedUnit(library=library, target=target, batch_size=int(size))
+        if not {target, f"{target}:{unit.batch_size}"} & set(words[library]) or unit in seen or unit.batch_size < 1:
+            raise ValueError(f"{target[:40]}, batch size {size[:20]}")
+        found = [float(each) for each in times]
+        if not found or len(found) > _MOST_ROUNDS or not all(0 < each < _LONGEST for each in found):
+            raise ValueError(f"the times of {target[:40]}, batch size {size[:20]}")
+        seen.add(unit)
+        yield unit, found
+    for library, units in words.items():
+        for word in units:
+            if not any(
+                each.library == library and word in (each.target, f"{each.target}:{each.batch_size}") for each in seen
+            ):
+                raise ValueError(f"none of {word}")
 
 
 @contextmanager
@@ -102,16 +180,21 @@ def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[
     """
     with timer(compiler) as clock:
         times = clock.times({library: targets})
-    return tuple(latency_of(unit, each) for unit, each in times.items())
+        measured = tuple(latency_of(unit, each) for unit, each in times.items())
+        clock.require_true(library, measured)
+    return measured
 
 
 def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     """The figures of one run from the times of its rounds."""
     middle = median(times)
     # Medians, because a single interrupted round must not decide the spread.
-    deviation = MAD_TO_SIGMA * median(abs(time - middle) for time in times)
+    deviation = MAD_TO_SIGMA * median(abs(each - middle) for each in times)
     return Latency(
-        target=unit.target, batch_size=unit.batch_size, nanoseconds=round(middle, 1), spread=deviation / middle
+        target=unit.target,
+        batch_size=unit.batch_size,
+        nanoseconds=max(0.1, round(middle, 1)),
+        spread=deviation / middle,
     )
 
 

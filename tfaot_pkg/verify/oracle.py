@@ -320,7 +320,7 @@ class Oracle:
             request = replace(request, advance=1)
         found = self._ready(asked, tried).call(request, Referenced, step=self._step, seconds=seconds)
         if asked is self._original:
-            self._version = found.version
+            self._version = asked.require_version(found.version, self._pool.environment.toolchain.version)
             self._refusal = next(iter(found.refusals), "")
         # The model ran in that process, so the file may be damaged or hostile.
         with from_worker():
