@@ -59,7 +59,14 @@ def nested():
     )
 
 
+def binned():
+    """Keras 3.6 rounds what it sorts into bins to integers, but only in a graph."""
+    bins = layers.Discretization([-1.5, 0.25, 0.5], name="bins")
+    return chain(bins, layers.Embedding(4, 3), layers.Flatten())
+
+
 MODELS = {
+    "binned.keras": binned,
     "towers.keras": towers,
     "towers.h5": towers,
     "named.keras": named,
@@ -87,6 +94,8 @@ def main():
             answers = dict(zip(names, answers if isinstance(answers, list) else [answers], strict=True))
         np.savez(os.path.join(folder, f"{name}.inputs.npz"), **feeds)
         np.savez(os.path.join(folder, f"{name}.answers.npz"), **answers)
+        if make is binned:
+            np.savez(os.path.join(folder, f"{name}.predicted.npz"), score=model.predict(feeds["x"], verbose=0))
 
 
 if __name__ == "__main__":

@@ -177,6 +177,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "constants": constants_document(spec.model),
             "feeds": list(spec.model.feeds),
             "seed": spec.model.seed,
+            "answers": spec.model.answers,
             "counts": dict(spec.model.counts),
             "signature": spec.model.serving_key,
             "signatures": [asdict(each) for each in spec.model.signatures],

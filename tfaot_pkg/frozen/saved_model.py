@@ -142,7 +142,8 @@ class SavedModel:
             case "saved_model":
                 return self._snapshot.model
             case "keras":
-                return self._made_by(lambda out: ConvertKeras(file=str(self._snapshot.model), out=out))
+                file, answers = str(self._snapshot.model), self._model.answers
+                return self._made_by(lambda out: ConvertKeras(file=file, out=out, answers=answers))
             case "graph":
                 return self._made_by(self._from_graph)
             case "onnx" | "torch":

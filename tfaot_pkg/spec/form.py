@@ -84,6 +84,11 @@ class ModelForm(Form):
         description="File of a Keras model (.keras or .h5), instead of saved_model; without signatures and tags.",
         examples=["./tagger.keras"],
     )
+    answers: Annotated[str, checked(rules.answers_fault), as_choice("call", "predict")] | None = Field(
+        None,
+        description="With keras: whose numbers the package gives if Keras computes a layer in another way in a graph. "
+        "call: those of model(x), and other files are rejected; predict: those of model.predict(x).",
+    )
     onnx: FilePath | None = Field(
         None,
         description="File of an ONNX model (.onnx), or a folder that holds it and its external data, instead of "

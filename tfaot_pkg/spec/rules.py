@@ -125,6 +125,10 @@ def engine_fault(engine: str) -> str:
     return "" if engine in ("auto", "program", "xla") else f"must be auto, program or xla, got {shown(engine)}"
 
 
+def answers_fault(given: str) -> str:
+    return "" if given in ("call", "predict") else f"must be call or predict, got {shown(given)}"
+
+
 def categories_fault(given: str) -> str:
     return "" if given in ("values", "codes") else f"must be values or codes, got {shown(given)}"
 

@@ -88,6 +88,8 @@ def _check_model(document: Document) -> None:
     for key in ("config", "checkpoint"):
         if key in model and "graph" not in model:
             document.report(("model", key), "is for a graph, which model.graph names")
+    if "answers" in model and "keras" not in model:
+        document.report(("model", "answers"), "is for a Keras file, which model.keras names")
     _check_values(document, model)
     if "signatures" in model:
         _check_signatures(document, model)

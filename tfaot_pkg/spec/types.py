@@ -36,6 +36,7 @@ DEFAULT_SAVED_MODEL = "saved_model"
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
 Engine = Literal["auto", "program", "xla"]
+Answers = Literal["call", "predict"]
 
 # Signed URLs of object stores have such parameters; the digest identifies the archive without them.
 _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
@@ -69,7 +70,8 @@ class ModelInfo:
     """The model and its description.
 
     `saved_model`, or the field of FILE_FORMATS that is not empty, is relative to the root of the source,
-    with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
+    with `/`, and does not lead out of it; only a SavedModel has signatures and tags. `answers` says whose numbers count
+    if Keras gives others in `model(x)` and `model.predict(x)`. Beside a graph, `config` is the
     file of a tf2xla Config, `checkpoint` the common prefix of a checkpoint's files; "" for none. `constants` are the
     values of inputs or placeholders that the package does not have as inputs; `feeds` are constants or variables that
     it has as inputs. `seed` is the input that determines the model's random numbers; "" for none. `counts` are the
@@ -91,6 +93,7 @@ class ModelInfo:
     version: str
     saved_model: str = DEFAULT_SAVED_MODEL
     keras: str = ""
+    answers: Answers = "call"
     onnx: str = ""
     torch: str = ""
     jax: str = ""
@@ -426,7 +429,8 @@ def _nested(shape: tuple[int, ...], values: Sequence[object]) -> object:
 def _files_document(model: ModelInfo) -> dict[str, object]:
     if model.format in FILE_FORMATS:
         beside = {name: path for name in ("config", "checkpoint") if (path := getattr(model, name))}
-        return {model.format: model.files, **beside}
+        answers = {"answers": model.answers} if model.answers != "call" else {}
+        return {model.format: model.files, **beside, **answers}
     if model.signatures:
         signatures = {each.name: _signature_document(each) for each in model.signatures}
         return {"saved_model": model.saved_model, "signatures": signatures, "tags": list(model.tags)}

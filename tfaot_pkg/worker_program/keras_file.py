@@ -7,6 +7,7 @@ import re
 import sys
 import zipfile
 
+import keras_modes
 import saved_model
 import tensorflow as tf
 from keras_code import EXPORT, require_known_code
@@ -24,6 +25,8 @@ _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 def convert(request: ConvertKeras, report) -> Nothing:
     """Load the file, without Python code stored in it, and export one signature."""
     keras, model = _loaded(request.file)
+    if request.answers == "call":
+        _require_one_answer(keras, model)
     given, answers = _border(keras, model)
     # TensorFlow sorts the keys of dictionaries, here and below.
     feeds = tf.nest.flatten(given)
@@ -48,6 +51,17 @@ def convert(request: ConvertKeras, report) -> Nothing:
         raise ModelFault(f"the Keras model cannot be exported: {one_line(error)}", EXPORT) from error
     _rename_inputs(request.out, inputs)
     return Nothing()
+
+
+def _require_one_answer(keras, model) -> None:
+    """Raise ModelFault if a layer gives other numbers in a graph than eagerly: a SavedModel has those of the graph."""
+    if found := keras_modes.differing(keras, _layers(model)):
+        raise ModelFault(
+            f"Keras {keras.__version__} computes the model in two ways: {found}",
+            "choose a toolchain whose Keras does not (compilation.tensorflow: 2.18.1 or newer), or say that you want "
+            "the numbers of model.predict: `model: {answers: predict}`",
+            newer=True,
+        )
 
 
 def _layers(model):

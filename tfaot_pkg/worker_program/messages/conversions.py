@@ -12,10 +12,15 @@ from .graph import OfSignature, Shape, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertKeras:
-    """Write the SavedModel of the Keras model in `file` to the folder `out`."""
+    """Write the SavedModel of the Keras model in `file` to the folder `out`.
+
+    A SavedModel has the numbers of `model.predict(x)`. If a layer gives others in `model(x)`, it is made only if
+    `answers` is "predict".
+    """
 
     file: str
     out: str
+    answers: Literal["call", "predict"] = "call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
