@@ -531,6 +531,21 @@ _lstm = tf.keras.layers.LSTM(3, return_sequences=True)
 _lstm.build((None, None, 4))
 
 
+@same
+def vectorized(x):
+    return tf.vectorized_map(lambda row: row / (1.0 + tf.reduce_sum(row)), x)
+
+
+@chosen
+def more_than_one(x):
+    return tf.cond(batch(x) > 1, lambda: x * 2, lambda: x)
+
+
+@same
+def products_of_zeros(x):
+    return x + tf.matmul(tf.zeros([batch(x), 4]), tf.ones([4, 4]))
+
+
 def of_stablehlo(lines):
     """A model that is a module of StableHLO; %n is the batch size, %z what multiplies the rows."""
     text = """module @m attributes {jax.uses_shape_polymorphism = true} {

@@ -4,10 +4,18 @@ Each function takes a step, which has the `ranges` of sizes: some results follow
 """
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
-from polynomials import Polynomial
+from polynomials import BATCH, Polynomial
 from size_values import Choice, Known
+
+
+@dataclass(frozen=True)
+class _Several:
+    """A step of at least two rows."""
+
+    ranges: dict
 
 
 def computed(step, function, contents: list) -> Known:
@@ -15,9 +23,13 @@ def computed(step, function, contents: list) -> Known:
 
     def element(*elements):
         if found := next((each for each in elements if isinstance(each, Choice)), None):
-            return found
+            return replace(found, of_several=None)
         found = function(step, *elements)
-        return step.choice(frozenset().union(*(each.names for each in elements))) if found is None else found
+        if found is not None:
+            return found
+        several = function(_Several({**step.ranges, BATCH: (2, math.inf)}), *elements)
+        made = step.choice(frozenset().union(*(each.names for each in elements)))
+        return made if several is None or several.names else replace(made, of_several=several)
 
     values = np.frompyfunc(element, len(contents), 1)(*(each.values for each in contents))
     return Known(np.asarray(values, object))

@@ -22,6 +22,9 @@ BY_POSITION = frozenset(
 """Operations whose results depend on the numbers at one position, and on the position itself."""
 OF_MATRICES = frozenset(name for name in BY_POSITION if name.startswith("Matrix"))
 """Operations that do something else on diagonals."""
+PRODUCTS = {"MatMul": "transpose_a", "BatchMatMul": "adj_x", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
+"""Products of matrices, with the attribute by which the first one is transposed."""
+REDUCTIONS = frozenset("All Any ArgMax ArgMin EuclideanNorm Max Mean Min".split())
 OF_SHAPE = {"BroadcastTo": (1,), "Fill": (0,), "OneHot": (1,), "Reshape": (1,)}
 """Operands that no number of a result depends on, except by its position."""
 SIZES = {

@@ -25,7 +25,7 @@ from size_values import (
     of_constant,
     sizes_of,
 )
-from slices import keeps_positions
+from slices import is_within_rows, keeps_positions
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _spread(step: Step, contents: list, sizes: frozenset):
     elif kind in BY_POSITION:
         is_placed = is_placed or (kind in OF_MATRICES and bool(growing((step.shapes[0] or (None,))[-2:])))
         is_bent = is_bent or is_placed or bool(sizes)
-    elif kind not in LINEAR and (grown or sizes):
+    elif kind not in LINEAR and (grown or sizes) and (is_placed or sizes or not is_within_rows(step)):
         return step.choice(grown | sizes)
     is_mixed = is_inverse and (kind in ("Add", "AddV2", "Sub", "AddN", "Mul", "Sum") or kind not in LINEAR)
     if (is_bent and sizes) or is_mixed:
@@ -323,7 +323,12 @@ def _filled(value: int):
 
 def _selected(step: Step):
     """A selection between polynomials by constants."""
-    condition = step.contents[0]
+    condition, one, two = step.contents
+    # As vectorized_map writes: the numbers of all rows are [0] for one row.
+    found = condition.choice if isinstance(condition, Known) and not condition.values.ndim else None
+    if found is not None and found.of_several == Polynomial.number(1) and isinstance(one, Spread) and one.is_rows:
+        if isinstance(two, Known) and two.numbers is not None and not two.numbers.any():
+            return one
     is_known = isinstance(condition, Known) and condition.numbers is not None
     return _moved(1, 2)(step) if is_known else _default(step)
 
@@ -399,7 +404,8 @@ def _range(step: Step):
     count = None if delta.names or not delta.terms else (limit - start).varying.scaled(1 / delta.constant)
     if count is None or not count.is_integer:
         return step.choice(start.names | limit.names | delta.names)
-    return Spread(start.names, is_placed=True)
+    is_rows = not start.terms and delta == Polynomial.number(1) and limit == Polynomial.of([((BATCH,), 1)])
+    return Spread(start.names, is_placed=True, is_rows=is_rows)
 
 
 def _listed(step: Step):

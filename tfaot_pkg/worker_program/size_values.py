@@ -13,11 +13,15 @@ _MOST = {True: 1, False: 2}
 
 @dataclass(frozen=True)
 class Choice:
-    """A number or a shape that depends on `sizes`, and not as a polynomial, because of the operation of `node`."""
+    """A number or a shape that depends on `sizes`, and not as a polynomial, because of the operation of `node`.
+
+    `of_several` is the number for all batches of at least two rows, if they have the same one.
+    """
 
     node: str
     operation: str
     sizes: frozenset
+    of_several: object = None
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class Spread:
     """Numbers that no input decides, as linear functions of `sizes`, and of their positions if `is_placed`.
 
     With `is_bent`, they are any function of their positions alone. With `is_inverse`, they are constants divided by a
-    polynomial. Constants are one without sizes. Positions are those along axes that depend on sizes.
+    polynomial. Constants are one without sizes. Positions are those along axes that depend on sizes. With `is_rows`,
+    they are the numbers of the batch's rows, from 0 on.
     """
 
     sizes: frozenset = frozenset()
     is_placed: bool = False
     is_bent: bool = False
     is_inverse: bool = False
+    is_rows: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@
 import math
 
 from polynomials import BATCH, Polynomial
+from size_operations import PRODUCTS, REDUCTIONS
 from size_values import Known, growing
 
 
@@ -113,6 +114,22 @@ def _number(content, place: int):
     if not isinstance(content, Known) or content.numbers is None:
         return None
     return int(content.numbers.reshape(-1)[place])
+
+
+def is_within_rows(step) -> bool:
+    """Whether only elements along axes of fixed sizes are combined."""
+    shapes, made = [each.shape for each in step.operands], step.shapes[0]
+    if None in shapes or made is None:
+        return False
+    if step.op.type in PRODUCTS:
+        inner = -2 if step.op.get_attr(PRODUCTS[step.op.type]) else -1
+        return not growing(shapes[0][inner:][:1])
+    if step.op.type in ("Softmax", "LogSoftmax"):
+        return not growing(shapes[0][-1:])
+    # A reduction that loses no axis of an open size.
+    return step.op.type in REDUCTIONS and sum(bool(growing((size,))) for size in shapes[0]) == sum(
+        bool(growing((size,))) for size in made
+    )
 
 
 def _has(step, name: str, place: int) -> bool:
