@@ -100,11 +100,11 @@ class Original:
     def require_version(self, told: str, tensorflow: str) -> str:
         """The framework's version as a worker `told` it, if that is one of the environment's lock file.
 
-        Or one that `origin` states, of formulas that no library computes (TMVA's). `tensorflow` is the toolchain's.
-        Raises ToolchainError.
+        Or one that `origin` states, or none, of formulas that no library computes (TMVA's). `tensorflow` is the
+        toolchain's. Raises ToolchainError.
         """
         locked = [tensorflow] if self.frontend is None else [*self.frontend.versions, *self.origin.split()]
-        if told not in locked:
+        if told and told not in locked:
             raise unreadable(engine=self.name)
         return told
 
