@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 from conan import ConanFile
 from conan.errors import ConanException, ConanInvalidConfiguration
+from conan.tools.build import check_min_cppstd
 from conan.tools.files import copy
 
 required_conan_version = ">=2.20"
@@ -65,6 +66,8 @@ class CompiledModel:
     def validate(self):
         if self.settings.os != "Linux":
             raise ConanInvalidConfiguration("compiled models are made for Linux")
+        if self.settings.get_safe("compiler.cppstd"):
+            check_min_cppstd(self, 17)
 
     def build(self):
         spec = Path(self.source_folder) / "spec.yaml"
@@ -79,18 +82,21 @@ class CompiledModel:
             raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message is above")
 
     def package(self):
-        """Headers, metadata, programs if there are any, and the requested kind of library.
+        """The whole prefix, with its CMake package: its targets are the same as without Conan.
 
-        Not the prefix's own CMake and pkg-config files: they name both kinds, and Conan generates such files itself.
+        The option `shared` decides which kind of library NAME::NAME is; NAME::static and NAME::shared are both there.
         """
         prefix, package = str(self._prefix()), self.package_folder
         if not (self._prefix() / "include").is_dir():
             raise ConanException(f"there is no built package in {prefix}")
-        library = f"lib{self._library()}.so*" if self.options.shared else f"lib{self._library()}.a"
-        if not copy(self, library, os.path.join(prefix, "lib"), os.path.join(package, "lib")):
-            raise ConanException(f"{prefix} holds no lib/{library}")
-        for folder in ("include", "share", "etc", "bin"):
+        for library in (f"lib{self._library()}.so", f"lib{self._library()}.a"):
+            if not (self._prefix() / "lib" / library).is_file():
+                raise ConanException(f"{prefix} holds no lib/{library}")
+        for folder in ("include", "lib", "share", "etc", "bin"):
             copy(self, "*", os.path.join(prefix, folder), os.path.join(package, folder))
+        kind = "ON" if self.options.shared else "OFF"
+        kind_file = Path(package, "lib", "cmake", self._library(), f"{self._library()}Kind.cmake")
+        kind_file.write_text(f"set({self._library()}_SHARED_LIBS {kind})\n")
 
     def package_id(self):
         """The library has a C ABI: one binary serves all compilers and build types."""
@@ -98,12 +104,14 @@ class CompiledModel:
         del self.info.settings.build_type
 
     def package_info(self):
-        self.cpp_info.libs = [self._library()]
-        self.cpp_info.set_property("cmake_file_name", self.name)
-        self.cpp_info.set_property("cmake_target_name", f"{self.name}::{self.name}")
+        # The package's own CMake files, found through builddirs, instead of ones that CMakeDeps would make.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.builddirs = [os.path.join("lib", "cmake", self._library())]
         self.cpp_info.set_property("pkg_config_name", self.name)
+        # For other build systems. With -lNAME, linkers would take the shared library, which is there, too.
+        self.cpp_info.libs = [self._library() if self.options.shared else f":lib{self._library()}.a"]
         if not self.options.shared:
-            self.cpp_info.system_libs = ["stdc++", "m"]
+            self.cpp_info.system_libs = ["m"]
 
     def _library(self):
         """The package's name has `-`; names of older recipes have the `_` of the model's name."""

@@ -15,6 +15,7 @@ from tfaot_pkg.errors import ModelError, SpecError, TfaotError
 from tfaot_pkg.frozen.model import chosen, freeze, frozen_key, parts_of, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
+from tfaot_pkg.package.tree import names_note
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
@@ -175,7 +176,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
 
 def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
     """Notes about the spec that are not faults."""
-    yield from filter(None, (licence_note(spec.model.license), outdated_note(spec)))
+    yield from filter(None, (licence_note(spec.model.license), outdated_note(spec), names_note(signature)))
     floats = [tensor.name for tensor in signature.outputs if tensor.dtype.is_inexact]
     # Only floats are compared with tolerances.
     if floats and spec.validation.atol == 0:

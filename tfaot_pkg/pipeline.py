@@ -25,6 +25,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.build import build_native, native_key
+from tfaot_pkg.native.common import check_headers
 from tfaot_pkg.native.library import NativeLibrary, library_uid
 from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.source_form import code_files
@@ -208,7 +209,7 @@ class Pipeline:
                 plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
             )
             told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
-            tree = make_package(told, self.cache)
+            tree = make_package(told, self.cache, partial(check_headers, spec, plan.compiler))
         return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
     def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> Validated:

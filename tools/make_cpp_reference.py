@@ -28,8 +28,8 @@ _HEAD = """\
 # C and C++
 
 `#include <tfaot/shared.h>` brings what most programs need, `tfaot::Shared`, and `#include <tfaot/tfaot.h>` all of the
-C++ side. A model's own header, `<tfaot-model-NAME/model.h>`, declares its class `tfaot_model::NAME`, which is the `W`
-of this page.
+C++ side. A model's own header, `<tfaot-model-NAME/model.h>`, declares its class `tfaot_model::NAME`, which is the
+`Compiled` of this page.
 """
 _FIRST = ("tfaot::Shared", "tfaot::Model", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", "tfaot::span")
 

@@ -19,15 +19,15 @@
 namespace tfaot_cmssw {
 inline namespace v1 {
 
-/// The constant of the element type `T`, such as TFAOT_FLOAT32.
-template <class T>
+/// The constant of the element type `Element`, such as TFAOT_FLOAT32.
+template <class Element>
 constexpr std::int32_t dtype_of() noexcept {
-  if (std::is_same<T, bool>::value) return TFAOT_BOOL;
-  if (std::is_same<T, float>::value) return TFAOT_FLOAT32;
-  if (std::is_same<T, double>::value) return TFAOT_FLOAT64;
-  if (!std::is_integral<T>::value) return 0;
-  const bool is_signed = std::is_signed<T>::value;
-  switch (sizeof(T)) {
+  if (std::is_same<Element, bool>::value) return TFAOT_BOOL;
+  if (std::is_same<Element, float>::value) return TFAOT_FLOAT32;
+  if (std::is_same<Element, double>::value) return TFAOT_FLOAT64;
+  if (!std::is_integral<Element>::value) return 0;
+  const bool is_signed = std::is_signed<Element>::value;
+  switch (sizeof(Element)) {
     case 1: return is_signed ? TFAOT_INT8 : TFAOT_UINT8;
     case 2: return is_signed ? TFAOT_INT16 : TFAOT_UINT16;
     case 4: return is_signed ? TFAOT_INT32 : TFAOT_UINT32;
@@ -75,13 +75,13 @@ class Wrapper {
   int argCountNoBatch(std::size_t index) const {
     return static_cast<int>(argCountsNoBatch_[checked(index, nArgs(), "input")]);
   }
-  template <class T>
-  T* argData(std::size_t batchSize, std::size_t index) {
-    return data<T>(at(buffers_, batchSize).args, table_.info->inputs, checked(index, nArgs(), "input"));
+  template <class Element>
+  Element* argData(std::size_t batchSize, std::size_t index) {
+    return data<Element>(at(buffers_, batchSize).args, table_.info->inputs, checked(index, nArgs(), "input"));
   }
-  template <class T>
-  const T* argData(std::size_t batchSize, std::size_t index) const {
-    return data<T>(at(buffers_, batchSize).args, table_.info->inputs, checked(index, nArgs(), "input"));
+  template <class Element>
+  const Element* argData(std::size_t batchSize, std::size_t index) const {
+    return data<Element>(at(buffers_, batchSize).args, table_.info->inputs, checked(index, nArgs(), "input"));
   }
 
   /// The same for outputs.
@@ -94,13 +94,13 @@ class Wrapper {
   int resultCountNoBatch(std::size_t index) const {
     return static_cast<int>(resultCountsNoBatch_[checked(index, nResults(), "output")]);
   }
-  template <class T>
-  T* resultData(std::size_t batchSize, std::size_t index) {
-    return data<T>(at(buffers_, batchSize).results, table_.info->outputs, checked(index, nResults(), "output"));
+  template <class Element>
+  Element* resultData(std::size_t batchSize, std::size_t index) {
+    return data<Element>(at(buffers_, batchSize).results, table_.info->outputs, checked(index, nResults(), "output"));
   }
-  template <class T>
-  const T* resultData(std::size_t batchSize, std::size_t index) const {
-    return data<T>(at(buffers_, batchSize).results, table_.info->outputs, checked(index, nResults(), "output"));
+  template <class Element>
+  const Element* resultData(std::size_t batchSize, std::size_t index) const {
+    return data<Element>(at(buffers_, batchSize).results, table_.info->outputs, checked(index, nResults(), "output"));
   }
 
   /// Compute the batch whose inputs are in the buffers of this size. False if that failed.
@@ -152,12 +152,12 @@ class Wrapper {
     return sizes;
   }
 
-  template <class T>
-  T* data(const std::vector<Bytes>& bytes, const tfaot_tensor* tensors, std::size_t index) const {
-    if (tensors[index].dtype != dtype_of<T>()) {
+  template <class Element>
+  Element* data(const std::vector<Bytes>& bytes, const tfaot_tensor* tensors, std::size_t index) const {
+    if (tensors[index].dtype != dtype_of<Element>()) {
       fail("\"" + std::string(tensors[index].name) + "\" has elements of another type");
     }
-    return static_cast<T*>(bytes[index].get());
+    return static_cast<Element*>(bytes[index].get());
   }
 
   template <class Value>

@@ -48,26 +48,14 @@ def test_a_built_prefix_becomes_a_static_and_a_shared_package(package: ConanPack
     assert len({binary.package_id for binary in package.binaries}) == 2
 
 
-@pytest.mark.parametrize(
-    ("shared", "libraries"),
-    [
-        (False, {"lib/libtfaot-model-affine.a"}),
-        (True, {"lib/libtfaot-model-affine.so", "lib/libtfaot-model-affine.so.0123456789ab"}),
-    ],
-)
-def test_a_package_holds_one_kind_of_library_the_headers_and_the_metadata(
-    package: ConanPackage, home: ConanHome, shared: bool, libraries: set[str]
-) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_package_is_the_whole_prefix(affine: Packaged, package: ConanPackage, home: ConanHome, shared: bool) -> None:
     folder = package_folder(home, package, shared=shared)
     files = {path.relative_to(folder).as_posix() for path in files_below(folder)}
-    assert {path.relative_to(folder).as_posix() for path in (folder / "lib").iterdir()} == libraries
-    assert {
-        "include/tfaot-model-affine/model.h",
-        "include/tfaot/c_api.h",
-        "share/tfaot-model-affine/info.json",
-        "share/tfaot-model-affine/licenses/LICENSE.tensorflow",
-        "bin/affine_test",
-    } <= files
+    whole = {path.relative_to(affine.prefix).as_posix() for path in files_below(affine.prefix)}
+    kind = "lib/cmake/tfaot-model-affine/tfaot-model-affineKind.cmake"
+    assert files - {"conaninfo.txt", "conanmanifest.txt"} == whole | {kind}
+    assert (folder / kind).read_text() == f"set(tfaot-model-affine_SHARED_LIBS {'ON' if shared else 'OFF'})\n"
     assert run([folder / "bin" / "affine_test"]).stdout == "tested\n"
 
 
@@ -160,6 +148,13 @@ def test_a_program_uses_packages_of_two_models_through_cmake_deps(
         "find_package(tfaot-model-affine CONFIG REQUIRED)\nfind_package(tfaot-model-steep CONFIG REQUIRED)\n"
         "add_executable(two main.cpp)\n"
         "target_link_libraries(two PRIVATE tfaot-model-affine::tfaot-model-affine tfaot-model-steep::tfaot-model-steep)\n"
+        "foreach(kind static shared cmssw)\n"
+        "  add_executable(${kind} main.cpp)\n"
+        "  target_link_libraries(${kind} PRIVATE tfaot-model-affine::${kind} tfaot-model-steep::${kind})\n"
+        "  get_target_property(libraries tfaot-model-affine::static INTERFACE_LINK_LIBRARIES)\n"
+        "  get_target_property(features tfaot-model-affine::${kind} INTERFACE_COMPILE_FEATURES)\n"
+        '  message(STATUS "${kind}: ${libraries} ${features}")\n'
+        "endforeach()\n"
     )
     (tmp_path / "main.cpp").write_text(
         "#include <cstdio>\n#include <vector>\n"
@@ -176,10 +171,16 @@ def test_a_program_uses_packages_of_two_models_through_cmake_deps(
         conan(home, "install", str(tmp_path), *options)
         toolchain = f"-DCMAKE_TOOLCHAIN_FILE={build}/conan_toolchain.cmake"
         argv = ["cmake", "-S", str(tmp_path), "-B", str(build), "-GNinja", toolchain, "-DCMAKE_BUILD_TYPE=Release"]
-        run(argv, env=environment)
+        told = run(argv, env=environment).stdout
+        assert "static: m cxx_std_17" in told
+        assert "shared: m cxx_std_17" in told
         run(["cmake", "--build", build], env=environment)
-        script = f'. "{build}/conanrun.sh" && "{build}/two"'
-        assert run(["bash", "-c", script], env=environment).stdout == "11 16\n"
+        for program in ("two", "static", "shared", "cmssw"):
+            script = f'. "{build}/conanrun.sh" && "{build}/{program}"'
+            assert run(["bash", "-c", script], env=environment).stdout == "11 16\n"
+        # The option decides what NAME::NAME is, in CMake and in other build systems.
+        needed = run(["readelf", "-d", build / "two"]).stdout
+        assert ("libtfaot-model-affine.so" in needed) is shared
 
 
 def test_the_repository_is_a_conan_remote_by_itself(affine: Packaged, tmp_path: Path) -> None:

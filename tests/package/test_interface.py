@@ -146,16 +146,22 @@ MISTAKES = {
     "model.run<std::vector<float>, FloatArrays>(2, x, x)": "tfaot: an output is not tfaot::Arrays",
     "model.run<Int64Arrays, FloatArrays>(2, x, d)": "tfaot: an input has another element type than the model's input",
     "model.run<Int64Arrays, FloatArrays>(2, x, x[0])": "tfaot: an input is not nested vectors",
-    "model.run(2, x)": "run",
+    "model.run(2, x)": "tfaot: give as many buffers",
     "in.x = d[0]": "tfaot: a buffer has another element type than the tensor",
     "in.x = truths": "tfaot: a buffer has another element type than the tensor",
     "out.y = x[0]": "tfaot: a buffer has another element type than the tensor, or is an output that cannot be written",
     "out.y = std::vector<float>(6)": "or is an output that cannot be written",
     "compiled.run(2, x[0], d[0], l, f)": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], d[0]})": "tfaot: a buffer has another element type than the tensor",
-    "model.run(2, {x[0], x[0], x[0]})": "run",
-    "model.run(2, {x[0]})": "missing",
-    "model.run(2, {x[0], x[0]}, {l})": "missing",
+    "model.run(2, {x[0], x[0], x[0]})": "tfaot: give as many buffers",
+    "model.run(2, {x[0]})": "tfaot: give as many buffers",
+    "model.run(2, {})": "tfaot: give as many buffers",
+    "model.run(2, {x[0], x[0]}, {l})": "tfaot: give as many buffers",
+    "compiled.run(2, {x[0], x[0]}, {})": "tfaot: give as many buffers",
+    "shared.run(2, {})": "tfaot: give as many buffers",
+    "shared.run(2, {x[0]})": "tfaot: give as many buffers",
+    "shared.run(2, {x[0], x[0], x[0]}, {l, f})": "tfaot: give as many buffers",
+    "static_cast<void>(shared.try_run(2, {x[0], x[0]}, {l}))": "tfaot: give as many buffers",
     "model.run(2, {x[0], x[0]}, {f, f})": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], x[0]}, {l, x[0]})": "or is an output that cannot be written",
     "in.get<2>()": "",
@@ -180,7 +186,7 @@ using namespace tfaot;
 void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot_model::affine::Inputs& in,
          tfaot_model::affine::Outputs& out, const FloatArrays& x, const DoubleArrays& d, std::vector<float>& f,
          std::vector<std::int64_t>& l, const std::string& name, const std::vector<std::string>& names,
-         const std::vector<bool>& truths) {
+         const std::vector<bool>& truths, const Shared<tfaot_model::affine>& shared) {
   %s;
 }
 """
@@ -191,7 +197,7 @@ void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot
 def test_mistakes_are_errors_of_the_compiler_that_say_which(
     compiler: str, fakes: Path, tmp_path: Path, require_program: RequireProgram
 ) -> None:
-    flags = ["-std=c++17", "-fsyntax-only", "-Werror=missing-field-initializers"]
+    flags = ["-std=c++17", "-fsyntax-only"]
     check = [require_program(compiler), *flags, f"-I{fakes}/include"]
     headers = tmp_path / "headers.h"  # compiled once, as they are the same for all mistakes
     headers.write_text(HEADERS)

@@ -3,12 +3,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.spec.macros import macros_of
+from tfaot_pkg.spec.macros import MACROS
 from tfaot_pkg.spec.rules import (
     CPP_KEYWORDS,
     cpp_identifiers,
@@ -118,6 +121,13 @@ def test_tensor_names_become_distinct_identifiers() -> None:
     assert result["a_b"] == "a_b"
     assert {result["a/b"], result["a-b"]} == {"a_b_2", "a_b_3"}
     assert len(set(result.values())) == len(names)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_no_identifier_is_a_macro_of_a_header_of_c(compiler: str, require_program: Callable[[str], str]) -> None:
+    require_program(compiler)
+    assert not macros_of(compiler) - MACROS - CPP_KEYWORDS
+    assert cpp_identifiers(["I", "B0", "M_PI"]) == {"I": "I_", "B0": "B0_", "M_PI": "M_PI_"}
 
 
 def test_taken_identifiers_are_not_given() -> None:

@@ -357,6 +357,7 @@ def _measured(path: Path, model: str) -> Measured:
 
 
 def built_text(made: Build) -> str:
+    from tfaot_pkg.package.tree import names_note
     from tfaot_pkg.sandbox import Level
     from tfaot_pkg.verify.report import findings  # NumPy takes time to import
 
@@ -377,7 +378,8 @@ def built_text(made: Build) -> str:
     lines.append(str(made.engine))
     if report.hashes is not None:
         lines.append(str(report.hashes))
-    lines += [f"note: {warning}" for warning in report.warnings]
+    notes = [*report.warnings, names_note(made.frozen.signature)]
+    lines += [f"note: {note}" for note in notes if note]
     return "\n".join(lines)
 
 

@@ -171,6 +171,10 @@ class Compiler:
         prefix_map = f"-ffile-prefix-map={folder}=."
         self._run([*self.command, *self.flags, prefix_map, *flags, "-c", source, "-o", output], folder)
 
+    def check(self, source: Path, *, flags: Sequence[str | Path], folder: Path) -> None:
+        """Compile one source file without any output. Raises CompilerError."""
+        self._run([*self.command, *self.flags, *flags, "-fsyntax-only", source], folder)
+
     def preprocess(self, source: Path, output: Path, *, flags: Sequence[str | Path], folder: Path) -> None:
         """The text of one source file with all that it includes, and lines that tell where each part is from.
 

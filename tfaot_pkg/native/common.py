@@ -10,6 +10,11 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.native.library import baseline, includes
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.temporary import temporary_folder
+
+# Each defines macros that names in C++ may have, such as I, min, B0 and M_PI.
+_OF_C = ("complex.h", "math.h", "sys/param.h", "termios.h")
 
 STAGE = "common"
 SOURCES = ("cpu.cc", "library.cc", "runtime.cc", "state.cc")
@@ -40,3 +45,19 @@ def common_object(name: str, *, architecture: str, interface: str, compiler: Com
         compiler.compile(source, folder / output, flags=flags, folder=folder)
 
     return cache.get_or_make(STAGE, key, make) / output
+
+
+def check_headers(spec: ModelSpec, compiler: Compiler, root: Path) -> None:
+    """Compile the headers of the package in `root` as a program would that includes C's headers first.
+
+    Raises CompilerError.
+    """
+    package, classes = spec.model.package_name, [spec.model.name]
+    classes += [f"{spec.model.name}_{each.name}" for each in spec.model.signatures]
+    lines = [f"#include <{name}>" for name in (*_OF_C, f"{package}/model.h", "tfaot/tfaot.h", f"{package}/entry.h")]
+    # Explicitly, so that all members of the templates are compiled.
+    lines += [f"template class tfaot::Shared<{spec.compilation.namespace}::{name}>;" for name in classes]
+    with temporary_folder(root.parent, prefix="headers-") as folder:
+        source = folder / "consumer.cc"
+        source.write_text("\n".join([*lines, ""]))
+        compiler.check(source, flags=["-I", root / "include"], folder=folder)

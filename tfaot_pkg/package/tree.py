@@ -59,6 +59,7 @@ from tfaot_pkg.worker_program.messages.sources import TreesFacts
 
 STAGE = "package"
 _INFO_FORMAT = 1
+_SHOWN = 8
 _TEMPLATES = "package"
 _FORMER = "former"
 """Templates of files of the former spelling of a package's name, which refer to the package's own files."""
@@ -179,12 +180,21 @@ class PackageTree:
         return (self.shared_library, *sorted((self.root / "bin").glob("*")))
 
 
-def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
-    """The package of `contents` in the build cache. Raises SpecError, StorageError."""
+def make_package(
+    contents: PackageContents, cache: BuildCache, check: Callable[[Path], None] = lambda _root: None
+) -> PackageTree:
+    """The package of `contents` in the build cache. `check` gets the folder of a new one, and rejects it by an error.
+
+    Raises SpecError, StorageError.
+    """
     rendered = render(contents)
     key = _key(contents, rendered)
-    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents, folder, cache))
-    return _tree(contents, key, root)
+
+    def make(folder: Path) -> None:
+        _write(rendered, contents, folder, cache)
+        check(folder)
+
+    return _tree(contents, key, cache.get_or_make(STAGE, key, make))
 
 
 def render(contents: PackageContents) -> dict[str, bytes]:
@@ -390,6 +400,15 @@ def check_class_name(spec: ModelSpec) -> None:
             f"model.name: '{name}' is a member of every generated class, so no class can have that name",
             hint=f"choose another name, such as {spec.model.name}_model",
         )
+
+
+def names_note(signature: Signature) -> str:
+    """Which tensors and symbols have other names in C++, if any; a `:0` that is left out does not count."""
+    members = [*_symbols(signature.symbols), *tensor_members(signature.inputs), *tensor_members(signature.outputs)]
+    names = {str(each["name"]): str(each["identifier"]) for each in members}
+    changed = [f"{name!r} is {new}" for name, new in names.items() if new != name.removesuffix(":0")]
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    return f"names in C++: {', '.join(changed[:_SHOWN])}{more}" if changed else ""
 
 
 def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from packaging.version import InvalidVersion, Version
 
+from tfaot_pkg.spec.macros import MACROS
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import shown
 
@@ -138,7 +139,7 @@ def float_fault(dtype: str) -> str:
 
 
 def operation_fault(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | MACROS:
         return (
             f"an operation has the name of its C++ function: at most {_MAX_NAME} letters, digits and _, and no keyword "
             f"or macro, got {shown(name)}"
@@ -302,14 +303,6 @@ CPP_KEYWORDS = frozenset(
     """.split()
 )
 
-# Macros of compilers and the C library, which replace such names; `linux` and `unix` are 1 in GCC's default mode.
-_MACROS = frozenset(
-    """
-    linux unix i386 errno assert offsetof setjmp stdin stdout stderr va_arg va_copy va_end va_start
-    major minor makedev NULL EOF BUFSIZ RAND_MAX CHAR_BIT NAN INFINITY
-    """.split()
-)
-
 # Namespaces of other libraries: a model's class in them could collide with theirs.
 _FOREIGN_NAMESPACES = frozenset({"std", "posix", "tfaot", "tensorflow", "tsl", "xla", "Eigen", "absl"})
 
@@ -394,7 +387,7 @@ def _identifier_from(name: str) -> str:
         return "tensor"
     if identifier[0].isdigit():
         return f"t{identifier}"
-    return f"{identifier}_" if identifier in CPP_KEYWORDS | _MACROS else identifier
+    return f"{identifier}_" if identifier in CPP_KEYWORDS | MACROS else identifier
 
 
 def _unused(identifier: str, used: Collection[str]) -> str:
@@ -408,7 +401,7 @@ def _unused(identifier: str, used: Collection[str]) -> str:
 def _identifier_fault(identifier: str) -> str:
     if identifier in CPP_KEYWORDS:
         return f"'{identifier}' is a C++ keyword"
-    if identifier in _MACROS:
+    if identifier in MACROS:
         return f"'{identifier}' is a macro of compilers or of the C library"
     if "__" in identifier:
         return f"must not contain '__', which C++ reserves for compilers, got '{identifier}'"

@@ -2,12 +2,14 @@
 #ifndef TFAOT_ALIGNED_BYTES_H_
 #define TFAOT_ALIGNED_BYTES_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <new>
 #include <utility>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 /// Bytes at an alignment; grows, never shrinks.
@@ -52,7 +54,7 @@ class AlignedBytes {
 };
 
 }  // namespace detail
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_ALIGNED_BYTES_H_

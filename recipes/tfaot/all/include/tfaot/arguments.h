@@ -2,16 +2,20 @@
 #ifndef TFAOT_ARGUMENTS_H_
 #define TFAOT_ARGUMENTS_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include <tfaot/error.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 /// The alignment of these headers' own buffers, in bytes. No target needs more.
@@ -29,51 +33,98 @@ constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::s
   return size % tensor.row_size == 0 && size / tensor.row_size == batch_size;
 }
 
-[[noreturn]] inline void throw_too_many_rows(const char* model, std::size_t batch_size) {
-  throw Error(model, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
+inline Error too_many_rows(const char* model, std::size_t batch_size) {
+  return Error(model, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
 }
 
-/// Bytes of `batch_size` rows of elements `T`. Throws Error if the number is too large for any memory.
-template <class T>
+/// Whether the bytes of `batch_size` rows of elements `Element` can be counted.
+template <class Element>
+constexpr bool fits_memory(const TensorInfo& tensor, std::size_t batch_size) noexcept {
+  const std::size_t row = tensor.row_size * sizeof(Element);
+  return !tensor.has_batch_axis || row == 0 || batch_size <= (std::numeric_limits<std::size_t>::max)() / 2 / row;
+}
+
+/// Bytes of `batch_size` rows of elements `Element`. Throws Error if the number is too large for any memory.
+template <class Element>
 std::size_t buffer_bytes(const char* model, const TensorInfo& tensor, std::size_t batch_size) {
-  const std::size_t row = tensor.row_size * sizeof(T);
-  if (tensor.has_batch_axis && row != 0 && batch_size > std::numeric_limits<std::size_t>::max() / 2 / row) {
-    throw_too_many_rows(model, batch_size);
-  }
-  return tensor.size_at(batch_size) * sizeof(T);
+  if (!fits_memory<Element>(tensor, batch_size)) raise(too_many_rows(model, batch_size));
+  return tensor.size_at(batch_size) * sizeof(Element);
 }
 
-[[noreturn]] inline void throw_wrong_size(const char* model, const char* kind, const TensorInfo& tensor,
-                                          std::size_t batch_size, std::size_t got) {
+inline Error wrong_size(const char* model, const char* kind, const TensorInfo& tensor, std::size_t batch_size,
+                        std::size_t got) {
   const std::string rows = std::to_string(batch_size) + (batch_size == 1 ? " row" : " rows") + " of " +
                            std::to_string(tensor.row_size);
   const std::size_t elements = tensor.size_at(batch_size);
   std::string expected = std::to_string(elements) + " elements";
   if (tensor.has_batch_axis) expected += " (" + rows + ")";
   if (!has_size(tensor, batch_size, elements)) expected = rows;  // more elements than can be counted
-  throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
+  return Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
 }
 
-/// The pointer to pass to the C ABI. Throws Error unless the buffer has exactly the elements of `batch_size` rows.
-template <class T>
-const void* input(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<const T> buffer) {
-  if (!has_size(tensor, batch_size, buffer.size())) {
-    throw_wrong_size(model, "input", tensor, batch_size, buffer.size());
+template <class Buffer>
+inline constexpr bool is_buffer = std::is_class<Buffer>::value || std::is_array<Buffer>::value;
+
+/// `Tensors` (the inputs or outputs of a call) that are given in braces. A wrong number of them does not compile, which
+/// aggregates would accept: the rest would be empty.
+///
+/// A function that takes it stands beside a template that takes `Tensors`: the latter is for objects and designated
+/// initializers, and compilers prefer the former for braces, because it is no template.
+template <class Tensors, std::size_t Count>
+class Given {
+ public:
+  // Only containers and arrays: Clang passes designated initializers here, too, as references to void.
+  template <class... Buffers, class = std::enable_if_t<(is_buffer<std::remove_reference_t<Buffers>> && ...)>>
+  constexpr Given(Buffers&&... buffers) : tensors_(made(std::forward<Buffers>(buffers)...)) {}  // NOLINT: for braces
+
+  constexpr operator const Tensors&() const noexcept { return tensors_; }  // NOLINT
+
+ private:
+  template <class... Buffers>
+  static constexpr Tensors made(Buffers&&... buffers) {
+    static_assert(sizeof...(Buffers) == Count, "tfaot: give as many buffers as the model has inputs, or outputs");
+    if constexpr (sizeof...(Buffers) == Count) {
+      return Tensors{std::forward<Buffers>(buffers)...};
+    } else {
+      return Tensors{};
+    }
   }
+
+  Tensors tensors_;
+};
+
+/// The pointer to pass to the C ABI: not null, also for a buffer without elements.
+template <class Element>
+const void* pointer(span<const Element> buffer) noexcept {
   return buffer.empty() ? no_elements() : buffer.data();
 }
 
 /// The same for an output.
-template <class T>
-void* output(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<T> buffer) {
-  if (!has_size(tensor, batch_size, buffer.size())) {
-    throw_wrong_size(model, "output", tensor, batch_size, buffer.size());
-  }
+template <class Element>
+void* pointer(span<Element> buffer) noexcept {
   return buffer.empty() ? no_elements() : buffer.data();
 }
 
+/// The pointer to an input. Throws Error unless the buffer has exactly the elements of `batch_size` rows.
+template <class Element>
+const void* input(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<const Element> buffer) {
+  if (!has_size(tensor, batch_size, buffer.size())) {
+    raise(wrong_size(model, "input", tensor, batch_size, buffer.size()));
+  }
+  return pointer(buffer);
+}
+
+/// The same for an output.
+template <class Element>
+void* output(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<Element> buffer) {
+  if (!has_size(tensor, batch_size, buffer.size())) {
+    raise(wrong_size(model, "output", tensor, batch_size, buffer.size()));
+  }
+  return pointer(buffer);
+}
+
 }  // namespace detail
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_ARGUMENTS_H_

@@ -2,6 +2,8 @@
 #ifndef TFAOT_ARRAYS_H_
 #define TFAOT_ARRAYS_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,11 +16,11 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
-/// Rows of `T`: `arrays[row][element]`, the elements of a row in row-major order.
-template <class T>
-using Arrays = std::vector<std::vector<T>>;
+/// Rows of `Element`: `arrays[row][element]`, the elements of a row in row-major order.
+template <class Element>
+using Arrays = std::vector<std::vector<Element>>;
 
 using BoolArrays = Arrays<bool>;            ///< `bool`
 using Int8Arrays = Arrays<std::int8_t>;     ///< `std::int8_t`
@@ -47,17 +49,17 @@ struct NestedElement<Rows, std::void_t<typename std::decay_t<decltype(std::declv
   using type = typename std::decay_t<decltype(std::declval<const Rows&>()[0])>::value_type;
 };
 
-template <class Row, class T, class = void>
+template <class Row, class Element, class = void>
 inline constexpr bool is_contiguous = false;
-template <class Row, class T>
-inline constexpr bool is_contiguous<Row, T, std::void_t<decltype(std::declval<const Row&>().data())>> =
-    std::is_same<decltype(std::declval<const Row&>().data()), const T*>::value;
+template <class Row, class Element>
+inline constexpr bool is_contiguous<Row, Element, std::void_t<decltype(std::declval<const Row&>().data())>> =
+    std::is_same<decltype(std::declval<const Row&>().data()), const Element*>::value;
 
 /// Copy the elements of a row to `to`.
-template <class T, class Row>
-void copy_row(const Row& row, std::size_t size, T* to) {
-  if constexpr (is_contiguous<Row, T>) {
-    if (size != 0) std::memcpy(to, row.data(), size * sizeof(T));
+template <class Element, class Row>
+void copy_row(const Row& row, std::size_t size, Element* to) {
+  if constexpr (is_contiguous<Row, Element>) {
+    if (size != 0) std::memcpy(to, row.data(), size * sizeof(Element));
   } else {
     for (std::size_t i = 0; i < size; ++i) to[i] = row[i];
   }
@@ -72,20 +74,20 @@ constexpr std::size_t rows_at(const TensorInfo& tensor, std::size_t batch_size) 
 inline void check_rows(const char* model, const TensorInfo& tensor, std::size_t batch_size, std::size_t rows) {
   const std::size_t wanted = rows_at(tensor, batch_size);
   if (rows >= wanted) return;
-  throw Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + (wanted == 1 ? " row" : " rows"),
-              std::to_string(rows));
+  detail::raise(Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + (wanted == 1 ? " row" : " rows"),
+              std::to_string(rows)));
 }
 
 /// Copy the first rows of `rows`, which has enough of them, one after the other to `to`. Throws Error if one has a wrong
 /// length.
-template <class T, class Rows>
-void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, T* to) {
+template <class Element, class Rows>
+void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, Element* to) {
   const std::size_t wanted = rows_at(tensor, batch_size);
   for (std::size_t i = 0; i < wanted; ++i) {
     const auto& row = rows[i];
     if (row.size() != tensor.row_size) {
-      throw Error(model, std::string("input \"") + tensor.name + "\", row " + std::to_string(i),
-                  std::to_string(tensor.row_size) + " elements", std::to_string(row.size()));
+      detail::raise(Error(model, std::string("input \"") + tensor.name + "\", row " + std::to_string(i),
+                  std::to_string(tensor.row_size) + " elements", std::to_string(row.size())));
     }
     copy_row(row, tensor.row_size, to);
     to += tensor.row_size;
@@ -93,8 +95,8 @@ void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size
 }
 
 /// Copy the rows that lie one after the other from `from` on to `rows`.
-template <class T>
-void nest(const TensorInfo& tensor, std::size_t batch_size, const T* from, Arrays<T>& rows) {
+template <class Element>
+void nest(const TensorInfo& tensor, std::size_t batch_size, const Element* from, Arrays<Element>& rows) {
   rows.resize(rows_at(tensor, batch_size));
   for (auto& row : rows) {
     row.assign(from, from + tensor.row_size);
@@ -103,7 +105,7 @@ void nest(const TensorInfo& tensor, std::size_t batch_size, const T* from, Array
 }
 
 }  // namespace detail
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_ARRAYS_H_

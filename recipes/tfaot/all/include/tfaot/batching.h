@@ -5,6 +5,8 @@
 #ifndef TFAOT_BATCHING_H_
 #define TFAOT_BATCHING_H_
 
+#include <tfaot/version.h>
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +20,7 @@
 #include <tfaot/error.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// One call of the compiled code: `size` rows, of which the last `padding` ones are padding.
 struct BatchStep {
@@ -84,24 +86,24 @@ class BatchRule {
     const char* const end = digits.data() + digits.size();
     const auto [stop, error] = std::from_chars(digits.data(), end, value);
     if (error == std::errc::result_out_of_range) {
-      throw Error("batch rule \"" + std::string(text) + "\": " + std::string(digits) + " is too large");
+      detail::raise(Error("batch rule \"" + std::string(text) + "\": " + std::string(digits) + " is too large"));
     }
     if (error != std::errc() || stop != end) malformed(text);
     return value;
   }
 
   [[noreturn]] static void malformed(std::string_view text) {
-    throw Error("batch rule \"" + std::string(text) + "\" is not of the form \"5:1,4\"");
+    detail::raise(Error("batch rule \"" + std::string(text) + "\" is not of the form \"5:1,4\""));
   }
 
   [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error("batch rule \"" + text() + "\": " + reason);
+    detail::raise(Error("batch rule \"" + text() + "\": " + reason));
   }
 
   std::size_t sum() const {
     std::size_t rows = 0;
     for (const std::size_t size : sizes_) {
-      if (size > std::numeric_limits<std::size_t>::max() - rows) refuse("the sum of its sizes is too large");
+      if (size > (std::numeric_limits<std::size_t>::max)() - rows) refuse("the sum of its sizes is too large");
       rows += size;
     }
     return rows;
@@ -144,7 +146,7 @@ class BatchStrategy {
   /// The rule for that batch size. Throws Error if there is none.
   const BatchRule& getRule(std::size_t batchSize) const {
     const BatchRule* const rule = find(batchSize);
-    if (rule == nullptr) throw Error("no batch rule is set for batch size " + std::to_string(batchSize));
+    if (rule == nullptr) detail::raise(Error("no batch rule is set for batch size " + std::to_string(batchSize)));
     return *rule;
   }
 
@@ -161,7 +163,7 @@ class BatchStrategy {
   /// Set the simplest rule: `batchSize` itself if it is one of the `available` sizes, otherwise the smallest of them as
   /// often as necessary, the last one padded. Throws Error if `available` is empty, or `batchSize` is 0.
   void setDefaultRule(std::size_t batchSize, const std::vector<std::size_t>& available) {
-    if (available.empty()) throw Error("no batch sizes are available");
+    if (available.empty()) detail::raise(Error("no batch sizes are available"));
     std::size_t size = available.front();
     for (const std::size_t each : available) {
       if (each == batchSize) {
@@ -170,7 +172,7 @@ class BatchStrategy {
       }
       if (each < size) size = each;
     }
-    if (size == 0) throw Error("0 is among the available batch sizes");
+    if (size == 0) detail::raise(Error("0 is among the available batch sizes"));
     const std::size_t calls = batchSize / size + (batchSize % size != 0 ? 1 : 0);
     setRule(BatchRule(batchSize, std::vector<std::size_t>(calls, size), calls * size - batchSize));
   }
@@ -219,8 +221,8 @@ class BatchPlanner {
   /// Set the cost of a run of each size. Throws Error if there are more or fewer costs than sizes.
   void set_costs(std::vector<double> costs) {
     if (costs.size() != sizes_.size()) {
-      throw Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +
-                  std::to_string(costs.size()));
+      detail::raise(Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +
+                  std::to_string(costs.size())));
     }
     costs_ = std::move(costs);
     best_.clear();
@@ -326,7 +328,7 @@ class BatchPlanner {
   std::size_t limit_ = 0;               // rows that the tables go up to
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_BATCHING_H_

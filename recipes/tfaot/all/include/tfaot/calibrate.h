@@ -2,6 +2,8 @@
 #ifndef TFAOT_CALIBRATE_H_
 #define TFAOT_CALIBRATE_H_
 
+#include <tfaot/version.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -12,7 +14,7 @@
 #include <tfaot/instance.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 /// Zeroed buffers of `tensors` for `batch_size` rows, one after the other.
@@ -69,7 +71,7 @@ inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::
   return costs;
 }
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_CALIBRATE_H_

@@ -3,8 +3,12 @@
 #ifndef TFAOT_COMPILED_FUNCTION_H_
 #define TFAOT_COMPILED_FUNCTION_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,8 +19,15 @@
 
 #include <tfaot/c_api.h>
 
+// Without exceptions, functions of these classes are other ones (version.h).
+#if TFAOT_EXCEPTIONS
+#define TFAOT_CMSSW_NAMESPACE v1
+#else
+#define TFAOT_CMSSW_NAMESPACE v1_without_exceptions
+#endif
+
 namespace tfaot_cmssw {
-inline namespace v1 {
+inline namespace TFAOT_CMSSW_NAMESPACE {
 
 /// An instance of a model at one batch size. It serves one thread at a time.
 class CompiledFunction {
@@ -82,7 +93,7 @@ class CompiledFunction {
     char message[TFAOT_MESSAGE_SIZE] = "";
     tfaot_instance* instance = nullptr;
     if (table.create(nullptr, &instance, message, sizeof message) != TFAOT_OK) {
-      throw std::runtime_error(std::string("model '") + table.info->name + "': " + message);
+      raise(std::runtime_error(std::string("model '") + table.info->name + "': " + message));
     }
     instance_ = {instance, table.destroy};
     const bool allocates = static_cast<int>(mode) == 0;
@@ -96,6 +107,17 @@ class CompiledFunction {
   ~CompiledFunction() = default;
 
  private:
+  // As tfaot::detail::raise of error.h, which cannot be included together with CMSSW's headers.
+  template <class Failure>
+  [[noreturn]] static void raise(const Failure& failure) {
+#if TFAOT_EXCEPTIONS
+    throw failure;
+#else
+    std::fprintf(stderr, "%s\n", failure.what());
+    std::abort();
+#endif
+  }
+
   struct Free {
     std::align_val_t alignment{};
     void operator()(void* bytes) const { ::operator delete(bytes, alignment); }
@@ -107,7 +129,7 @@ class CompiledFunction {
   const tfaot_tensor& output(int index) const { return at(info().outputs, info().num_outputs, index); }
 
   static const tfaot_tensor& at(const tfaot_tensor* tensors, std::size_t count, int index) {
-    if (index < 0 || static_cast<std::size_t>(index) >= count) throw std::out_of_range("there is no such tensor");
+    if (index < 0 || static_cast<std::size_t>(index) >= count) raise(std::out_of_range("there is no such tensor"));
     return tensors[index];
   }
 
@@ -145,7 +167,7 @@ class CompiledFunction {
   std::string error_;
 };
 
-}  // namespace v1
+}  // namespace TFAOT_CMSSW_NAMESPACE
 }  // namespace tfaot_cmssw
 
 #endif  // TFAOT_COMPILED_FUNCTION_H_

@@ -3,13 +3,15 @@
 #ifndef TFAOT_COMPLEX_H_
 #define TFAOT_COMPLEX_H_
 
+#include <tfaot/version.h>
+
 #include <complex>
 
 #include <tfaot/arrays.h>
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 static_assert(sizeof(std::complex<float>) == 8 && sizeof(std::complex<double>) == 16, "the C ABI's element types");
 
@@ -23,7 +25,7 @@ inline constexpr DType dtype_of<std::complex<double>> = DType::complex128;
 using ComplexArrays = Arrays<std::complex<float>>;         ///< `std::complex<float>`
 using DoubleComplexArrays = Arrays<std::complex<double>>;  ///< `std::complex<double>`
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_COMPLEX_H_

@@ -7,6 +7,8 @@
 #ifndef TFAOT_DYNAMIC_H_
 #define TFAOT_DYNAMIC_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <initializer_list>
 #include <string>
@@ -22,20 +24,20 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// An input by name: a view of contiguous memory, which must stay valid during the call.
 struct NamedInput {
   /// Any container with `data()` and `size()`.
-  template <class C>
-  NamedInput(std::string_view tensor, const C& buffer) : NamedInput(tensor, view(buffer.data(), buffer.size())) {}
+  template <class Container>
+  NamedInput(std::string_view tensor, const Container& buffer) : NamedInput(tensor, view(buffer.data(), buffer.size())) {}
   /// An array.
-  template <class T, std::size_t N>
-  NamedInput(std::string_view tensor, const T (&buffer)[N]) : NamedInput(tensor, view(buffer, N)) {}
+  template <class Element, std::size_t Count>
+  NamedInput(std::string_view tensor, const Element (&buffer)[Count]) : NamedInput(tensor, view(buffer, Count)) {}
   /// A span.
-  template <class T>
-  NamedInput(std::string_view tensor, span<const T> buffer)
-      : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
+  template <class Element>
+  NamedInput(std::string_view tensor, span<const Element> buffer)
+      : name(tensor), dtype(dtype_of<Element>), data(buffer.data()), size(buffer.size()) {}
 
   std::string_view name;  ///< which input
   DType dtype;            ///< of the buffer
@@ -43,8 +45,8 @@ struct NamedInput {
   std::size_t size;       ///< elements
 
  private:
-  template <class T>
-  static span<const T> view(const T* data, std::size_t size) {
+  template <class Element>
+  static span<const Element> view(const Element* data, std::size_t size) {
     return {data, size};
   }
 };
@@ -52,12 +54,12 @@ struct NamedInput {
 /// The buffer of an output, by name.
 struct NamedOutput {
   /// Any container with `data()` and `size()`, or an array.
-  template <class C>
-  NamedOutput(std::string_view tensor, C&& buffer) : NamedOutput(tensor, view(buffer)) {}
+  template <class Container>
+  NamedOutput(std::string_view tensor, Container&& buffer) : NamedOutput(tensor, view(buffer)) {}
   /// A span.
-  template <class T>
-  NamedOutput(std::string_view tensor, span<T> buffer)
-      : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
+  template <class Element>
+  NamedOutput(std::string_view tensor, span<Element> buffer)
+      : name(tensor), dtype(dtype_of<Element>), data(buffer.data()), size(buffer.size()) {}
 
   std::string_view name;  ///< which output
   DType dtype;            ///< of the buffer
@@ -65,12 +67,12 @@ struct NamedOutput {
   std::size_t size;       ///< elements
 
  private:
-  template <class T, std::size_t N>
-  static span<T> view(T (&buffer)[N]) {
-    return {buffer, N};
+  template <class Element, std::size_t Count>
+  static span<Element> view(Element (&buffer)[Count]) {
+    return {buffer, Count};
   }
-  template <class C>
-  static auto view(C& buffer) -> span<std::remove_pointer_t<decltype(buffer.data())>> {
+  template <class Container>
+  static auto view(Container& buffer) -> span<std::remove_pointer_t<decltype(buffer.data())>> {
     return {buffer.data(), buffer.size()};
   }
 };
@@ -108,16 +110,16 @@ class DynamicModel {
       const TensorInfo tensor{tensors[i].name, static_cast<DType>(tensors[i].dtype),
                               static_cast<std::size_t>(tensors[i].row_elements), tensors[i].has_batch_axis != 0};
       if (one.dtype != tensor.dtype) {
-        throw Error(info().name, shown(kind, one.name), dtype_name(tensor.dtype), dtype_name(one.dtype));
+        detail::raise(Error(info().name, shown(kind, one.name), dtype_name(tensor.dtype), dtype_name(one.dtype)));
       }
       if (!detail::has_size(tensor, batch_size, one.size)) {
-        detail::throw_wrong_size(info().name, kind, tensor, batch_size, one.size);
+        detail::raise(detail::wrong_size(info().name, kind, tensor, batch_size, one.size));
       }
-      if (pointers[i] != nullptr) throw Error(info().name, shown(kind, one.name), "once", "twice");
+      if (pointers[i] != nullptr) detail::raise(Error(info().name, shown(kind, one.name), "once", "twice"));
       pointers[i] = one.size == 0 ? detail::no_elements() : one.data;
     }
     for (std::size_t i = 0; i < pointers.size(); ++i) {
-      if (pointers[i] == nullptr) throw Error(info().name, shown(kind, tensors[i].name), "a buffer", "none");
+      if (pointers[i] == nullptr) detail::raise(Error(info().name, shown(kind, tensors[i].name), "a buffer", "none"));
     }
   }
 
@@ -127,7 +129,7 @@ class DynamicModel {
       if (name == tensors[i].name) return i;
     }
     for (std::size_t i = 0; i < count; ++i) known += (i == 0 ? "" : ", ") + std::string(tensors[i].name);
-    throw Error(info().name, kind, "one of " + known, std::string(name));
+    detail::raise(Error(info().name, kind, "one of " + known, std::string(name)));
   }
 
   static std::string shown(const char* kind, std::string_view name) {
@@ -140,7 +142,7 @@ class DynamicModel {
   detail::OneThread one_thread_;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_DYNAMIC_H_

@@ -1,15 +1,21 @@
-// tfaot/error.h: the one exception of the tfaot headers.
+// tfaot/error.h: the one exception of the tfaot headers, and the outcome of calls for programs without exceptions.
 #ifndef TFAOT_ERROR_H_
 #define TFAOT_ERROR_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// What went wrong, in which model, and, if a single argument is at fault, which one:
 /// `digits: input "image": expected 128 elements (2 rows of 64), got 100`.
@@ -64,7 +70,50 @@ class Error : public std::runtime_error {
   std::size_t got_ = 0;
 };
 
-}  // namespace v2
+/// The outcome of a call that returns an Error instead of throwing it.
+///
+///     if (const tfaot::Outcome outcome = model.try_run(1, {pixels}, {digit, probability}); !outcome.ok()) {
+///       std::puts(outcome.message());
+///     }
+class [[nodiscard]] Outcome {
+ public:
+  /// Success.
+  Outcome() noexcept = default;
+  /// Failure, for the reason that `error` gives.
+  Outcome(Error error) : error_(std::move(error)) {}  // NOLINT: functions return an Error as an Outcome
+
+  /// Whether the call succeeded.
+  bool ok() const noexcept { return !error_; }
+  /// What went wrong; empty after a success.
+  const char* message() const noexcept { return error_ ? error_->what() : ""; }
+  /// The error; null after a success.
+  const Error* error() const noexcept { return error_ ? &*error_ : nullptr; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+namespace detail {
+
+/// Throws `failure`. Without exceptions, prints it to standard error and ends the program.
+template <class Failure>
+[[noreturn]] void raise(const Failure& failure) {
+#if TFAOT_EXCEPTIONS
+  throw failure;
+#else
+  std::fprintf(stderr, "%s\n", failure.what());
+  std::abort();
+#endif
+}
+
+/// Throws the error of `outcome`, if it has one.
+inline void require(const Outcome& outcome) {
+  if (!outcome.ok()) raise(*outcome.error());
+}
+
+}  // namespace detail
+
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_ERROR_H_

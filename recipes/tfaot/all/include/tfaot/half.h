@@ -8,11 +8,13 @@
 #ifndef TFAOT_HALF_H_
 #define TFAOT_HALF_H_
 
+#include <tfaot/version.h>
+
 #include <cstdint>
 #include <cstring>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 inline std::uint32_t bits_of(float value) noexcept {
@@ -100,7 +102,7 @@ struct bfloat16 {
 
 static_assert(sizeof(float16) == 2 && sizeof(bfloat16) == 2, "the C ABI's element types");
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_HALF_H_

@@ -5,6 +5,8 @@
 #ifndef TFAOT_INSTANCE_H_
 #define TFAOT_INSTANCE_H_
 
+#include <tfaot/version.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +23,7 @@
 #include <tfaot/parts.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 namespace detail {
 
@@ -64,7 +66,7 @@ inline std::vector<double> batch_costs(const Table& table, const char* target) {
 }
 
 [[noreturn]] inline void throw_busy(const char* model) {
-  throw Error(model, "this instance is in use by another thread: use one instance per thread");
+  detail::raise(Error(model, "this instance is in use by another thread: use one instance per thread"));
 }
 
 /// Throws Error if a second thread uses an object that serves one thread at a time. A moved object is not in use.
@@ -184,7 +186,7 @@ class Instance {
   bool can_be_split() const noexcept { return detail::can_be_split(info()); }
 
   /// Throws Error if it cannot.
-  void check_can_be_split(std::size_t batch_size) const { detail::check_can_be_split(info(), batch_size); }
+  void check_can_be_split(std::size_t batch_size) const { detail::require(detail::split_outcome(info(), batch_size)); }
 
   /// Whether `batch_size` is one of the compiled sizes: any but 0, if the model is compiled for any size.
   bool is_compiled(std::size_t batch_size) const noexcept { return detail::is_compiled(info(), batch_size); }
@@ -195,12 +197,12 @@ class Instance {
    public:
     Handle(const Table& table, const char* target) : table_(&table) {
       if (table.abi_version < TFAOT_ABI_VERSION) {
-        throw Error(table.info->name, "ABI version of the library", "at least " + std::to_string(TFAOT_ABI_VERSION),
-                    std::to_string(table.abi_version));
+        detail::raise(Error(table.info->name, "ABI version of the library", "at least " + std::to_string(TFAOT_ABI_VERSION),
+                    std::to_string(table.abi_version)));
       }
       char message[TFAOT_MESSAGE_SIZE] = "";
       if (table.create(target, &instance_, message, sizeof message) != TFAOT_OK) {
-        throw Error(table.info->name, detail::without_name(message, table.info->name));
+        detail::raise(Error(table.info->name, detail::without_name(message, table.info->name)));
       }
     }
     Handle(Handle&& other) noexcept : table_(other.table_), instance_(std::exchange(other.instance_, nullptr)) {}
@@ -227,15 +229,15 @@ class Instance {
         planner_(detail::compiled_sizes(table), detail::batch_costs(table, table.target(handle_.get()))) {}
 
   tfaot_instance* handle() const {
-    if (handle_.get() == nullptr) throw Error(info().name, "this instance was moved from");
+    if (handle_.get() == nullptr) detail::raise(Error(info().name, "this instance was moved from"));
     return handle_.get();
   }
 
   void check(const BatchRule& rule) const {
     for (const std::size_t size : rule.getSizes()) {
       if (is_compiled(size)) continue;
-      throw Error(info().name, "batch rule \"" + rule.text() + "\"", "compiled sizes (" + detail::listed_sizes(info()) + ")",
-                  std::to_string(size));
+      detail::raise(Error(info().name, "batch rule \"" + rule.text() + "\"", "compiled sizes (" + detail::listed_sizes(info()) + ")",
+                  std::to_string(size)));
     }
     if (rule.nSizes() != 1 || rule.getLastPadding() != 0) check_can_be_split(rule.getBatchSize());
   }
@@ -247,7 +249,7 @@ class Instance {
   void check(tfaot_instance* handle, tfaot_status status) {
     if (status == TFAOT_OK) return;
     if (status == TFAOT_BUSY) detail::throw_busy(info().name);  // the stored message belongs to the other thread's calls
-    throw Error(info().name, detail::without_name(table_->message(handle), info().name));
+    detail::raise(Error(info().name, detail::without_name(table_->message(handle), info().name)));
   }
 
   // Rows from `first` on.
@@ -271,7 +273,7 @@ class Instance {
   detail::OneThread one_thread_;  // guards what composed batches use
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_INSTANCE_H_

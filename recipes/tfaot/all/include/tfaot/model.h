@@ -15,6 +15,8 @@
 #ifndef TFAOT_MODEL_H_
 #define TFAOT_MODEL_H_
 
+#include <tfaot/version.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -36,7 +38,7 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 // If an assertion fails, compilers print these classes with their arguments.
@@ -66,49 +68,49 @@ struct Output {
 };
 
 /// The element type of Arrays; void for other types.
-template <class T>
+template <class Element>
 struct ElementOfArrays {
   using type = void;
 };
-template <class T>
-struct ElementOfArrays<Arrays<T>> {
-  using type = T;
+template <class Element>
+struct ElementOfArrays<Arrays<Element>> {
+  using type = Element;
 };
 
 /// Checks that arguments have the types of the model's tensors; otherwise compilation fails.
 template <class Types, class Indices>
 struct Arguments;
-template <class... Types, std::size_t... I>
-struct Arguments<std::tuple<Types...>, std::index_sequence<I...>> {
+template <class... Types, std::size_t... Index>
+struct Arguments<std::tuple<Types...>, std::index_sequence<Index...>> {
   template <class... Nested>
   static constexpr bool are_inputs() {
     if constexpr (NumberOfInputs<sizeof...(Nested), sizeof...(Types)>::fits) {
-      return (Input<I, typename NestedElement<Nested>::type, Types>::fits && ...);
+      return (Input<Index, typename NestedElement<Nested>::type, Types>::fits && ...);
     }
     return false;
   }
   template <class... Given>
   static constexpr bool are_outputs() {
     if constexpr (NumberOfOutputs<sizeof...(Given), sizeof...(Types)>::fits) {
-      return (Output<I, typename ElementOfArrays<Given>::type, Types>::fits && ...);
+      return (Output<Index, typename ElementOfArrays<Given>::type, Types>::fits && ...);
     }
     return false;
   }
 };
 
-template <class T, class = void>
+template <class Element, class = void>
 inline constexpr bool is_complete = false;
-template <class T>
-inline constexpr bool is_complete<T, std::void_t<decltype(sizeof(T))>> = true;
+template <class Element>
+inline constexpr bool is_complete<Element, std::void_t<decltype(sizeof(Element))>> = true;
 
 template <class Indices>
 struct ForEach;
-template <std::size_t... I>
-struct ForEach<std::index_sequence<I...>> {
+template <std::size_t... Index>
+struct ForEach<std::index_sequence<Index...>> {
   /// Call `f` with each index as a constant.
-  template <class F>
-  static void call(F&& f) {
-    (f(std::integral_constant<std::size_t, I>{}), ...);
+  template <class Function>
+  static void call(Function&& f) {
+    (f(std::integral_constant<std::size_t, Index>{}), ...);
   }
 };
 
@@ -116,15 +118,15 @@ struct ForEach<std::index_sequence<I...>> {
 
 class Threads;  // threads.h is included by its users only: it would take a quarter of the time to compile these headers
 
-/// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
+/// An instance of the model whose generated class is `Compiled`. It serves one thread at a time; it can be moved, not copied.
 ///
 /// Every `run` takes any number of rows: sizes that were compiled (all of them, if `any_batch_size()`) run in place, others
 /// are composed of them, by the rules that were set or else as cheaply as possible. All of them throw Error. If rows of
 /// the model depend on one another (`rows_independent()`), only compiled sizes run.
-template <class W>
+template <class Compiled>
 class Model {
-  using InputTypes = typename W::InputTypes;
-  using OutputTypes = typename W::OutputTypes;
+  using InputTypes = typename Compiled::InputTypes;
+  using OutputTypes = typename Compiled::OutputTypes;
   static constexpr std::size_t kInputs = std::tuple_size<InputTypes>::value;
   static constexpr std::size_t kOutputs = std::tuple_size<OutputTypes>::value;
   using InputIndices = std::make_index_sequence<kInputs>;
@@ -136,8 +138,8 @@ class Model {
 
  public:
   /// Spans of the inputs, by name; `inputs.template get<0>()` is the first.
-  using Inputs = typename W::Inputs;
-  using Outputs = typename W::Outputs;  ///< the same for the outputs
+  using Inputs = typename Compiled::Inputs;
+  using Outputs = typename Compiled::Outputs;  ///< the same for the outputs
 
   /// Runs the best code for this CPU. Throws Error if the CPU cannot run any of the targets.
   Model() = default;
@@ -146,7 +148,7 @@ class Model {
   explicit Model(const char* target) : model_(target) {}
 
   /// The model's name.
-  std::string name() const { return W::name; }
+  std::string name() const { return Compiled::name; }
 
   /// The target whose code runs.
   const char* target() const { return model_.target(); }
@@ -162,27 +164,40 @@ class Model {
     std::size_t bytes = model_.memory();
     for (const detail::AlignedBytes& buffer : inputs_) bytes += buffer.size();
     for (const detail::AlignedBytes& buffer : outputs_) bytes += buffer.size();
-    for (const W& other : others_) bytes += sizeof other + other.memory();
+    for (const Compiled& other : others_) bytes += sizeof other + other.memory();
     return bytes;
   }
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows.
+  template <int = 0>
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
     run_on(model_, batch_size, inputs, outputs);
   }
+  /// \cond
+  void run(std::size_t batch_size, const detail::Given<Inputs, kInputs>& inputs,
+           const detail::Given<Outputs, kOutputs>& outputs) {
+    run_on(model_, batch_size, inputs, outputs);
+  }
+  /// \endcond
 
   /// The same into buffers of this object: the result is valid until the next call of this overload, or of the one for
   /// nested vectors.
+  template <int = 0>
   Outputs run(std::size_t batch_size, const Inputs& inputs) {
-    const Use use(one_thread_, W::name);
+    const Use use(one_thread_, Compiled::name);
     check_inputs(batch_size, inputs);  // before memory for that many rows is allocated
     const Outputs outputs = reserve_outputs(batch_size);
     run_on(model_, batch_size, inputs, outputs);
     return outputs;
   }
+  /// \cond
+  Outputs run(std::size_t batch_size, const detail::Given<Inputs, kInputs>& inputs) {
+    return run<0>(batch_size, static_cast<const Inputs&>(inputs));
+  }
+  /// \endcond
 
-  /// The same on nested vectors, one per input, `input[row][element]`, in the order of `W::inputs`. `Outputs` are the
-  /// types of the results, in the order of `W::outputs`. Rows beyond `batch_size` are ignored; a tensor without a batch
+  /// The same on nested vectors, one per input, `input[row][element]`, in the order of `Compiled::inputs`. `Outputs` are the
+  /// types of the results, in the order of `Compiled::outputs`. Rows beyond `batch_size` are ignored; a tensor without a batch
   /// axis is one row. As in CMSSW, the batch size has a rule afterwards, unless the rule would have more than 64 steps.
   template <class FirstOutput, class... MoreOutputs, class... NestedInputs>
   std::tuple<FirstOutput, MoreOutputs...> run(std::size_t batch_size, NestedInputs&&... nested) {
@@ -190,22 +205,22 @@ class Model {
     constexpr bool inputs_fit = InputArguments::template are_inputs<std::decay_t<NestedInputs>...>();
     constexpr bool outputs_fit = OutputArguments::template are_outputs<FirstOutput, MoreOutputs...>();
     if constexpr (inputs_fit && outputs_fit) {
-      const Use use(one_thread_, W::name);
+      const Use use(one_thread_, Compiled::name);
       [[maybe_unused]] const auto rows = std::forward_as_tuple(nested...);
       Inputs inputs;
       EachInput::call([&](auto index) {
         constexpr std::size_t i = index;
         using Element = std::tuple_element_t<i, InputTypes>;
-        detail::check_rows(W::name, W::inputs[i], batch_size, std::get<i>(rows).size());
-        const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
-        detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
+        detail::check_rows(Compiled::name, Compiled::inputs[i], batch_size, std::get<i>(rows).size());
+        const span<Element> buffer = reserve<Element>(inputs_[i], Compiled::inputs[i], batch_size);
+        detail::flatten(Compiled::name, Compiled::inputs[i], batch_size, std::get<i>(rows), buffer.data());
         inputs.template get<i>() = buffer;
       });
       const Outputs outputs = reserve_outputs(batch_size);
       run_on(model_, batch_size, inputs, outputs);
       EachOutput::call([&](auto index) {
         constexpr std::size_t i = index;
-        detail::nest(W::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
+        detail::nest(Compiled::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
       });
       remember_rule(batch_size);
     }
@@ -220,7 +235,7 @@ class Model {
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
     static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
     const std::size_t wanted = threads == 0 ? Executor::available() : threads;
-    const Use use(one_thread_, W::name);  // until the threads are done
+    const Use use(one_thread_, Compiled::name);  // until the threads are done
     if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
       threads_.reset();
       threads_ = std::make_shared<Executor>(wanted);
@@ -239,7 +254,7 @@ class Model {
   template <class Executor>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor&& executor,
                     std::size_t parts) {
-    const Use use(one_thread_, W::name);
+    const Use use(one_thread_, Compiled::name);
     run_parts(batch_size, inputs, outputs, executor, parts);
   }
 
@@ -282,14 +297,14 @@ class Model {
   }
 
   /// The generated class.
-  W& compiled() noexcept { return model_; }
+  Compiled& compiled() noexcept { return model_; }
 
  private:
   using Use = detail::OneThread::Use;
 
   static constexpr std::size_t kLongestRemembered = 64;  // steps, so that rules of many batch sizes do not fill memory
 
-  static void run_on(W& model, std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+  static void run_on(Compiled& model, std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
     if constexpr (kInputs == 0) {
       model.run(batch_size, outputs);
     } else {
@@ -312,15 +327,15 @@ class Model {
     executor(tasks, [&](std::size_t i) {
       const std::size_t first = i * rows;
       const std::size_t count = batch_size - first < rows ? batch_size - first : rows;
-      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, W::inputs, first, count),
-             rows_of<kOutputs>(outputs, W::outputs, first, count));
+      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, Compiled::inputs, first, count),
+             rows_of<kOutputs>(outputs, Compiled::outputs, first, count));
     });
   }
 
-  template <class T>
-  static span<T> reserve(detail::AlignedBytes& buffer, const TensorInfo& tensor, std::size_t batch_size) {
-    const std::size_t bytes = detail::buffer_bytes<T>(W::name, tensor, batch_size);
-    return {reinterpret_cast<T*>(buffer.reserve(bytes + 1, detail::kBufferAlignment)), bytes / sizeof(T)};
+  template <class Element>
+  static span<Element> reserve(detail::AlignedBytes& buffer, const TensorInfo& tensor, std::size_t batch_size) {
+    const std::size_t bytes = detail::buffer_bytes<Element>(Compiled::name, tensor, batch_size);
+    return {reinterpret_cast<Element*>(buffer.reserve(bytes + 1, detail::kBufferAlignment)), bytes / sizeof(Element)};
   }
 
   Outputs reserve_outputs(std::size_t batch_size) {
@@ -328,25 +343,25 @@ class Model {
     EachOutput::call([&](auto index) {
       constexpr std::size_t i = index;
       using Element = std::tuple_element_t<i, OutputTypes>;
-      outputs.template get<i>() = reserve<Element>(outputs_[i], W::outputs[i], batch_size);
+      outputs.template get<i>() = reserve<Element>(outputs_[i], Compiled::outputs[i], batch_size);
     });
     return outputs;
   }
 
   static void check_inputs(std::size_t batch_size, const Inputs& inputs) {
-    EachInput::call([&](auto i) { detail::input(W::name, W::inputs[i], batch_size, inputs.template get<i>()); });
+    EachInput::call([&](auto i) { detail::input(Compiled::name, Compiled::inputs[i], batch_size, inputs.template get<i>()); });
   }
 
   static void check_sizes(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
     check_inputs(batch_size, inputs);
-    EachOutput::call([&](auto i) { detail::output(W::name, W::outputs[i], batch_size, outputs.template get<i>()); });
+    EachOutput::call([&](auto i) { detail::output(Compiled::name, Compiled::outputs[i], batch_size, outputs.template get<i>()); });
   }
 
-  template <std::size_t N, class Spans>
-  static Spans rows_of(const Spans& spans, const std::array<TensorInfo, N>& tensors, std::size_t first,
+  template <std::size_t Count, class Spans>
+  static Spans rows_of(const Spans& spans, const std::array<TensorInfo, Count>& tensors, std::size_t first,
                        std::size_t count) {
     Spans rows = spans;
-    detail::ForEach<std::make_index_sequence<N>>::call([&](auto i) {
+    detail::ForEach<std::make_index_sequence<Count>>::call([&](auto i) {
       const TensorInfo& tensor = tensors[i];
       auto& span = rows.template get<i>();
       if (tensor.has_batch_axis) span = span.subspan(first * tensor.row_size, count * tensor.row_size);
@@ -354,8 +369,8 @@ class Model {
     return rows;
   }
 
-  W another() {
-    W other(model_.target());
+  Compiled another() {
+    Compiled other(model_.target());
     other.instance().set_rules(rules_);
     other.instance().planner().set_costs(model_.instance().planner().costs());
     return other;
@@ -373,16 +388,16 @@ class Model {
     if (rule.nSizes() <= kLongestRemembered) model_.instance().set_rule(rule);
   }
 
-  W model_;
+  Compiled model_;
   BatchStrategy rules_;  // those that were set
   std::array<detail::AlignedBytes, kInputs> inputs_;
   std::array<detail::AlignedBytes, kOutputs> outputs_;
-  std::vector<W> others_;  // of run_parallel
+  std::vector<Compiled> others_;  // of run_parallel
   detail::OneThread one_thread_;      // guards what this class adds to the instance
   std::shared_ptr<Threads> threads_;  // shared_ptr because Threads is incomplete here; it is not shared
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_MODEL_H_

@@ -17,6 +17,8 @@
 #ifndef TFAOT_OPERATION_H_
 #define TFAOT_OPERATION_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -24,15 +26,15 @@ namespace tfaot {
 inline namespace v1 {
 namespace operation {
 
-/// A row-major array. `T` is const for inputs.
-template <typename T>
+/// A row-major array. `Element` is const for inputs.
+template <typename Element>
 class Array {
  public:
   /// A view of `data`, with one of `sizes` for each of `rank` axes; both must outlive it.
-  constexpr Array(T* data, const std::int64_t* sizes, std::size_t rank) : data_(data), sizes_(sizes), rank_(rank) {}
+  constexpr Array(Element* data, const std::int64_t* sizes, std::size_t rank) : data_(data), sizes_(sizes), rank_(rank) {}
 
   /// The first element; the others follow it.
-  constexpr T* data() const { return data_; }
+  constexpr Element* data() const { return data_; }
 
   /// The number of axes.
   constexpr std::size_t rank() const { return rank_; }
@@ -48,11 +50,11 @@ class Array {
   constexpr std::int64_t size(std::size_t axis) const { return sizes_[axis]; }
 
   /// The element at a place in memory, from 0 to `size() - 1`.
-  constexpr T& operator[](std::int64_t place) const { return data_[place]; }
+  constexpr Element& operator[](std::int64_t place) const { return data_[place]; }
 
   /// The element at an index with one number for each axis.
   template <typename... Index>
-  constexpr T& operator()(Index... index) const {
+  constexpr Element& operator()(Index... index) const {
     const std::int64_t given[] = {static_cast<std::int64_t>(index)...};
     std::int64_t place = 0;
     for (std::size_t axis = 0; axis < sizeof...(index); ++axis) place = place * sizes_[axis] + given[axis];
@@ -60,22 +62,22 @@ class Array {
   }
 
   /// The first element.
-  constexpr T* begin() const { return data_; }
+  constexpr Element* begin() const { return data_; }
 
   /// One past the last element.
-  constexpr T* end() const { return data_ + size(); }
+  constexpr Element* end() const { return data_ + size(); }
 
  private:
-  T* data_;
+  Element* data_;
   const std::int64_t* sizes_;
   std::size_t rank_;
 };
 
-template <typename T>
-using Input = Array<const T>;
+template <typename Element>
+using Input = Array<const Element>;
 
-template <typename T>
-using Output = Array<T>;
+template <typename Element>
+using Output = Array<Element>;
 
 /// One attribute: `count` numbers; a scalar is one number.
 struct Attribute {

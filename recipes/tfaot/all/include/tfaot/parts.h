@@ -2,6 +2,8 @@
 #ifndef TFAOT_PARTS_H_
 #define TFAOT_PARTS_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -11,7 +13,7 @@
 #include <tfaot/error.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
 /// Bytes of one row; of the whole tensor if it has no batch axis.
@@ -61,16 +63,16 @@ inline std::string listed_sizes(const tfaot_info& info) {
   return listed;
 }
 
-/// Throws Error if a batch cannot be composed of others.
-inline void check_can_be_split(const tfaot_info& info, std::size_t batch_size) {
-  if (can_be_split(info)) return;
+/// Why a batch cannot be composed of others, if it cannot.
+inline Outcome split_outcome(const tfaot_info& info, std::size_t batch_size) {
+  if (can_be_split(info)) return {};
   const std::size_t whole = whole_output(info);
   const std::string reason = whole == info.num_outputs
                                  ? "rows of this model depend on one another"
                                  : "output \"" + std::string(info.outputs[whole].name) + "\" has no batch axis";
   const std::string compiled = any_batch_size(info) ? std::string(batch_size == 0 ? "at least 1 row" : "one call")
                                                     : "a compiled one (" + listed_sizes(info) + ")";
-  throw Error(info.name, "batch size", compiled + " because " + reason, std::to_string(batch_size));
+  return Error(info.name, "batch size", compiled + " because " + reason, std::to_string(batch_size));
 }
 
 /// Runs parts of a batch as calls of compiled sizes. Pointers of a call, one per tensor, go to `inputs` and `outputs`;
@@ -159,7 +161,7 @@ class Parts {
 };
 
 }  // namespace detail
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_PARTS_H_

@@ -2,6 +2,8 @@
 #ifndef TFAOT_POOL_H_
 #define TFAOT_POOL_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -13,9 +15,9 @@
 #include <tfaot/threads.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
-/// Hands out instances of the model whose generated class is `W`, each to one borrower at a time:
+/// Hands out instances of the model whose generated class is `Compiled`, each to one borrower at a time:
 ///
 ///     tfaot::Pool<tfaot_model::digits> pool;                       // shared by all threads
 ///     auto model = pool.borrow();                                  // in a thread
@@ -23,16 +25,16 @@ inline namespace v2 {
 ///
 /// There are as many instances as were ever borrowed at the same time. The pool must outlive borrowed instances. An instance
 /// keeps what a borrower sets in it, such as batch rules.
-template <class W>
+template <class Compiled>
 class Pool {
   struct GiveBack {
     Pool* pool;
-    void operator()(Model<W>* model) const noexcept { pool->give_back(model); }
+    void operator()(Model<Compiled>* model) const noexcept { pool->give_back(model); }
   };
 
  public:
   /// A borrowed instance: a pointer whose destruction returns it to the pool.
-  using Borrowed = std::unique_ptr<Model<W>, GiveBack>;
+  using Borrowed = std::unique_ptr<Model<Compiled>, GiveBack>;
 
   /// Instances run the code of `target`, or of the best one for this CPU if it is null, with these batch rules.
   explicit Pool(const char* target = nullptr, BatchStrategy rules = BatchStrategy())
@@ -46,12 +48,12 @@ class Pool {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!free_.empty()) {
-        Model<W>* const model = free_.back().release();
+        Model<Compiled>* const model = free_.back().release();
         free_.pop_back();
         return Borrowed(model, GiveBack{this});
       }
     }
-    auto made = target_.empty() ? std::make_unique<Model<W>>() : std::make_unique<Model<W>>(target_.c_str());
+    auto made = target_.empty() ? std::make_unique<Model<Compiled>>() : std::make_unique<Model<Compiled>>(target_.c_str());
     made->setBatchStrategy(rules_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -68,7 +70,7 @@ class Pool {
   }
 
  private:
-  void give_back(Model<W>* model) noexcept {
+  void give_back(Model<Compiled>* model) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_.emplace_back(model);
   }
@@ -76,11 +78,11 @@ class Pool {
   std::string target_;  // empty: the best one for this CPU
   BatchStrategy rules_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Model<W>>> free_;
+  std::vector<std::unique_ptr<Model<Compiled>>> free_;
   std::size_t made_ = 0;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_POOL_H_

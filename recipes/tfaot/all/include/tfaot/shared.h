@@ -8,6 +8,8 @@
 #ifndef TFAOT_SHARED_H_
 #define TFAOT_SHARED_H_
 
+#include <tfaot/version.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -28,7 +30,7 @@
 #include <tfaot/span.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 namespace detail {
 
@@ -78,10 +80,16 @@ class Code {
     if (detail::any_batch_size(info()) || !detail::can_be_split(info())) return;
     planner_.complete();
     const std::size_t largest = planner_.sizes().back();
-    for (const std::size_t size : planner_.sizes()) parts_at_ = std::max(parts_at_, own_bytes(size));
+    for (const std::size_t size : planner_.sizes()) parts_at_ = (std::max)(parts_at_, own_bytes(size));
     parts_at_ = aligned(parts_at_);
     pointers_at_ = parts_at_ + aligned(detail::Parts::padded_bytes(info(), largest));
     composed_bytes_ = pointers_at_ + aligned((info().num_inputs + info().num_outputs) * sizeof(void*));
+  }
+
+  /// Why there is no code of `target` for this CPU, if there is none: then the constructor throws.
+  static Outcome try_target(const Table& table, const char* target = nullptr) {
+    const tfaot_code* code = nullptr;
+    return select(table, target, &code);
   }
 
   /// The model's description in the library.
@@ -93,14 +101,8 @@ class Code {
   /// Bytes of scratch memory that a call of `run` with `batch_size` rows needs, wherever buffers lie: a multiple of
   /// TFAOT_SCRATCH_ALIGNMENT. Throws Error if there is no such batch.
   std::size_t scratch_bytes(std::size_t batch_size) const {
-    if (!detail::is_compiled(info(), batch_size)) {
-      detail::check_can_be_split(info(), batch_size);
-      return std::max(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
-    }
-    const std::size_t bytes = own_bytes(batch_size);
-    if (bytes == 0) {
-      detail::throw_too_many_rows(info().name, batch_size);
-    }
+    std::size_t bytes = 0;
+    detail::require(try_scratch_bytes(batch_size, &bytes));
     return bytes;
   }
 
@@ -108,33 +110,14 @@ class Code {
   /// `scratch_bytes(batch_size)` bytes, aligned to TFAOT_SCRATCH_ALIGNMENT, for this call alone; nothing is allocated.
   /// Sizes that were not compiled are composed as cheaply as possible of those that were. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
-    if (detail::is_compiled(info(), batch_size)) {
-      compute(batch_size, inputs, outputs, scratch);
-      return;
-    }
-    check_scratch(scratch_bytes(batch_size), scratch);
-    const auto in = reinterpret_cast<const void**>(scratch.data() + pointers_at_);
-    const auto out = reinterpret_cast<void**>(scratch.data() + pointers_at_) + info().num_inputs;
-    const detail::Parts parts(info(), in, out, scratch.data() + parts_at_);
-    for (std::size_t done = 0; done < batch_size;) {
-      const BatchStep step = planner_.planned(batch_size - done);
-      parts.run(done, step, inputs, outputs,
-                [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
-                  compute(size, part_inputs, part_outputs, scratch);
-                });
-      done += step.size - step.padding;
-    }
+    detail::require(try_run(batch_size, inputs, outputs, scratch));
   }
 
   /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`. `scratch_bytes` is enough for all
   /// sizes.
   void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
            span<std::byte> scratch) const {
-    check_scratch(scratch_bytes(batch_size), scratch);
-    char message[TFAOT_MESSAGE_SIZE] = "";
-    const tfaot_status status = table_->compute_sized(code_, static_cast<std::int64_t>(batch_size), sizes, inputs, outputs,
-                                                      scratch.data(), scratch.size(), message, sizeof message);
-    if (status != TFAOT_OK) throw Error(info().name, detail::without_name(message, info().name));
+    detail::require(try_run(batch_size, sizes, inputs, outputs, scratch));
   }
 
   /// The same in scratch memory of the thread, which is allocated at its first call and at its first call of a larger
@@ -150,18 +133,60 @@ class Code {
     run(batch_size, inputs, outputs, scratch.bytes());
   }
 
- private:
-  static const tfaot_code* selected(const Table& table, const char* target) {
-    if (!TFAOT_HAS(&table, compute)) {
-      throw Error(table.info->name,
-                  "its library is of a version without one object for all threads: build it again, or use tfaot::Model, "
-                  "one per thread");
+  /// `scratch_bytes`, into `bytes`; or why there is no such batch.
+  Outcome try_scratch_bytes(std::size_t batch_size, std::size_t* bytes) const {
+    if (!detail::is_compiled(info(), batch_size)) {
+      *bytes = (std::max)(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
+      return detail::split_outcome(info(), batch_size);
     }
-    const tfaot_code* code = nullptr;
+    *bytes = own_bytes(batch_size);
+    if (*bytes == 0) return detail::too_many_rows(info().name, batch_size);
+    return {};
+  }
+
+  /// `run`, which returns an Error instead of throwing it.
+  Outcome try_run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
+    if (detail::is_compiled(info(), batch_size)) return compute(batch_size, inputs, outputs, scratch);
+    if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
+    const auto in = reinterpret_cast<const void**>(scratch.data() + pointers_at_);
+    const auto out = reinterpret_cast<void**>(scratch.data() + pointers_at_) + info().num_inputs;
+    const detail::Parts parts(info(), in, out, scratch.data() + parts_at_);
+    Outcome outcome;
+    for (std::size_t done = 0; done < batch_size && outcome.ok();) {
+      const BatchStep step = planner_.planned(batch_size - done);
+      parts.run(done, step, inputs, outputs,
+                [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
+                  outcome = compute(size, part_inputs, part_outputs, scratch);
+                });
+      done += step.size - step.padding;
+    }
+    return outcome;
+  }
+
+  /// The same with arrays at `sizes` of the model's symbols.
+  Outcome try_run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
+                 span<std::byte> scratch) const {
+    if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
     char message[TFAOT_MESSAGE_SIZE] = "";
-    if (table.select(target, &code, message, sizeof message) != TFAOT_OK) {
-      throw Error(table.info->name, detail::without_name(message, table.info->name));
+    const tfaot_status status = table_->compute_sized(code_, static_cast<std::int64_t>(batch_size), sizes, inputs, outputs,
+                                                      scratch.data(), scratch.size(), message, sizeof message);
+    return outcome_of(info(), status, message);
+  }
+
+ private:
+  static Outcome select(const Table& table, const char* target, const tfaot_code** code) {
+    if (!TFAOT_HAS(&table, compute)) {
+      return Error(table.info->name,
+                   "its library is of a version without one object for all threads: build it again, or use tfaot::Model, "
+                   "one per thread");
     }
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    return outcome_of(*table.info, table.select(target, code, message, sizeof message), message);
+  }
+
+  static const tfaot_code* selected(const Table& table, const char* target) {
+    const tfaot_code* code = nullptr;
+    detail::require(select(table, target, &code));
     return code;
   }
 
@@ -173,24 +198,35 @@ class Code {
     return table_->scratch_bytes(code_, static_cast<std::int64_t>(batch_size));
   }
 
-  void check_scratch(std::size_t needed, span<std::byte> scratch) const {
-    if (scratch.size() < needed) {
-      throw Error(info().name, "scratch memory", "at least " + std::to_string(needed) + " bytes",
-                  std::to_string(scratch.size()));
-    }
-    if (reinterpret_cast<std::uintptr_t>(scratch.data()) % TFAOT_SCRATCH_ALIGNMENT != 0) {
-      throw Error(info().name, "scratch memory", "an address that is a multiple of " + std::to_string(TFAOT_SCRATCH_ALIGNMENT),
-                  "another one");
-    }
+  static Outcome outcome_of(const tfaot_info& info, tfaot_status status, const char* message) {
+    if (status == TFAOT_OK) return {};
+    return Error(info.name, detail::without_name(message, info.name));
   }
 
-  void compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
+  // Whether `scratch` is large enough and aligned.
+  Outcome scratch_outcome(std::size_t batch_size, span<std::byte> scratch) const {
+    std::size_t needed = 0;
+    if (Outcome outcome = try_scratch_bytes(batch_size, &needed); !outcome.ok()) return outcome;
+    if (scratch.size() < needed) {
+      return Error(info().name, "scratch memory", "at least " + std::to_string(needed) + " bytes",
+                   std::to_string(scratch.size()));
+    }
+    if (reinterpret_cast<std::uintptr_t>(scratch.data()) % TFAOT_SCRATCH_ALIGNMENT != 0) {
+      return Error(info().name, "scratch memory",
+                   "an address that is a multiple of " + std::to_string(TFAOT_SCRATCH_ALIGNMENT), "another one");
+    }
+    return {};
+  }
+
+  Outcome compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
     // The library takes null to mean its own memory, so it would not reject a size that is too small.
-    if (scratch.data() == nullptr) check_scratch(scratch_bytes(batch_size), scratch);
+    if (scratch.data() == nullptr) {
+      if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
+    }
     char message[TFAOT_MESSAGE_SIZE] = "";
     const tfaot_status status = table_->compute(code_, static_cast<std::int64_t>(batch_size), inputs, outputs,
                                                 scratch.data(), scratch.size(), message, sizeof message);
-    if (status != TFAOT_OK) throw Error(info().name, detail::without_name(message, info().name));
+    return outcome_of(info(), status, message);
   }
 
   const Table* table_;
@@ -204,31 +240,57 @@ class Code {
 
 namespace detail {
 
-template <class W, std::size_t... I, std::size_t... O>
-std::array<TensorInfo, sizeof...(O)> outputs_of(std::size_t batch_size, [[maybe_unused]] const typename W::Inputs& inputs,
-                                                std::index_sequence<I...>, std::index_sequence<O...>) {
-  if constexpr (number_of_symbols<W> != 0) {
-    const tfaot_info& info = *W::table().info;
-    const std::array<std::size_t, sizeof...(I)> lengths{inputs.template get<I>().size()...};
-    const auto sizes = sizes_of<number_of_symbols<W>>(info, batch_size, lengths.data());
-    return {at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data())...};
-  } else {
-    // Before memory for that many rows is allocated.
-    (static_cast<void>(input(W::name, W::inputs[I], batch_size, inputs.template get<I>())), ...);
-    return W::outputs;
-  }
+/// Whether each of `buffers` has the elements of `batch_size` rows of its tensor.
+template <class Compiled, std::size_t Count, class Buffers, std::size_t... Index>
+Outcome fit([[maybe_unused]] const char* kind, [[maybe_unused]] const std::array<TensorInfo, Count>& tensors,
+           [[maybe_unused]] std::size_t batch_size, [[maybe_unused]] const Buffers& buffers,
+           std::index_sequence<Index...>) {
+  Outcome outcome;
+  [[maybe_unused]] const auto fits = [&](const TensorInfo& tensor, std::size_t size) {
+    if (has_size(tensor, batch_size, size)) return true;
+    outcome = wrong_size(Compiled::name, kind, tensor, batch_size, size);
+    return false;
+  };
+  static_cast<void>((fits(tensors[Index], buffers.template get<Index>().size()) && ...));
+  return outcome;
+}
+
+/// The tensors of `known` at the sizes of a call.
+template <std::size_t Count, std::size_t... Index>
+std::array<TensorInfo, Count> all_at_sizes(const std::array<TensorInfo, Count>& known, const tfaot_tensor* tensors,
+                                           const std::int32_t* const* axes, const std::size_t* sizes,
+                                           std::index_sequence<Index...>) noexcept {
+  return {at_sizes(known[Index], tensors[Index], axes[Index], sizes)...};
+}
+
+/// The sizes of the symbols in a call, from the lengths of its inputs.
+template <class Compiled, std::size_t... Index>
+Outcome derive_sizes_of(std::size_t batch_size, const typename Compiled::Inputs& inputs,
+                       std::array<std::size_t, number_of_symbols<Compiled>>* sizes, std::index_sequence<Index...>) {
+  const std::array<std::size_t, sizeof...(Index)> lengths{inputs.template get<Index>().size()...};
+  return derive_sizes(*Compiled::table().info, batch_size, lengths.data(), sizes);
 }
 
 /// The outputs' sizes in a call. Throws Error if an input has a wrong size.
-template <class W>
-auto outputs_of(std::size_t batch_size, const typename W::Inputs& inputs) {
-  return outputs_of<W>(batch_size, inputs, std::make_index_sequence<std::tuple_size<typename W::InputTypes>::value>(),
-                       std::make_index_sequence<std::tuple_size<typename W::OutputTypes>::value>());
+template <class Compiled>
+auto outputs_of(std::size_t batch_size, const typename Compiled::Inputs& inputs) {
+  constexpr std::make_index_sequence<Compiled::inputs.size()> all_inputs{};
+  if constexpr (number_of_symbols<Compiled> != 0) {
+    const tfaot_info& info = *Compiled::table().info;
+    std::array<std::size_t, number_of_symbols<Compiled>> sizes{};
+    require(derive_sizes_of<Compiled>(batch_size, inputs, &sizes, all_inputs));
+    return all_at_sizes(Compiled::outputs, info.outputs, info.output_axes, sizes.data(),
+                        std::make_index_sequence<Compiled::outputs.size()>());
+  } else {
+    // Before memory for that many rows is allocated.
+    require(fit<Compiled>("input", Compiled::inputs, batch_size, inputs, all_inputs));
+    return Compiled::outputs;
+  }
 }
 
 }  // namespace detail
 
-/// The model whose generated class is `W`, as one constant object: any number of threads may call `run` at a time.
+/// The model whose generated class is `Compiled`, as one constant object: any number of threads may call `run` at a time.
 ///
 ///     const tfaot::Shared<tfaot_model::digits> model;             // for all threads
 ///     const auto results = model.run(batch_size, {pixels});       // in any of them: results.probability
@@ -238,14 +300,18 @@ auto outputs_of(std::size_t batch_size, const typename W::Inputs& inputs) {
 /// first call and at its first call of a larger batch, for all models together, and frees it when it ends. No call waits
 /// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were. For rules,
 /// nested vectors and `run_parallel` use Model.
-template <class W>
+template <class Compiled>
 class Shared {
-  static constexpr std::size_t kInputs = std::tuple_size<typename W::InputTypes>::value;
-  static constexpr std::size_t kOutputs = std::tuple_size<typename W::OutputTypes>::value;
+  static constexpr std::size_t kInputs = std::tuple_size<typename Compiled::InputTypes>::value;
+  static constexpr std::size_t kOutputs = std::tuple_size<typename Compiled::OutputTypes>::value;
 
  public:
-  using Inputs = typename W::Inputs;    ///< spans of the inputs, by name
-  using Outputs = typename W::Outputs;  ///< the same for the outputs
+  using Inputs = typename Compiled::Inputs;    ///< spans of the inputs, by name
+  using Outputs = typename Compiled::Outputs;  ///< the same for the outputs
+  /// \cond
+  using GivenInputs = detail::Given<Inputs, kInputs>;
+  using GivenOutputs = detail::Given<Outputs, kOutputs>;
+  /// \endcond
 
   /// Outputs, by name, with their memory: they are valid as long as this object. It can be moved, not copied.
   class Results : public Outputs {
@@ -254,42 +320,87 @@ class Shared {
   };
 
   /// Runs the code of `target`, or of the best one for this CPU if it is null. Throws Error if that is impossible.
-  explicit Shared(const char* target = nullptr) : code_(W::table(), target) {}
+  explicit Shared(const char* target = nullptr) : code_(Compiled::table(), target) {}
+
+  /// Why there is no code of `target` for this CPU, if there is none: then the constructor throws.
+  static Outcome try_target(const char* target = nullptr) { return Code::try_target(Compiled::table(), target); }
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly that many rows. If the model has
   /// symbols, their sizes follow from the lengths of the inputs. Throws Error.
+  template <int = 0>
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
-    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
-      code_.run(batch_size, sizes.data()..., in, out);
-    });
+    detail::require(try_run(batch_size, inputs, outputs));
   }
+  /// \cond
+  void run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs) const {
+    detail::require(try_run<0>(batch_size, inputs, outputs));
+  }
+  /// \endcond
 
   /// The same into new memory, in one allocation, which the results own.
-  template <std::size_t N = kInputs, std::enable_if_t<N != 0, int> = 0>
+  template <std::size_t Count = kInputs, std::enable_if_t<Count != 0, int> = 0>
   Results run(std::size_t batch_size, const Inputs& inputs) const {
     return owned(batch_size, inputs);
   }
+  /// \cond
+  Results run(std::size_t batch_size, const GivenInputs& inputs) const { return owned(batch_size, inputs); }
+  /// \endcond
 
   /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
   /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses at the same time. Nothing is allocated, except temporary memory
   /// for large convolutions and matrix products in XLA's code.
+  template <int = 0>
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
-    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
-      code_.run(batch_size, sizes.data()..., in, out, scratch);
-    });
+    detail::require(try_run(batch_size, inputs, outputs, scratch));
   }
+  /// \cond
+  void run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs,
+           span<std::byte> scratch) const {
+    detail::require(try_run<0>(batch_size, inputs, outputs, scratch));
+  }
+  /// \endcond
 
   /// The same for a model without inputs, into buffers of the caller.
-  template <std::size_t N = kInputs, std::enable_if_t<N == 0, int> = 0>
+  template <std::size_t Count = kInputs, std::enable_if_t<Count == 0, int> = 0>
   void run(std::size_t batch_size, const Outputs& outputs) const {
     run(batch_size, Inputs{}, outputs);
   }
 
   /// The same for a model without inputs, into new memory.
-  template <std::size_t N = kInputs, std::enable_if_t<N == 0, int> = 0>
+  template <std::size_t Count = kInputs, std::enable_if_t<Count == 0, int> = 0>
   Results run(std::size_t batch_size) const {
     return owned(batch_size, Inputs{});
   }
+
+  /// `run` into buffers of the caller, which returns an Error instead of throwing it.
+  template <int = 0>
+  Outcome try_run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
+    return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
+      std::size_t bytes = 0;
+      if (Outcome outcome = code_.try_scratch_bytes(batch_size, &bytes); !outcome.ok()) return outcome;
+      const detail::ThreadScratch scratch(bytes);
+      return code_.try_run(batch_size, sizes.data()..., in, out, scratch.bytes());
+    });
+  }
+  /// \cond
+  Outcome try_run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs) const {
+    return try_run<0>(batch_size, inputs, outputs);
+  }
+  /// \endcond
+
+  /// The same in scratch memory of the caller.
+  template <int = 0>
+  Outcome try_run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
+    return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
+      return code_.try_run(batch_size, sizes.data()..., in, out, scratch);
+    });
+  }
+  /// \cond
+  Outcome try_run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs,
+                 span<std::byte> scratch) const {
+    return try_run<0>(batch_size, inputs, outputs, scratch);
+  }
+  /// \endcond
 
   /// Bytes of scratch memory that a call with `batch_size` rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error
   /// if there is no such batch.
@@ -302,66 +413,79 @@ class Shared {
   const Code& code() const noexcept { return code_; }
 
  private:
+  static constexpr std::make_index_sequence<kInputs> kAllInputs{};
+  static constexpr std::make_index_sequence<kOutputs> kAllOutputs{};
+
   Results owned(std::size_t batch_size, const Inputs& inputs) const {
-    Results results = reserved(batch_size, detail::outputs_of<W>(batch_size, inputs), std::make_index_sequence<kOutputs>());
+    Results results = reserved(batch_size, detail::outputs_of<Compiled>(batch_size, inputs), kAllOutputs);
     run(batch_size, inputs, results);
     return results;
   }
 
-  template <std::size_t... O>
+  template <std::size_t Index>
+  using OutputType = std::tuple_element_t<Index, typename Compiled::OutputTypes>;
+
+  template <std::size_t... Index>
   static Results reserved(std::size_t batch_size, const std::array<TensorInfo, kOutputs>& tensors,
-                          std::index_sequence<O...>) {
+                          std::index_sequence<Index...>) {
     const std::array<std::size_t, kOutputs> bytes{
-        detail::buffer_bytes<std::tuple_element_t<O, typename W::OutputTypes>>(W::name, tensors[O], batch_size)...};
+        detail::buffer_bytes<OutputType<Index>>(Compiled::name, tensors[Index], batch_size)...};
     std::array<std::size_t, kOutputs + 1> begins{};
     for (std::size_t o = 0; o < kOutputs; ++o) {
       begins[o + 1] = begins[o] + (bytes[o] / detail::kBufferAlignment + 1) * detail::kBufferAlignment;
-      if (begins[o + 1] < begins[o]) detail::throw_too_many_rows(W::name, batch_size);
+      if (begins[o + 1] < begins[o]) detail::raise(detail::too_many_rows(Compiled::name, batch_size));
     }
     Results results;
     std::byte* const memory = results.tfaot_memory_.reserve(begins[kOutputs], detail::kBufferAlignment);
-    ((results.template get<O>() = {reinterpret_cast<std::tuple_element_t<O, typename W::OutputTypes>*>(memory + begins[O]),
-                                   tensors[O].size_at(batch_size)}),
+    ((results.template get<Index>() = {reinterpret_cast<OutputType<Index>*>(memory + begins[Index]),
+                                       tensors[Index].size_at(batch_size)}),
      ...);
     return results;
   }
 
   template <class Call>
-  static void with_pointers(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Call&& call) {
-    with_pointers(batch_size, inputs, outputs, call, std::make_index_sequence<kInputs>(),
-                  std::make_index_sequence<kOutputs>());
+  static Outcome with_pointers(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Call&& call) {
+    if constexpr (detail::number_of_symbols<Compiled> != 0) {
+      const tfaot_info& info = *Compiled::table().info;
+      std::array<std::size_t, detail::number_of_symbols<Compiled>> sizes{};
+      if (Outcome outcome = detail::derive_sizes_of<Compiled>(batch_size, inputs, &sizes, kAllInputs); !outcome.ok()) {
+        return outcome;
+      }
+      return with_tensors(
+          detail::all_at_sizes(Compiled::inputs, info.inputs, info.input_axes, sizes.data(), kAllInputs),
+          detail::all_at_sizes(Compiled::outputs, info.outputs, info.output_axes, sizes.data(), kAllOutputs), batch_size,
+          inputs, outputs, [&](const void* const* in, void* const* out) { return call(in, out, sizes); });
+    } else {
+      return with_tensors(Compiled::inputs, Compiled::outputs, batch_size, inputs, outputs, call);
+    }
   }
 
-  template <class Call, std::size_t... I, std::size_t... O>
-  static void with_pointers([[maybe_unused]] std::size_t batch_size, [[maybe_unused]] const Inputs& inputs,
-                            [[maybe_unused]] const Outputs& outputs, Call&& call, std::index_sequence<I...>,
-                            std::index_sequence<O...>) {
-    if constexpr (detail::number_of_symbols<W> != 0) {
-      const tfaot_info& info = *W::table().info;
-      const std::array<std::size_t, kInputs> lengths{inputs.template get<I>().size()...};
-      const auto sizes = detail::sizes_of<detail::number_of_symbols<W>>(info, batch_size, lengths.data());
-      const std::array<const void*, kInputs + 1> in{
-          detail::input(W::name, detail::at_sizes(W::inputs[I], info.inputs[I], info.input_axes[I], sizes.data()),
-                        batch_size, inputs.template get<I>())...,
-          nullptr};
-      const std::array<void*, kOutputs + 1> out{
-          detail::output(W::name, detail::at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data()),
-                         batch_size, outputs.template get<O>())...,
-          nullptr};
-      call(in.data(), out.data(), sizes);
-      return;
+  // Checks the sizes of the buffers, and calls `call` with pointers to them.
+  template <class Call>
+  static Outcome with_tensors(const std::array<TensorInfo, kInputs>& known_inputs,
+                             const std::array<TensorInfo, kOutputs>& known_outputs, std::size_t batch_size,
+                             const Inputs& inputs, const Outputs& outputs, Call&& call) {
+    if (Outcome outcome = detail::fit<Compiled>("input", known_inputs, batch_size, inputs, kAllInputs); !outcome.ok()) {
+      return outcome;
     }
-    const std::array<const void*, kInputs + 1> in{
-        detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())..., nullptr};
-    const std::array<void*, kOutputs + 1> out{
-        detail::output(W::name, W::outputs[O], batch_size, outputs.template get<O>())..., nullptr};
-    call(in.data(), out.data());
+    if (Outcome outcome = detail::fit<Compiled>("output", known_outputs, batch_size, outputs, kAllOutputs); !outcome.ok()) {
+      return outcome;
+    }
+    return with_all(inputs, outputs, call, kAllInputs, kAllOutputs);
+  }
+
+  template <class Call, std::size_t... Input, std::size_t... Output>
+  static Outcome with_all([[maybe_unused]] const Inputs& inputs, [[maybe_unused]] const Outputs& outputs, Call&& call,
+                         std::index_sequence<Input...>, std::index_sequence<Output...>) {
+    const std::array<const void*, kInputs + 1> in{detail::pointer(inputs.template get<Input>())..., nullptr};
+    const std::array<void*, kOutputs + 1> out{detail::pointer(outputs.template get<Output>())..., nullptr};
+    return call(in.data(), out.data());
   }
 
   Code code_;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_SHARED_H_

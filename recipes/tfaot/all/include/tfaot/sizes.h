@@ -2,6 +2,8 @@
 #ifndef TFAOT_SIZES_H_
 #define TFAOT_SIZES_H_
 
+#include <tfaot/version.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +15,14 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 namespace detail {
 
-/// The number of symbols of the model whose generated class is `W`; classes of models without symbols have no `symbols`.
-template <class W, class = void>
+/// The number of symbols of the model whose generated class is `Compiled`; classes of models without symbols have no `symbols`.
+template <class Compiled, class = void>
 inline constexpr std::size_t number_of_symbols = 0;
-template <class W>
-inline constexpr std::size_t number_of_symbols<W, std::void_t<decltype(W::symbols)>> = W::symbols.size();
+template <class Compiled>
+inline constexpr std::size_t number_of_symbols<Compiled, std::void_t<decltype(Compiled::symbols)>> = Compiled::symbols.size();
 
 /// The number of the symbol of an axis, or -1.
 inline std::int32_t symbol_of(const std::int32_t* axes, std::int32_t axis) noexcept {
@@ -59,22 +61,25 @@ inline std::int32_t missing_symbol(const tfaot_tensor& tensor, const std::int32_
   return found;
 }
 
-/// Throws Error if a size is not in the range of its symbol.
-inline void check_sizes(const tfaot_info& info, const std::size_t* sizes) {
+/// Which size is not in the range of its symbol, if one is not.
+inline Outcome sizes_outcome(const tfaot_info& info, const std::size_t* sizes) {
   for (std::size_t i = 0; i < info.num_symbols; ++i) {
     const tfaot_symbol& symbol = info.symbols[i];
     if (sizes[i] >= symbol.minimum && sizes[i] <= symbol.maximum) continue;
-    throw Error(info.name, std::string("size ") + symbol.name,
-                std::to_string(symbol.minimum) + " to " + std::to_string(symbol.maximum), std::to_string(sizes[i]));
+    return Error(info.name, std::string("size ") + symbol.name,
+                 std::to_string(symbol.minimum) + " to " + std::to_string(symbol.maximum), std::to_string(sizes[i]));
   }
+  return {};
 }
 
-/// The sizes of all symbols, from the `lengths` of the inputs, in elements. Throws Error if they are out of range, or do not
+/// Derives the sizes of all symbols from the `lengths` of the inputs, in elements. Fails if they are out of range, or do not
 /// follow from the inputs, for example because the only input has two axes with symbols.
-template <std::size_t N>
-std::array<std::size_t, N> sizes_of(const tfaot_info& info, std::size_t batch_size, const std::size_t* lengths) {
-  std::array<std::size_t, N> sizes{};
-  for (std::size_t pass = 0; pass < N; ++pass) {
+template <std::size_t Count>
+Outcome derive_sizes(const tfaot_info& info, std::size_t batch_size, const std::size_t* lengths,
+                    std::array<std::size_t, Count>* derived) {
+  std::array<std::size_t, Count>& sizes = *derived;
+  sizes = {};
+  for (std::size_t pass = 0; pass < Count; ++pass) {
     for (std::size_t i = 0; i < info.num_inputs; ++i) {
       const tfaot_tensor& tensor = info.inputs[i];
       const std::int32_t symbol = missing_symbol(tensor, info.input_axes[i], sizes.data());
@@ -84,19 +89,30 @@ std::array<std::size_t, N> sizes_of(const tfaot_info& info, std::size_t batch_si
       // A batch without rows fits any size. A length that is not a multiple is reported when the input's length is checked.
       sizes[static_cast<std::size_t>(symbol)] =
           rows == 0 || rest == 0 ? info.symbols[symbol].maximum : lengths[i] / rest / rows;
-      if (sizes[static_cast<std::size_t>(symbol)] == 0) check_sizes(info, sizes.data());
+      if (sizes[static_cast<std::size_t>(symbol)] == 0) return sizes_outcome(info, sizes.data());
     }
   }
-  for (std::size_t i = 0; i < N; ++i) {
+  for (std::size_t i = 0; i < Count; ++i) {
     if (sizes[i] != 0) continue;
-    throw Error(info.name, std::string("size ") + info.symbols[i].name + " does not follow from an input: give all sizes");
+    return Error(info.name,
+                 std::string("size ") + info.symbols[i].name + " does not follow from an input: give all sizes");
   }
-  check_sizes(info, sizes.data());
+  return sizes_outcome(info, sizes.data());
+}
+
+/// The same sizes. Throws Error.
+template <std::size_t Count>
+std::array<std::size_t, Count> sizes_of(const tfaot_info& info, std::size_t batch_size, const std::size_t* lengths) {
+  std::array<std::size_t, Count> sizes{};
+  require(derive_sizes(info, batch_size, lengths, &sizes));
   return sizes;
 }
 
+/// Throws Error if a size is not in the range of its symbol.
+inline void check_sizes(const tfaot_info& info, const std::size_t* sizes) { require(sizes_outcome(info, sizes)); }
+
 }  // namespace detail
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_SIZES_H_

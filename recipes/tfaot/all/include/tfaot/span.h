@@ -3,48 +3,50 @@
 #ifndef TFAOT_SPAN_H_
 #define TFAOT_SPAN_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// A pointer and a number of elements, which it does not own. Made from any container with `data()` and `size()`
 /// (std::vector, std::array, std::span ...) or from an array, implicitly.
-template <class T>
+template <class Element>
 class span {
   // For a temporary, data() of a constant is taken: writes to a temporary container would be lost with it, unlike writes
   // through a temporary view.
-  template <class C>
+  template <class Container>
   using DataOf =
-      decltype(std::declval<std::conditional_t<std::is_lvalue_reference<C>::value, C, const C&>>().data());
+      decltype(std::declval<std::conditional_t<std::is_lvalue_reference<Container>::value, Container, const Container&>>().data());
 
   // A conversion of U[] to T[] can only add const, never change the element type.
-  template <class U>
-  using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<U> (*)[], T (*)[]>::value>;
+  template <class Other>
+  using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<Other> (*)[], Element (*)[]>::value>;
 
-  template <class C, class = void>
+  template <class Container, class = void>
   struct IsCompatible : std::false_type {};
-  template <class C>
-  struct IsCompatible<C, std::void_t<DataOf<C>, IfCompatible<DataOf<C>>>> : std::true_type {};
+  template <class Container>
+  struct IsCompatible<Container, std::void_t<DataOf<Container>, IfCompatible<DataOf<Container>>>> : std::true_type {};
 
  public:
-  using element_type = T;  ///< with const, if elements cannot be written
-  using value_type = std::remove_cv_t<T>;  ///< without const
+  using element_type = Element;  ///< with const, if elements cannot be written
+  using value_type = std::remove_cv_t<Element>;  ///< without const
 
   /// No elements.
   constexpr span() noexcept = default;
   /// `size` elements from `data` on.
-  constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  constexpr span(Element* data, std::size_t size) noexcept : data_(data), size_(size) {}
 
   /// All elements of an array.
-  template <std::size_t N>
-  constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+  template <std::size_t Count>
+  constexpr span(Element (&array)[Count]) noexcept : data_(array), size_(Count) {}
 
   /// All elements of a container.
-  template <class C, class = IfCompatible<DataOf<C>>, class = decltype(std::declval<C&>().size())>
-  constexpr span(C&& container) noexcept : data_(container.data()), size_(container.size()) {}
+  template <class Container, class = IfCompatible<DataOf<Container>>, class = decltype(std::declval<Container&>().size())>
+  constexpr span(Container&& container) noexcept : data_(container.data()), size_(container.size()) {}
 
   /// For a container of another element type, compilation fails with a message that names both types. Without this
   /// constructor compilers would only say that nothing matches a list in braces.
@@ -56,27 +58,27 @@ class span {
   }
 
   /// The first element.
-  constexpr T* data() const noexcept { return data_; }
+  constexpr Element* data() const noexcept { return data_; }
   /// Number of elements.
   constexpr std::size_t size() const noexcept { return size_; }
   /// Whether there are none.
   constexpr bool empty() const noexcept { return size_ == 0; }
   /// The element at that index, which is not checked.
-  constexpr T& operator[](std::size_t index) const noexcept { return data_[index]; }
+  constexpr Element& operator[](std::size_t index) const noexcept { return data_[index]; }
   /// The first element.
-  constexpr T* begin() const noexcept { return data_; }
+  constexpr Element* begin() const noexcept { return data_; }
   /// One past the last element.
-  constexpr T* end() const noexcept { return data_ + size_; }
+  constexpr Element* end() const noexcept { return data_ + size_; }
 
   /// `count` elements from `offset` on; neither is checked.
   constexpr span subspan(std::size_t offset, std::size_t count) const noexcept { return {data_ + offset, count}; }
 
  private:
-  T* data_ = nullptr;
+  Element* data_ = nullptr;
   std::size_t size_ = 0;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_SPAN_H_

@@ -2,6 +2,8 @@
 #ifndef TFAOT_STATE_H_
 #define TFAOT_STATE_H_
 
+#include <tfaot/version.h>
+
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -18,9 +20,9 @@
 #include <tfaot/span.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
-/// The state of the model whose generated class is `W`: one object per stream of frames, training or thread.
+/// The state of the model whose generated class is `Compiled`: one object per stream of frames, training or thread.
 ///
 ///     const tfaot::Shared<tfaot_model::tracker> model;             // shared by all threads
 ///     tfaot::State<tfaot_model::tracker> state(model);             // trained values
@@ -32,19 +34,19 @@ inline namespace v2 {
 ///
 /// The model stays constant. A state serves one thread at a time; it can be moved, not copied. A step that fails leaves it as
 /// it was.
-template <class W>
+template <class Compiled>
 class State {
-  static constexpr std::size_t kStates = std::tuple_size<typename W::StateTypes>::value;
-  static constexpr std::size_t kInputs = W::step_inputs.size();
-  static constexpr std::size_t kOutputs = W::step_outputs.size();
+  static constexpr std::size_t kStates = std::tuple_size<typename Compiled::StateTypes>::value;
+  static constexpr std::size_t kInputs = Compiled::step_inputs.size();
+  static constexpr std::size_t kOutputs = Compiled::step_outputs.size();
 
  public:
-  using Inputs = typename W::StepInputs;    ///< spans of the inputs that are not variables, by name
-  using Outputs = typename W::StepOutputs;  ///< the same for the outputs
-  using Tensors = typename W::StateTensors; ///< spans of the variables, by name
+  using Inputs = typename Compiled::StepInputs;    ///< spans of the inputs that are not variables, by name
+  using Outputs = typename Compiled::StepOutputs;  ///< the same for the outputs
+  using Tensors = typename Compiled::StateTensors; ///< spans of the variables, by name
 
   /// Starts with the trained values. `model` must outlive the state.
-  explicit State(const Shared<W>& model) : model_(&model) {
+  explicit State(const Shared<Compiled>& model) : model_(&model) {
     std::size_t size = 0;
     for (std::size_t i = 0; i < kStates; ++i) {
       offsets_[i] = size;
@@ -57,7 +59,7 @@ class State {
 
   /// Reset all variables to the trained values.
   void init() noexcept {
-    for (std::size_t i = 0; i < kStates; ++i) std::memcpy(at(i), W::table().info->states[i].initial, bytes_of(i));
+    for (std::size_t i = 0; i < kStates; ++i) std::memcpy(at(i), Compiled::table().info->states[i].initial, bytes_of(i));
   }
 
   /// The variables, readable and writable: dense, row-major. The spans stay valid as long as the state, even if it is moved.
@@ -68,7 +70,7 @@ class State {
     compute(batch_size, inputs, outputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>(),
             std::make_index_sequence<kStates>());
     for (std::size_t i = 0; i < kStates; ++i) {
-      if (W::state[i].is_updated) std::memcpy(at(i), next(i), bytes_of(i));
+      if (Compiled::state[i].is_updated) std::memcpy(at(i), next(i), bytes_of(i));
     }
   }
 
@@ -84,11 +86,11 @@ class State {
 
   /// The state as bytes: the same on every machine.
   std::vector<std::byte> save() const {
-    std::vector<std::byte> bytes(W::table().state_bytes());
+    std::vector<std::byte> bytes(Compiled::table().state_bytes());
     std::array<const void*, kStates> tensors{};
     for (std::size_t i = 0; i < kStates; ++i) tensors[i] = memory() + offsets_[i];
     char message[TFAOT_MESSAGE_SIZE] = "";
-    check(W::table().save_state(tensors.data(), bytes.data(), bytes.size(), message, sizeof message), message);
+    check(Compiled::table().save_state(tensors.data(), bytes.data(), bytes.size(), message, sizeof message), message);
     return bytes;
   }
 
@@ -98,88 +100,88 @@ class State {
     std::array<void*, kStates> tensors{};
     for (std::size_t i = 0; i < kStates; ++i) tensors[i] = at(i);
     char message[TFAOT_MESSAGE_SIZE] = "";
-    check(W::table().restore_state(bytes.data(), bytes.size(), tensors.data(), message, sizeof message), message);
+    check(Compiled::table().restore_state(bytes.data(), bytes.size(), tensors.data(), message, sizeof message), message);
   }
 
  private:
-  template <std::size_t I>
-  using Type = std::tuple_element_t<I, typename W::StateTypes>;
+  template <std::size_t Index>
+  using Type = std::tuple_element_t<Index, typename Compiled::StateTypes>;
 
   static constexpr std::size_t padded(std::size_t size) noexcept {
     return (size + detail::kBufferAlignment - 1) / detail::kBufferAlignment * detail::kBufferAlignment;
   }
 
   static std::size_t bytes_of(std::size_t i) noexcept {
-    const tfaot_info& info = *W::table().info;
+    const tfaot_info& info = *Compiled::table().info;
     const tfaot_tensor& tensor = info.inputs[info.states[i].input];
     return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
   }
 
   static void check(tfaot_status status, const char* message) {
-    if (status != TFAOT_OK) throw Error(W::name, detail::without_name(message, W::name));
+    if (status != TFAOT_OK) detail::raise(Error(Compiled::name, detail::without_name(message, Compiled::name)));
   }
 
   std::byte* memory() const noexcept { return const_cast<detail::AlignedBytes&>(memory_).reserve(0, 1); }
   void* at(std::size_t i) noexcept { return memory() + offsets_[i]; }
   void* next(std::size_t i) noexcept { return memory() + next_ + offsets_[i]; }
 
-  template <std::size_t I>
-  span<Type<I>> values(void* place) noexcept {
-    return {static_cast<Type<I>*>(place), W::state[I].size};
+  template <std::size_t Index>
+  span<Type<Index>> values(void* place) noexcept {
+    return {static_cast<Type<Index>*>(place), Compiled::state[Index].size};
   }
 
-  template <std::size_t... I>
-  Tensors tensors(std::index_sequence<I...>) noexcept {
-    return Tensors{values<I>(at(I))...};
+  template <std::size_t... Index>
+  Tensors tensors(std::index_sequence<Index...>) noexcept {
+    return Tensors{values<Index>(at(Index))...};
   }
 
-  template <std::size_t... I, std::size_t... O, std::size_t... S>
+  template <std::size_t... Index, std::size_t... OutIndex, std::size_t... StateIndex>
   void compute(std::size_t batch_size, [[maybe_unused]] const Inputs& inputs, [[maybe_unused]] const Outputs& outputs,
-               std::index_sequence<I...>, std::index_sequence<O...>, std::index_sequence<S...>) {
-    typename W::Outputs out{};
-    ((out.template get<W::step_outputs[O]>() = outputs.template get<O>()), ...);
-    (bind_next<S>(out), ...);
-    model_->run(batch_size, with_state(inputs, std::index_sequence<I...>(), std::index_sequence<S...>()), out);
+               std::index_sequence<Index...>, std::index_sequence<OutIndex...>, std::index_sequence<StateIndex...>) {
+    typename Compiled::Outputs out{};
+    ((out.template get<Compiled::step_outputs[OutIndex]>() = outputs.template get<OutIndex>()), ...);
+    (bind_next<StateIndex>(out), ...);
+    model_->run(batch_size, with_state(inputs, std::index_sequence<Index...>(), std::index_sequence<StateIndex...>()), out);
   }
 
   /// All inputs of the model.
-  template <std::size_t... I, std::size_t... S>
-  typename W::Inputs with_state([[maybe_unused]] const Inputs& inputs, std::index_sequence<I...>,
-                                std::index_sequence<S...>) noexcept {
-    typename W::Inputs in{};
-    ((in.template get<W::step_inputs[I]>() = inputs.template get<I>()), ...);
-    ((in.template get<W::state[S].input>() = values<S>(at(S))), ...);
+  template <std::size_t... Index, std::size_t... StateIndex>
+  typename Compiled::Inputs with_state([[maybe_unused]] const Inputs& inputs, std::index_sequence<Index...>,
+                                std::index_sequence<StateIndex...>) noexcept {
+    typename Compiled::Inputs in{};
+    ((in.template get<Compiled::step_inputs[Index]>() = inputs.template get<Index>()), ...);
+    ((in.template get<Compiled::state[StateIndex].input>() = values<StateIndex>(at(StateIndex))), ...);
     return in;
   }
 
-  template <std::size_t S>
-  void bind_next(typename W::Outputs& out) {
-    if constexpr (W::state[S].is_updated) out.template get<W::state[S].output>() = values<S>(next(S));
+  template <std::size_t StateIndex>
+  void bind_next(typename Compiled::Outputs& out) {
+    if constexpr (Compiled::state[StateIndex].is_updated) out.template get<Compiled::state[StateIndex].output>() = values<StateIndex>(next(StateIndex));
   }
 
-  template <std::size_t... O>
-  Outputs own_outputs(const Inputs& inputs, std::index_sequence<O...>) {
+  template <std::size_t... OutIndex>
+  Outputs own_outputs(const Inputs& inputs, std::index_sequence<OutIndex...>) {
     const auto in = with_state(inputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kStates>());
-    [[maybe_unused]] const auto tensors = detail::outputs_of<W>(1, in);
-    const std::array<std::size_t, kOutputs + 1> lengths{tensors[W::step_outputs[O]].size_at(1)...};
+    [[maybe_unused]] const auto tensors = detail::outputs_of<Compiled>(1, in);
+    const std::array<std::size_t, kOutputs + 1> lengths{tensors[Compiled::step_outputs[OutIndex]].size_at(1)...};
     std::array<std::size_t, kOutputs + 1> offsets{};
     std::size_t size = 0;
-    ((offsets[O] = size, size += padded(lengths[O] * sizeof(OutputType<O>))), ...);
+    ((offsets[OutIndex] = size, size += padded(lengths[OutIndex] * sizeof(OutputType<OutIndex>))), ...);
     std::byte* const memory = outputs_.reserve(size + detail::kBufferAlignment, detail::kBufferAlignment);
-    return Outputs{span<OutputType<O>>{reinterpret_cast<OutputType<O>*>(memory + offsets[O]), lengths[O]}...};
+    return Outputs{span<OutputType<OutIndex>>{reinterpret_cast<OutputType<OutIndex>*>(memory + offsets[OutIndex]), lengths[OutIndex]}...};
   }
 
-  template <std::size_t O>
-  using OutputType = std::tuple_element_t<W::step_outputs[O], typename W::OutputTypes>;
+  template <std::size_t OutIndex>
+  using OutputType = std::tuple_element_t<Compiled::step_outputs[OutIndex], typename Compiled::OutputTypes>;
 
-  const Shared<W>* model_;
+  const Shared<Compiled>* model_;
   detail::AlignedBytes memory_;   // the state, followed by the next one, which a step writes
   detail::AlignedBytes outputs_;  // of steps without buffers of the caller
   std::array<std::size_t, kStates> offsets_{};
   std::size_t next_ = 0;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_STATE_H_

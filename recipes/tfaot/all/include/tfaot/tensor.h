@@ -2,6 +2,8 @@
 #ifndef TFAOT_TENSOR_H_
 #define TFAOT_TENSOR_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -9,7 +11,7 @@
 #include <tfaot/half.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 static_assert(sizeof(bool) == 1 && sizeof(float) == 4 && sizeof(double) == 8, "the C ABI's element types");
 
@@ -33,16 +35,16 @@ enum class DType : std::int32_t {
 };
 
 namespace detail {
-template <class T>
+template <class Element>
 struct NoElementType {
-  static_assert(sizeof(T) == 0, "tfaot: this type is no element type of a tensor: bool, std::int8_t to std::uint64_t, float, double, tfaot::float16, tfaot::bfloat16, std::complex<float> and std::complex<double> (tfaot/complex.h)");
+  static_assert(sizeof(Element) == 0, "tfaot: this type is no element type of a tensor: bool, std::int8_t to std::uint64_t, float, double, tfaot::float16, tfaot::bfloat16, std::complex<float> and std::complex<double> (tfaot/complex.h)");
   static constexpr DType value{};
 };
 }  // namespace detail
 
-/// The element type of the C++ type `T` (`dtype_of<float> == DType::float32`); defined only for element types.
-template <class T>
-inline constexpr DType dtype_of = detail::NoElementType<T>::value;
+/// The element type of the C++ type `Element` (`dtype_of<float> == DType::float32`); defined only for element types.
+template <class Element>
+inline constexpr DType dtype_of = detail::NoElementType<Element>::value;
 /// \cond
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
@@ -103,7 +105,7 @@ struct StateInfo {
   bool is_updated;      ///< whether steps change it
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_TENSOR_H_

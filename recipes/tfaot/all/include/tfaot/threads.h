@@ -2,6 +2,8 @@
 #ifndef TFAOT_THREADS_H_
 #define TFAOT_THREADS_H_
 
+#include <tfaot/version.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +16,7 @@
 #include <vector>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// An executor: runs tasks on threads that are started once. Link with the platform's thread library (CMake:
 /// Threads::Threads).
@@ -28,14 +30,9 @@ class Threads {
   /// `size` threads at a time, including the caller's; 0 stands for as many as the machine can run.
   explicit Threads(std::size_t size = 0) {
     if (size == 0) size = available();
-    try {
-      for (std::size_t i = 1; i < size; ++i) {
-        workers_.emplace_back([this] { work(); });
-      }
-    } catch (...) {
-      stop();
-      throw;
-    }
+    StopUnlessDone begun{this};
+    for (std::size_t i = 1; i < size; ++i) workers_.emplace_back([this] { work(); });
+    begun.threads = nullptr;
   }
 
   Threads(const Threads&) = delete;
@@ -77,6 +74,14 @@ class Threads {
   }
 
  private:
+  // Ends the threads that run if another one cannot be started.
+  struct StopUnlessDone {
+    Threads* threads;
+    ~StopUnlessDone() {
+      if (threads != nullptr) threads->stop();
+    }
+  };
+
   static constexpr std::chrono::microseconds kLongestSpin{100};
   static constexpr int kSpinsPerLook = 64;  // between readings of the clock
 
@@ -123,12 +128,16 @@ class Threads {
     for (;;) {
       const std::size_t i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= tasks_) return;
+#if TFAOT_EXCEPTIONS
       try {
         call_(context_, i);
       } catch (...) {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (error_ == nullptr) error_ = std::current_exception();
       }
+#else
+      call_(context_, i);
+#endif
     }
   }
 
@@ -158,7 +167,7 @@ class Threads {
   bool stopping_ = false;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_THREADS_H_

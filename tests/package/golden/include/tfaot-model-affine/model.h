@@ -16,6 +16,8 @@
 #ifndef TFAOT_MODEL_AFFINE_MODEL_H_
 #define TFAOT_MODEL_AFFINE_MODEL_H_
 
+#include <tfaot/version.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,17 +27,17 @@
 #include <tfaot/instance.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
-#include <tfaot/version.h>
 
-#if TFAOT_HEADERS_VERSION < 10500
+#if TFAOT_HEADERS_VERSION < 10600
 #error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
 #endif
 
 extern "C" const ::tfaot::Table* tfaot_model_affine_0123456789ab(void);
 
 namespace tfaot_model {
-// Two versions of the model in one program are two types.
+// Two versions of the model in one program are two types; so are those that use different headers.
 inline namespace uid_0123456789ab {
+inline namespace TFAOT_NAMESPACE {
 
 /// An instance of the model. It serves one thread at a time: use one per thread. It can be moved, not copied.
 class affine {
@@ -58,14 +60,14 @@ class affine {
     ::tfaot::span<const float> bias_in;  ///< bias-in: float32[3]
     ::tfaot::span<const float> x;  ///< x: float32[N, 3]
 
-    /// The tensor with index `I`, in the order of the members.
-    template <::std::size_t I>
+    /// The tensor with index `Index_`, in the order of the members.
+    template <::std::size_t Index_>
     constexpr auto& get() noexcept {
-      return ::std::get<I>(::std::tie(bias_in, x));
+      return ::std::get<Index_>(::std::tie(bias_in, x));
     }
-    template <::std::size_t I>
+    template <::std::size_t Index_>
     constexpr const auto& get() const noexcept {
-      return ::std::get<I>(::std::tie(bias_in, x));
+      return ::std::get<Index_>(::std::tie(bias_in, x));
     }
   };
 
@@ -74,14 +76,14 @@ class affine {
     ::tfaot::span<::std::int64_t> label;  ///< label: int64[N]
     ::tfaot::span<float> y;  ///< y: float32[N, 3]
 
-    /// The tensor with index `I`, in the order of the members.
-    template <::std::size_t I>
+    /// The tensor with index `Index_`, in the order of the members.
+    template <::std::size_t Index_>
     constexpr auto& get() noexcept {
-      return ::std::get<I>(::std::tie(label, y));
+      return ::std::get<Index_>(::std::tie(label, y));
     }
-    template <::std::size_t I>
+    template <::std::size_t Index_>
     constexpr const auto& get() const noexcept {
-      return ::std::get<I>(::std::tie(label, y));
+      return ::std::get<Index_>(::std::tie(label, y));
     }
   };
 
@@ -108,9 +110,15 @@ class affine {
   explicit affine(const char* target_name) : instance_(table(), target_name) {}
 
   /// Compute `batch_size` rows. Every buffer holds exactly that many rows. Throws tfaot::Error.
+  template <int = 0>
   void run(::std::size_t batch_size, const Inputs& in, const Outputs& out) {
     run(batch_size, in.bias_in, in.x, out.label, out.y);
   }
+  /// \cond
+  void run(::std::size_t batch_size, const ::tfaot::detail::Given<Inputs, 2>& in, const ::tfaot::detail::Given<Outputs, 2>& out) {
+    run<0>(batch_size, in, out);
+  }
+  /// \endcond
 
   /// The same with the buffers in that order, inputs first.
   void run(::std::size_t batch_size,
@@ -146,6 +154,7 @@ class affine {
   ::tfaot::Instance instance_;
 };
 
+}  // namespace TFAOT_NAMESPACE
 }  // namespace uid_0123456789ab
 }  // namespace tfaot_model
 

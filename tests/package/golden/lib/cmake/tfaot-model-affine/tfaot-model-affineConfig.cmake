@@ -16,6 +16,11 @@ cmake_policy(PUSH)
 cmake_policy(VERSION 3.15...4.0)
 
 get_filename_component(_tfaot_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(NOT EXISTS "${_tfaot_prefix}/include/tfaot-model-affine/model.h")
+  # lib is a link, such as /lib to /usr/lib.
+  get_filename_component(_tfaot_prefix "${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+  get_filename_component(_tfaot_prefix "${_tfaot_prefix}/../../.." ABSOLUTE)
+endif()
 set(_tfaot_static "${_tfaot_prefix}/lib/libtfaot-model-affine.a")
 set(_tfaot_shared "${_tfaot_prefix}/lib/libtfaot-model-affine.so")
 
@@ -31,6 +36,11 @@ endif()
 set(tfaot-model-affine_cmssw_FOUND FALSE)
 if(EXISTS "${_tfaot_prefix}/include/tfaot/cmssw")
   set(tfaot-model-affine_cmssw_FOUND TRUE)
+endif()
+
+# In a Conan package, the choice of its option `shared`.
+if(NOT DEFINED tfaot-model-affine_SHARED_LIBS)
+  include("${CMAKE_CURRENT_LIST_DIR}/tfaot-model-affineKind.cmake" OPTIONAL)
 endif()
 
 set(_tfaot_kind "${tfaot-model-affine_FIND_COMPONENTS}")

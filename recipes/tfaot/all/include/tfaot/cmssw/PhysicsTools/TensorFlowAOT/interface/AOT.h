@@ -2,6 +2,8 @@
 #ifndef TFAOT_CMSSW_AOT_H_
 #define TFAOT_CMSSW_AOT_H_
 
+#include <tfaot/version.h>
+
 #include "PhysicsTools/TensorFlowAOT/interface/Batching.h"
 #include "PhysicsTools/TensorFlowAOT/interface/Model.h"
 

@@ -2,6 +2,8 @@
 #ifndef TFAOT_CMSSW_BATCHING_H_
 #define TFAOT_CMSSW_BATCHING_H_
 
+#include <tfaot/version.h>
+
 #include <ostream>
 
 #include <tfaot/batching.h>

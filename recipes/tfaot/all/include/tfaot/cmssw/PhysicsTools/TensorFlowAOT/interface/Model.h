@@ -2,6 +2,8 @@
 #ifndef TFAOT_CMSSW_MODEL_H_
 #define TFAOT_CMSSW_MODEL_H_
 
+#include <tfaot/version.h>
+
 #include <tfaot/model.h>
 
 #include "PhysicsTools/TensorFlowAOT/interface/Batching.h"

@@ -3,6 +3,8 @@
 #ifndef TFAOT_CMSSW_UTIL_H_
 #define TFAOT_CMSSW_UTIL_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <utility>
 
@@ -10,19 +12,19 @@
 #include <tfaot/model.h>
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// `createIndexLooper<N>()(f)` calls `f(std::integral_constant<std::size_t, I>())` for all I from 0 to N - 1.
-template <std::size_t... I>
-auto createIndexLooper(std::index_sequence<I...>) {
-  return [](auto&& f) { detail::ForEach<std::index_sequence<I...>>::call(f); };
+template <std::size_t... Index>
+auto createIndexLooper(std::index_sequence<Index...>) {
+  return [](auto&& f) { detail::ForEach<std::index_sequence<Index...>>::call(f); };
 }
-template <std::size_t N>
+template <std::size_t Count>
 auto createIndexLooper() {
-  return createIndexLooper(std::make_index_sequence<N>());
+  return createIndexLooper(std::make_index_sequence<Count>());
 }
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_CMSSW_UTIL_H_

@@ -10,6 +10,8 @@
 #ifndef TFAOT_CMSSW_WRAPPER_H_
 #define TFAOT_CMSSW_WRAPPER_H_
 
+#include <tfaot/version.h>
+
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -25,7 +27,7 @@
 #include "PhysicsTools/TensorFlowAOT/interface/Util.h"
 
 namespace tfaot {
-inline namespace v2 {
+inline namespace TFAOT_NAMESPACE {
 
 /// An instance of a model with buffers for its arguments (inputs) and results (outputs). One thread at a time.
 ///
@@ -81,16 +83,16 @@ class Wrapper {
   }
 
   /// The elements of a tensor, zeros at first, in the order of `info().inputs` and `info().outputs`. Throws Error if
-  /// `T` is not its element type.
-  template <class T>
-  T* argData(std::size_t batchSize, std::size_t argIndex) {
-    check<T>(batchSize, "argument", argIndex, info().inputs, nArgs());
-    return static_cast<T*>(buffers(batchSize).arguments[argIndex]);
+  /// `Element` is not its element type.
+  template <class Element>
+  Element* argData(std::size_t batchSize, std::size_t argIndex) {
+    check<Element>(batchSize, "argument", argIndex, info().inputs, nArgs());
+    return static_cast<Element*>(buffers(batchSize).arguments[argIndex]);
   }
-  template <class T>
-  T* resultData(std::size_t batchSize, std::size_t resultIndex) {
-    check<T>(batchSize, "result", resultIndex, info().outputs, nResults());
-    return static_cast<T*>(buffers(batchSize).results[resultIndex]);
+  template <class Element>
+  Element* resultData(std::size_t batchSize, std::size_t resultIndex) {
+    check<Element>(batchSize, "result", resultIndex, info().outputs, nResults());
+    return static_cast<Element*>(buffers(batchSize).results[resultIndex]);
   }
 
   /// Compute the results of this batch size from its arguments.
@@ -103,12 +105,17 @@ class Wrapper {
 
   /// The same; false if it failed.
   bool runSilent(std::size_t batchSize) {
+#if TFAOT_EXCEPTIONS
     try {
       run(batchSize);
       return true;
     } catch (const Error&) {
       return false;
     }
+#else
+    run(batchSize);
+    return true;
+#endif
   }
 
  private:
@@ -124,19 +131,19 @@ class Wrapper {
   }
 
   void check(std::size_t batchSize, const char* kind, std::size_t index, std::size_t count) const {
-    if (!hasBatchSize(batchSize)) throw Error(name_, "batch size", "a compiled one", std::to_string(batchSize));
+    if (!hasBatchSize(batchSize)) detail::raise(Error(name_, "batch size", "a compiled one", std::to_string(batchSize)));
     if (index >= count) {
-      throw Error(name_, std::string("index of ") + kind, "one below " + std::to_string(count), std::to_string(index));
+      detail::raise(Error(name_, std::string("index of ") + kind, "one below " + std::to_string(count), std::to_string(index)));
     }
   }
 
-  template <class T>
+  template <class Element>
   void check(std::size_t batchSize, const char* kind, std::size_t index, const tfaot_tensor* tensors,
              std::size_t count) const {
     check(batchSize, kind, index, count);
-    if (tensors[index].dtype != static_cast<std::int32_t>(dtype_of<T>)) {
-      throw Error(name_, std::string(kind) + " \"" + tensors[index].name + "\"",
-                  dtype_name(static_cast<DType>(tensors[index].dtype)), dtype_name(dtype_of<T>));
+    if (tensors[index].dtype != static_cast<std::int32_t>(dtype_of<Element>)) {
+      detail::raise(Error(name_, std::string(kind) + " \"" + tensors[index].name + "\"",
+                  dtype_name(static_cast<DType>(tensors[index].dtype)), dtype_name(dtype_of<Element>)));
     }
   }
 
@@ -168,7 +175,7 @@ class Wrapper {
   std::map<std::size_t, Buffers> buffers_;
 };
 
-}  // namespace v2
+}  // namespace TFAOT_NAMESPACE
 }  // namespace tfaot
 
 #endif  // TFAOT_CMSSW_WRAPPER_H_
