@@ -104,6 +104,16 @@ void example_rule() {
   //:
 }
 
+void example_outcome() {
+  //: tfaot::Outcome
+  const tfaot::Shared<tfaot_model::digits> model;
+  std::vector<float> pixels(100), probability(20);
+  std::vector<std::int64_t> digit(2);
+  const tfaot::Outcome outcome = model.try_run(2, {pixels}, {digit, probability});
+  assert(!outcome.ok() && outcome.error()->argument() == "input \"image\"");
+  //:
+}
+
 void example_step() {
   //: tfaot::BatchStep
   const tfaot::BatchStep last = tfaot::BatchRule("5:2,4").step(1);
@@ -179,7 +189,7 @@ void example_infos() {
   //:
 }
 
-// W: the class of a model with state, as above.
+// Compiled: the class of a model with state, as above.
 template <class W>
 void example_state_info() {
   //: tfaot::StateInfo
@@ -236,6 +246,7 @@ int main() {
   example_span();
   example_planner();
   example_rule();
+  example_outcome();
   example_step();
   example_strategy();
   example_code();

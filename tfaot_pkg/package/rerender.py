@@ -79,7 +79,8 @@ class Again:
             signature=self._signature,
             rows=INDEPENDENT if info["rows_independent"] is True else dependent,
             any_batch_size=info.get("any_batch_size") is True,
-            bits={name: info[name] for name in ("reproducible", "other_bits") if name in info},
+            # Only a README of the sources says the difference, and is not compared.
+            bits={"difference": "", **{name: info[name] for name in ("reproducible", "other_bits") if name in info}},
             symbol=str(info["symbol"]),
             uid=str(info["uid"]),
             toolchain=str(info["toolchain"]),
