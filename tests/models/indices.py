@@ -17,6 +17,7 @@ import tensorflow as tf
 
 _RANDOM = np.random.default_rng(1)
 TABLE = _RANDOM.normal(size=(50, 4)).astype(np.float32)
+PLACES = _RANDOM.normal(size=30).astype(np.float32)
 OTHER = _RANDOM.normal(size=(7, 4)).astype(np.float32)
 
 
@@ -78,6 +79,9 @@ MODELS = {
         )[1],
         integers(None, 6),
     ),
+    "guarded": (lambda tokens: tf.gather(TABLE, tf.where(tokens < 50, tokens, 0)), integers(None, 2)),
+    "unseen": (lambda i, j: tf.gather(PLACES, i * 5 + j) * tf.cast(i < 20, tf.float32), integers(None), integers(None)),
+    "turned": (lambda x, length: tf.reverse_sequence(x, length, seq_axis=1), floats(4, 7), integers(4)),
     "shifted_ids": (lambda tokens: tf.gather(TABLE, tokens - 3), integers(None, 2)),
     "logarithm_of_count": (lambda n: tf.math.log(tf.cast(n - 1, tf.float32)), integers(None, 1)),
 }  # fmt: skip

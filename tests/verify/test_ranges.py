@@ -50,6 +50,9 @@ FOUND: Mapping[str, Mapping[str, tuple[str, tuple[int, ...], bool]]] = {
     "mean_of_count": {"n": ("1 to any", (), False)},
     "shifted": {"by": ("0 to 31", (), True)},
     "after_loop": {"tokens": ("0 to 49", (), True)},
+    "guarded": {"tokens": ("0 to 50", (), False)},
+    "unseen": {"i": ("0 to 20", (), False)},
+    "turned": {"length": ("0 to 7", (), False)},
     "shifted_ids": {"tokens": ("3 to 52", (), True)},
     "logarithm_of_count": {},
 }
@@ -86,7 +89,7 @@ def indices(shared_home_folder: Path, toolchain_python: Path) -> Iterator[_Indic
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.parametrize(
-    "names", [["graph_network", "two_tables", "divisor"], pytest.param([*FOUND], marks=pytest.mark.nightly)]
+    "names", [["graph_network", "two_tables", "turned"], pytest.param([*FOUND], marks=pytest.mark.nightly)]
 )
 def test_the_operations_of_a_model_show_which_numbers_its_inputs_take(names: list[str], indices: _Indices) -> None:
     found = {name: indices.freeze(Case(name=name), tensorflow="2.17.1").ranges for name in names}
@@ -109,6 +112,7 @@ def test_models_with_indices_are_validated_at_every_size(name: str, tensorflow: 
     # At these sizes, too, the framework takes every number.
     assert all(each.elements and not each.refused for each in sized)
     assert any("all drawn are positive" in each for each in report.warnings) == (name == "logarithm_of_count")
+    assert any("integers are 0 or 1" in each for each in report.warnings) == (name == "unseen")
 
 
 @pytest.mark.parametrize("size", [1, 2, 31])

@@ -23,6 +23,8 @@ Known = Tracked | tuple["Known", ...] | None
 _SAME = frozenset("copy opt-barrier set-dimension-size".split())
 _FEW = 2
 """The least number of different values that an index is compared with if these stand for the places of an axis."""
+_MOST_THRESHOLD = 1 << 16
+"""The largest number that integers are compared with if it may be a count or a size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +175,30 @@ class _Analysis:
         np.maximum.at(self.found.usual, source, most)
 
     def _usual(self, each: Instruction, arrays: Sequence[Tracked | None]) -> None:
-        """A comparison with the numbers of places, as in one-hot vectors and masks of lengths."""
+        """A comparison with the numbers of places, as in one-hot vectors and masks of lengths, or with a threshold."""
         assert isinstance(each.attributes, listing.Comparison)
-        for one, other in (arrays, arrays[::-1]):
-            if one is None or other is None or not other.is_known or other.numbers.size < _FEW:
+        for place, (array, numbers) in enumerate((arrays, arrays[::-1])):
+            if array is None or numbers is None or not numbers.is_known:
                 continue
-            values = np.unique(other.numbers)
-            if len(values) >= _FEW and values[-1] - values[0] == len(values) - 1:
-                # A length may be that of the whole axis, one more than the number of its last place.
-                self._up_to(one, float(values[-1]) + (each.attributes.direction not in ("EQ", "NE")))
+            both = tracking.together(array, numbers)
+            if both is None:
+                continue
+            one, other = both
+            mask = (one.source >= 0) & (one.scale != 0)
+            edges = (other.offset[mask] - one.offset[mask]) / one.scale[mask]
+            if not _are_places(np.unique(edges)):
+                continue
+            # `x > 3` tells 4 from 3, `x >= 3` tells 3 from 2.
+            is_turned = (place == 1) != bool((one.scale[mask] < 0).all())
+            above = each.attributes.direction in (("LT", "GE") if is_turned else ("GT", "LE"))
+            np.maximum.at(self.found.usual, one.source[mask], edges + above)
+
+
+def _are_places(edges: Array) -> bool:
+    """Whether numbers that integers are compared with may be those of all places, or one that is a count or a size."""
+    if len(edges) == 1:
+        return bool(_FEW <= edges[0] <= _MOST_THRESHOLD)
+    return len(edges) >= _FEW and bool(edges[-1] - edges[0] == len(edges) - 1)
 
 
 def _solved(array: Tracked, low: float, high: float) -> tuple[Array, Array, Array]:

@@ -155,23 +155,24 @@ def divided(one: Tracked, two: Tracked) -> Tracked | None:
 
 
 def selected(condition: Tracked | None, one: Tracked | None, two: Tracked | None) -> Tracked | None:
-    """`one` or `two` by `condition`. Where it is not known, the element of an input, if the other one is a number."""
-    if one is None or two is None:
-        return one if two is None else two
-    pair = together(one, two)
+    """`one` or `two` by `condition`; where that is not known, what both have in common.
+
+    Otherwise an author's guard, such as `where(i < n, i, 0)`, would set the bounds that it makes needless.
+    """
+    given = one or two
+    if given is None:
+        return None
+    pair = together(*(unknown(given.sizes) if each is None else each for each in (one, two)))
     if pair is None:
         return None
     first, second = pair
-    sizes = first.source.shape
-    of = unknown(sizes[1:]) if condition is None or len(condition.source) > 1 else condition
+    of = unknown(given.sizes) if condition is None or len(condition.source) > 1 else condition
     true, false = ((of.source == NUMBER) & (of.offset == flag) for flag in (1, 0))
     same = (first.source == second.source) & (first.scale == second.scale) & (first.offset == second.offset)
-    takes_first = np.broadcast_to(true | (~false & (same | (second.source < 0) & (first.source >= 0))), sizes)
-    takes_second = np.broadcast_to(false | (~true & ~takes_first & (first.source < 0) & (second.source >= 0)), sizes)
-    source = np.where(takes_first, first.source, np.where(takes_second, second.source, UNKNOWN))
-    scale, offset = (
-        np.where(takes_first, a, b) for a, b in ((first.scale, second.scale), (first.offset, second.offset))
-    )
+    takes_first = np.broadcast_to(true | (~false & same), first.source.shape)
+    source = np.where(takes_first, first.source, np.where(false, second.source, UNKNOWN))
+    pairs = ((first.scale, second.scale), (first.offset, second.offset))
+    scale, offset = (np.where(takes_first, a, b) for a, b in pairs)
     return Tracked(source, scale, offset).limited()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,10 @@ from tfaot_pkg.verify.steps import Steps
 
 STAGE = "validation"
 _ONLY_POSITIVE = "random numbers of both signs, and zeros, give no answers that can be compared: all drawn are positive"
+_SMALL = (
+    "the framework rejects numbers that the model's operations seem to take: integers are 0 or 1; state what it takes "
+    "(validation.ranges)"
+)
 _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array for each input"
 
 
@@ -231,13 +236,18 @@ class _Validation:
         except (ModelError, ValidationError) as error:
             if self._spec.validation.inputs is not None:
                 raise
-            # A logarithm of a count, or a quotient of integers: positive numbers may be all that the model takes.
-            self._drawing = replace(self._drawing, positive=True)
-            try:
+            first = error
+        found = self._drawing
+        # Positive numbers may be all that it takes (a logarithm of a count), or a use was not seen that takes less.
+        others = {
+            _ONLY_POSITIVE: replace(found, positive=True),
+            **({_SMALL: replace(found, found={})} if found.found else {}),
+        }
+        for note, self._drawing in others.items():
+            with suppress(ModelError, ValidationError):
                 oracle, inputs, weak = self._answered()
-            except (ModelError, ValidationError):
-                raise error from None
-        return oracle, inputs, (_ONLY_POSITIVE, *weak)
+                return oracle, inputs, (note, *weak)
+        raise first
 
     def _answered(self) -> tuple[Oracle, dict[str, Array], tuple[str, ...]]:
         validation, largest = self._spec.validation, max(self._spec.compilation.batch_sizes)
