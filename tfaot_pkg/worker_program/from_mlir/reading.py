@@ -8,7 +8,7 @@ import math
 import os
 import re
 
-from from_mlir import dialect, loading, modules, transforms
+from from_mlir import batching, dialect, loading, modules, transforms
 from messages.requests import ModelFault, one_line
 from messages.sources import ReadMlir, SourceModel
 from modules import KNOWN_CALLS
@@ -80,6 +80,7 @@ def _take_apart(model, out: str) -> None:
         _inlined_in(model.module, main)
         _refuse_calls(main)
         _keep_only(model.module, main)
+        batching.expand(main)
         constants = _lifted(main, out)
         main.attributes["sym_name"] = ir.StringAttr.get("main")  # the name that TensorFlow looks for
         _write(model.module, os.path.join(out, modules.MODULE))
