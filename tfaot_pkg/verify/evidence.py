@@ -148,13 +148,15 @@ class Evidence:
         exact = self.answers.exact
         if exact is None:
             return self.nothing
-        found = self.near(exact)
+        found = self.near(exact) & self._in_float64
         if self.is_float and self.error is not None:
+            ours, eager, right = (each.astype(np.float64) for each in (self.answers.ours, self.eager, exact))
             with np.errstate(all="ignore"):
-                off = np.abs(self.answers.ours.astype(np.float64) - exact.astype(np.float64))
-                theirs = np.abs(self.eager.astype(np.float64) - exact.astype(np.float64))
-            nearer = np.isfinite(theirs) & (off <= theirs)
-            found = found | nearer | (np.isfinite(off) & (off <= self.error))
+                off, theirs = np.abs(ours - right), np.abs(eager - right)
+                nearer = np.isfinite(theirs) & (off <= theirs)
+                # Of rows that were not computed in float64 only the framework's answers are known.
+                typical = np.where(self._in_float64, off, np.abs(ours - eager)) <= self.error
+            found = found | (nearer & self._in_float64) | typical
         return found & self.answers.eager_ran
 
     @cached_property
@@ -164,7 +166,7 @@ class Evidence:
         if exact is None or eager is None or not self.is_float:
             return None
         with np.errstate(all="ignore"):
-            off = np.abs(eager.astype(np.float64) - exact.astype(np.float64))[self.answers.eager_ran]
+            off = np.abs(eager.astype(np.float64) - exact.astype(np.float64))[self.answers.eager_ran & self._in_float64]
         off = off[np.isfinite(off)]
         return float(_WORST * np.quantile(off, _TYPICAL)) if off.size else None
 
@@ -174,10 +176,11 @@ class Evidence:
         found = self.nothing
         if self.answers.eager is None:
             return found
-        for other in (self._jit, self.answers.exact):
+        for other, known in ((self._jit, self.answers.jit_ran), (self.answers.exact, self._in_float64)):
             if other is not None:
                 with np.errstate(all="ignore"):
-                    found = found | ~agreement(other, self.answers.eager, rtol=self.rtol, atol=self.atol)
+                    differ = ~agreement(other, self.answers.eager, rtol=self.rtol, atol=self.atol)
+                found = found | (differ if known is None else differ & known)
         return found
 
     @cached_property
@@ -228,11 +231,18 @@ class Evidence:
         found = {operation: mask for (kind, operation), mask in free.items() if kind == freedom and operation in among}
         mask = np.any([*found.values()], axis=0) if found else self.nothing
         # Unless operands could be looked at, all rows may have such ones; the author's inputs should have none.
-        blind = ~self.nothing if self.answers.walked is None else ~self.answers.walked
+        blind = self.differs if self.answers.walked is None else self.differs & ~self.answers.walked
         named = among & self.operations
         if named and self.class_name != MAIN and blind.any():
             return mask | blind, tuple(sorted(named))
         return mask, tuple(sorted(found))
+
+    @cached_property
+    def _in_float64(self) -> Mask:
+        """Mask of the elements of which there are answers in float64."""
+        if self.answers.exact is None:
+            return self.nothing
+        return ~self.nothing if self.answers.walked is None else self.answers.walked
 
     @property
     def _jit(self) -> Array | None:

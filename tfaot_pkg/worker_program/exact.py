@@ -8,7 +8,7 @@ import numpy as np
 from freedoms import Observer
 from messages.requests import Reference
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 """Batches are walked as long as all of them together have taken less."""
 _OFF, _SHARE = 1e-2, 0.5
 """A walk is believed if this share of its numbers differs from the answers by less than so much of the largest one."""
