@@ -145,6 +145,8 @@ def test_answers_that_jump_excuse_those_between_them_only() -> None:
     jump: dict[str, Any] = {"class_name": "scaled", "spread": [INF]}
     assert judged([5], [3], seen=[7], dtype="int64", **jump) == [("rounding", 1, False)]
     assert judged([9], [3], seen=[7], dtype="int64", **jump) == REAL
+    assert judged([3.0001], [NAN], seen=[3.0], **jump) == [("rounding", 1, False)]
+    assert judged([3.01], [NAN], seen=[3.0], **jump) == REAL
     assert judged([NAN], [3.0], seen=[NAN], **jump) == [("rounding", 1, False)]
     assert judged([9.0], [3.0], seen=[NAN], **jump) == REAL
     assert judged([NAN], [3.0], seen=[INF], **jump) == REAL
@@ -215,6 +217,20 @@ def test_what_tensorflow_refused_is_no_answer_to_agree_with() -> None:
     assert judged([0.0], [5.0], class_name="nonfinite", jit=[0.0], jit_ran=[False]) == REAL
     assert judged([0.0], [5.0], class_name="nonfinite", jit=[0.0], jit_ran=[True], met=met) == [("NaN rule", 1, False)]
     assert judged([1e-39], [0.0], class_name="nonfinite", flushed=[0.0], ran=[False]) == [index]
+
+
+def test_what_only_single_operations_leave_open_holds_for_them_alone() -> None:
+    box: dict[str, Any] = {"class_name": "scaled", "dtype": "int32"}
+    size: dict[str, Any] = {"class_name": "nonfinite"}
+    found = judged([7], [0], jit=[7], operations=("NonMaxSuppressionV4",), **box)
+    assert found == [("out-of-range index", 1, False)]
+    assert judged([7], [0], jit=[6], operations=("NonMaxSuppressionV4",), **box)[0][2]
+    assert judged([7], [0], jit=[7], **box) == REAL
+    nan = [("NaN rule", 1, False)]
+    assert judged([NAN], [INF], jit=[NAN], operations=("ComplexAbs",), **size) == nan
+    assert judged([NAN], [1.0], jit=[1.0], operations=("ComplexAbs",), **size) == REAL
+    assert judged([2.0], [1.0], met={ORDER: "NthElement"}, **size) == nan
+    assert judged([2.0], [1.0], operations=("NthElement",), **size) == REAL
 
 
 def test_indices_are_clamped_where_the_model_has_some() -> None:

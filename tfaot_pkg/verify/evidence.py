@@ -195,11 +195,12 @@ class Evidence:
         if spread is None or eager is None:
             return self.nothing
         near = agreement(self.answers.ours, eager, rtol=self.rtol, atol=self.atol, spread=spread.change)
-        # Some of these answers are other integers, infinite or NaN: ours must be among them.
-        ours = self.answers.ours.astype(np.float64)
-        jumps = np.isinf(spread.change) & (
-            ((spread.low <= ours) & (ours <= spread.high)) | (np.isnan(ours) & spread.missing)
-        )
+        # Some of these answers are other integers, infinite or NaN: ours must be among them, or between them.
+        ours, rtol, atol = self.answers.ours.astype(np.float64), *((self.rtol, self.atol) if self.is_float else (0, 0))
+        with np.errstate(all="ignore"):
+            above = spread.low - atol - rtol * np.abs(spread.low) <= ours
+            below = ours <= spread.high + atol + rtol * np.abs(spread.high)
+        jumps = np.isinf(spread.change) & ((above & below) | (np.isnan(ours) & spread.missing))
         return (near | jumps) & self.answers.eager_ran
 
     @cached_property

@@ -308,6 +308,36 @@ RULES: tuple[Rule, ...] = (
         elements=f"{_XLA_OR_FLOAT64}; rows in which these differ from the framework",
     ),
     Rule(
+        name="place of NaN",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        freedom=ORDER,
+        excuses=lambda seen: ~seen.nothing,
+        operations=frozenset({"NthElement"}),
+        source="TensorFlow partitions the row (std::nth_element), which has no result for an order without a rule for "
+        "NaN; XLA has no such operation",
+        elements="all of such rows",
+    ),
+    Rule(
+        name="NaN in a complex number",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite"}),
+        excuses=lambda seen: seen.as_compiled & seen.not_finite,
+        operations=frozenset({"ComplexAbs"}),
+        source="the size of a number with an infinite part and NaN is infinite in C (hypot), and NaN in XLA",
+        elements="those of TensorFlow's own compiled code, if one of these answers is no finite number",
+    ),
+    Rule(
+        name="behind the last box",
+        kind="out-of-range index",
+        classes=EVERYWHERE,
+        excuses=lambda seen: seen.nothing if seen.is_float else seen.as_compiled,
+        operations=frozenset({"NonMaxSuppressionV4", "NonMaxSuppressionV5"}),
+        source="TensorFlow documents that the indices are padded to max_output_size, and not with what; valid_outputs "
+        "says how many there are",
+        elements="indices that are those of TensorFlow's own compiled code",
+    ),
+    Rule(
         name="sum out of range",
         kind="large argument",
         classes=frozenset({"boundary", "huge", "integers", USUAL}),
