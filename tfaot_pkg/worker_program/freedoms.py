@@ -83,9 +83,10 @@ def met(node: Node, exact: Node):
     """(freedom, mask along the first axis of an operand) of a node; `exact` is the same one in float64."""
     for freedom, condition in _CONDITIONS.items():
         if node.operation in OPERATIONS[freedom]:
-            mask = condition(node, exact)
-            if mask is not None and np.any(mask):
-                yield freedom, mask
+            found = condition(node, exact)
+            for mask in found if isinstance(found, list) else [found]:
+                if mask is not None and np.any(mask):
+                    yield freedom, mask
 
 
 def _conversion(node: Node, _exact: Node):
@@ -112,7 +113,7 @@ def _division(node: Node, _exact: Node):
 
 def _nan(node: Node, _exact: Node):
     arrays = [each for each in node.operands if each.dtype.kind == "f" and each.ndim]
-    return _joined([_rows_of(np.isnan(each)) for each in arrays])
+    return [_rows_of(np.isnan(each)) for each in arrays]
 
 
 def _maximum(node: Node, exact: Node):
@@ -120,13 +121,7 @@ def _maximum(node: Node, exact: Node):
         return _nan(node, exact)
     # Infinity minus infinity is NaN within these.
     arrays = [each for each in node.operands if each.dtype.kind == "f" and each.ndim]
-    return _joined([_rows_of(~np.isfinite(each)) for each in arrays])
-
-
-def _joined(masks: list):
-    """Masks of the first axes of several operands as one: that of the longest ones."""
-    longest = max(map(len, masks), default=0)
-    return np.any([each for each in masks if len(each) == longest], axis=0) if longest else None
+    return [_rows_of(~np.isfinite(each)) for each in arrays]
 
 
 def _rows_of(mask):
@@ -241,7 +236,7 @@ def _overflow(node: Node, exact: Node):
         for other, _ in pairs[1:]:
             terms = terms * max(float(np.abs(other.astype(np.float64)).max(initial=0)), 1.0)
         masks.append(terms > float(np.finfo(x.dtype).max) if x.dtype.itemsize <= 4 else np.zeros(len(x), bool))
-    return _joined(masks)
+    return masks
 
 
 _CONDITIONS = {
