@@ -196,12 +196,14 @@ class Evidence:
             return self.nothing
         near = agreement(self.answers.ours, eager, rtol=self.rtol, atol=self.atol, spread=spread.change)
         # Some of these answers are other integers, infinite or NaN: ours must be among them, or between them.
-        ours, rtol, atol = self.answers.ours.astype(np.float64), *((self.rtol, self.atol) if self.is_float else (0, 0))
+        ours: Array = self.answers.ours.astype(np.float64)
+        rtol, atol = (self.rtol, self.atol) if self.is_float else (0.0, 0.0)
         with np.errstate(all="ignore"):
             above = spread.low - atol - rtol * np.abs(spread.low) <= ours
             below = ours <= spread.high + atol + rtol * np.abs(spread.high)
         jumps = np.isinf(spread.change) & ((above & below) | (np.isnan(ours) & spread.missing))
-        return (near | jumps) & self.answers.eager_ran
+        found: Mask = (near | jumps) & self.answers.eager_ran
+        return found
 
     @cached_property
     def finite(self) -> Mask:
