@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,21 @@ from tests.zoo.cases import Case
 from tests.zoo.conftest import Builder
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.program.ranges import Bound, Range
+from tfaot_pkg.program.taking import taken
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import Compilation, Limit, ModelSpec, Validation
 from tfaot_pkg.verify.inputs import MAIN, classes_of, drawn, sized_inputs, validation_inputs
 from tfaot_pkg.verify.limits import Drawing, drawing_of, require_inputs
+from tfaot_pkg.worker_program.messages.listing import (
+    ArrayShape,
+    Computation,
+    Instruction,
+    Literals,
+    Module,
+    NoAttributes,
+    Number,
+)
 
 MODELS = Path(__file__).resolve().parents[1] / "models" / "indices.py"
 
@@ -183,3 +194,21 @@ def test_positive_numbers_have_no_zeros() -> None:
     signature = replace(SIGNATURE, inputs=(count, EDGES, NODES))
     arrays = validation_inputs(Validation(), signature, 64, drawing=Drawing(found={"edges": INDICES}, positive=True))
     assert set(np.unique(arrays["count"])) == {1, 2} and (arrays["nodes"] > 0).all() and arrays["edges"].min() == 1
+
+
+def test_infinite_constants_bound_nothing() -> None:
+    shape = ArrayShape(dtype="f32", sizes=(3,))
+    constant = Literals(digest="", values=(math.inf, 0.0, 1.0))
+    instructions = (
+        Instruction(id=1, opcode="parameter", node="", operation="", shape=shape, operands=(), called=(),
+                    attributes=Number(number=0)),
+        Instruction(id=2, opcode="constant", node="", operation="", shape=shape, operands=(), called=(),
+                    attributes=constant),
+        Instruction(id=3, opcode="multiply", node="", operation="", shape=shape, operands=(1, 2), called=(),
+                    attributes=NoAttributes()),
+    )  # fmt: skip
+    module = Module(
+        batch_size=5, entry=1, computations=(Computation(id=1, root=3, instructions=instructions),), sizes={}
+    )
+    found = taken(module, [shape])
+    assert np.isinf(found.low).all() and np.isinf(found.high).all() and np.isinf(found.usual).all()

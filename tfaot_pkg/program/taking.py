@@ -50,7 +50,9 @@ def taken(module: Module, inputs: Sequence[ArrayShape]) -> Taken:
         for start, shape in zip(first[:-1], inputs, strict=True)
     ]
     analysis = _Analysis({each.id: each for each in module.computations}, found)
-    analysis.run(analysis.computations[module.entry], arguments)
+    # Constants may be infinite, and elements that are not known have any numbers.
+    with np.errstate(all="ignore"):
+        analysis.run(analysis.computations[module.entry], arguments)
     return found
 
 
