@@ -51,7 +51,7 @@ def test_sums_that_cancel_are_as_far_off_as_tensorflows(build: Build) -> None:
     assert rule == "error of the framework"
 
 
-@pytest.mark.sweep("compared-rounding")
+@pytest.mark.sweep("compared-rounding*")
 @pytest.mark.parametrize(
     ("name", "kind", "operation"),
     [("compared", "rounding", "Greater"), ("ordered", "ties in sort order", "ArgMax")],
