@@ -1,0 +1,62 @@
+"""The rows of a batch in which an operation meets operands that leave its result open."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import tfaot_pkg
+
+_PROGRAM = Path(tfaot_pkg.__file__).parent / "worker_program"
+_SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from freedoms import Node, Observer
+
+nan, inf, most = float("nan"), float("inf"), 3e38
+
+
+def rows(operation, *operands, exact=None, to=None, **attributes):
+    seen = Observer(len(operands[0]))
+    plain = tuple(np.asarray(each, "f4" if np.asarray(each).dtype.kind == "f" else None) for each in operands)
+    right = plain if exact is None else tuple(np.asarray(each) for each in exact)
+    for look, arrays in ((seen.first, plain), (seen.second, right)):
+        look(Node(name="n", operation=operation, operands=arrays, to=to, attributes=attributes))
+    return {freedom: mask.tolist() for (freedom, _), mask in seen.found.items()}
+
+
+x = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+print(json.dumps({
+    "nothing": rows("Max", x),
+    "nan": rows("Max", [[1.0, nan], [1.0, inf], [1.0, 2.0]]),
+    "converted": rows("Cast", [[-2.93], [2.9], [5e9]], to=np.dtype("uint32")),
+    "largest": rows("Cast", [[2.0**31], [-(2.0**31)], [nan]], to=np.dtype("int32")),
+    "shifted": rows("LeftShift", np.int32([[1], [1], [1]]), np.int32([[31], [32], [-1]])),
+    "product": rows("MatMul", [[most, most], [1.0, most / 1e9], [1.0, 2.0]], np.ones((2, 4))),
+    "many weights": rows("MatMul", [[most] * 4, [1.0] * 4], np.ones((4, 4))),
+    "sorted": rows("TopKV2", [[1.0, 2.0], [1.0, 1.0], [1.0, 1.0000001]]),
+    "steps": rows("Round", [[0.5], [0.7], [2.50001]], exact=([[0.5], [0.7], [2.50002]],)),
+}))
+"""
+
+
+def test_rows_are_found_by_their_operands() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, str(_PROGRAM)], capture_output=True, text=True, check=True, timeout=60
+    )
+    found = json.loads(done.stdout)
+    assert found == {
+        "nothing": {},
+        "nan": {"maximum": [True, False, False]},
+        # A float that large is a whole number, and its neighbours are others.
+        "converted": {"conversion": [True, False, True], "step": [False, False, True]},
+        "largest": {"conversion": [True, False, True], "step": [True, True, False], "overflow": [False, False, True]},
+        "shifted": {"shift": [False, True, True]},
+        "product": {"overflow": [True, False, False]},
+        "many weights": {"overflow": [True, False]},
+        "sorted": {"ties": [False, False, True]},  # equal numbers have the framework's order
+        "steps": {"step": [True, False, True]},
+    }
