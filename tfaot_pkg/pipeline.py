@@ -208,7 +208,7 @@ class Pipeline:
             contents = contents_of(
                 plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
             )
-            told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
+            told = _documented(contents, plan, frozen, compiled.engine, library, report, programs.archives, answers)
             tree = make_package(told, self.cache, partial(check_headers, spec, plan.compiler))
         return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
@@ -391,6 +391,7 @@ def _documented(
     contents: PackageContents,
     plan: Plan,
     frozen: FrozenModel,
+    engine: Engine,
     library: NativeLibrary,
     report: ValidationReport,
     archives: Mapping[str, tuple[ArchiveMember, ...]],
@@ -403,6 +404,7 @@ def _documented(
     digests = contents.binary_digests()
     made = Made(
         signature=frozen.signature,
+        engine=engine,
         parts=library.parts,
         report=report,
         binaries=digests,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.xla_runtime import LinkedPart
@@ -29,6 +30,7 @@ compilation: {batch_sizes: [1, 4], targets: [x86-64-v2, x86-64-v3]}
 """
 MATMUL = LinkedPart(target="x86-64-v3", source="runtime/matmul.cc", ours=True, eigen=True)
 SORT = LinkedPart(target="x86-64-v3", source="xla/sort.cc", ours=False, eigen=False)
+PROGRAM = Engine(operations=3)
 TREE = Tree(
     members=(
         Member(path="include/tagger.h", kind="file", content="11" * 32),
@@ -73,7 +75,10 @@ def make_materials(
 
 
 def make_made(
-    *parts: LinkedPart, warnings: tuple[str, ...] = (), archives: Mapping[str, tuple[ArchiveMember, ...]] | None = None
+    *parts: LinkedPart,
+    warnings: tuple[str, ...] = (),
+    archives: Mapping[str, tuple[ArchiveMember, ...]] | None = None,
+    engine: Engine = PROGRAM,
 ) -> Made:
     comparison = Comparison(
         target="x86-64-v3", batch_size=1, output="y", elements=4, failures=0, max_absolute=1e-7, max_relative=2e-6
@@ -83,6 +88,7 @@ def make_made(
             inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3)),),
             outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None,)),),
         ),
+        engine=engine,
         parts=parts,
         report=ValidationReport(
             reference="tensorflow 2.17.1",

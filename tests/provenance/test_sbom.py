@@ -9,10 +9,12 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
+from tfaot_pkg.compiled.program import Engine, SegmentOfXla
 from tfaot_pkg.cxx.compiler import ArchiveMember
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.provenance.materials import Materials
 from tfaot_pkg.provenance.sbom import sbom
+from tfaot_pkg.spec.types import OperationFiles
 
 
 def components(document: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +57,47 @@ def test_parts_are_listed_with_whoever_they_are_from() -> None:
     assert found["tfaot"]["properties"] == [{"name": "tfaot:linked-part", "value": "runtime/matmul.cc (x86-64-v3)"}]
     assert found["tensorflow"]["properties"] == [{"name": "tfaot:linked-part", "value": "xla/sort.cc (x86-64-v3)"}]
     assert found["tensorflow"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+
+
+def test_a_program_without_code_of_xla_does_not_list_tensorflow() -> None:
+    found = components(dict(sbom(make_materials(), make_made(MATMUL))))
+    assert "tensorflow" not in found
+    assert "XLA" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("engine", "parts", "told"),
+    [
+        (Engine(reason="it has a sort"), (), "The code that XLA generated"),
+        (
+            Engine(reason="it has a sort"),
+            (SORT,),
+            "The code that XLA generated and parts of XLA's CPU runtime",
+        ),
+        (Engine(), (SORT,), "Parts of XLA's CPU runtime"),
+        (
+            Engine(segments=(SegmentOfXla(name="s0", reason="fft"), SegmentOfXla(name="s1", reason="eigh"))),
+            (),
+            "The code that XLA generated for parts of the model (fft, eigh)",
+        ),
+    ],
+)
+def test_tensorflow_is_listed_with_what_of_it_is_in_the_library(engine: Engine, parts: Any, told: str) -> None:
+    document = dict(sbom(make_materials(), make_made(*parts, engine=engine)))
+    assert components(document)["tensorflow"]["description"] == told
+    assert_valid(document)
+
+
+def test_operations_of_the_author_are_listed_with_the_models_licence() -> None:
+    spec = make_spec()
+    operations = {name: OperationFiles(source=f"{name}.cpp", reference=f"{name}.py") for name in ("Cone", "Other")}
+    spec = replace(spec, model=replace(spec.model, operations=operations))
+    document = dict(sbom(make_materials(spec), make_made(engine=Engine(called=("Cone",)))))
+    found = components(document)
+    assert found["Cone"]["properties"] == [{"name": "tfaot:source", "value": "Cone.cpp"}]
+    assert found["Cone"]["licenses"] == [{"license": {"id": "MIT"}}]
+    assert "Other" not in found  # no output needs it
+    assert_valid(document)
 
 
 def test_the_kernel_library_is_listed_where_it_was_linked() -> None:

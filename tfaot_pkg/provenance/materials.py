@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.xla_runtime import LinkedPart
@@ -63,6 +64,7 @@ class Made:
     """What the build made of the materials, besides the files: for the SBOM."""
 
     signature: Signature
+    engine: Engine
     parts: tuple[LinkedPart, ...]
     report: ValidationReport
     binaries: dict[str, str]

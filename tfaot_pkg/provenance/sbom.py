@@ -1,8 +1,9 @@
 """The bill of materials of a package: CycloneDX 1.6, JSON.
 
-What it lists is what is in the package: the model, the libraries, the parts of TensorFlow's runtime that were really
-linked, Eigen if one of those contains its code, functions of the compiler's own library if they were linked,
-libstdc++ for the templates of its headers, and our own code. Licences are SPDX expressions.
+What it lists is what is in the package: the model, its author's operations, TensorFlow if XLA generated code of the
+library or parts of its runtime were linked, Eigen if one of those contains its code, functions of the compiler's own
+library if they were linked, libstdc++ for the templates of its headers, and our own code. Licences are SPDX
+expressions.
 The library writes the document; we add `modelCard`, for which it has no class, and remove the time, which it adds.
 """
 
@@ -43,7 +44,8 @@ def sbom(materials: Materials, made: Made) -> dict[str, object]:
     others = [
         _own_code(made),
         *_kernels(made),
-        _xla(materials, made),
+        *_operations(materials, made),
+        *_xla(materials, made),
         *_eigen(materials, made),
         _cpp_headers(materials),
         *_compiler_code(materials, made),
@@ -154,19 +156,51 @@ def _kernels(made: Made) -> list[Component]:
     return [component]
 
 
-def _xla(materials: Materials, made: Made) -> Component:
+def _operations(materials: Materials, made: Made) -> list[Component]:
+    """The operations that the program calls in code of the model's author, whose licence is the model's."""
+    info = materials.spec.model
+    return [
+        Component(
+            name=name,
+            type=ComponentType.LIBRARY,
+            bom_ref=f"operation:{name}",
+            scope=ComponentScope.REQUIRED,
+            description="An operation in C++ that the model's author supplies",
+            authors=[OrganizationalContact(name=info.author)] if info.author else [],
+            licenses=[_licence(info.license)] if info.license else [],
+            properties=[_property("source", info.operations[name].source)],
+        )
+        for name in sorted(made.engine.called)
+    ]
+
+
+def _xla(materials: Materials, made: Made) -> list[Component]:
+    """TensorFlow, if code that XLA generated or parts of its runtime are in the library: few programs have any."""
+    parts, engine = _linked(made, ours=False), made.engine
+    held = []
+    if not engine.is_program:
+        held.append("the code that XLA generated")
+    elif engine.segments:
+        computed = ", ".join(each.reason for each in engine.segments)
+        held.append(f"the code that XLA generated for parts of the model ({computed})")
+    if parts:
+        held.append("parts of XLA's CPU runtime")
+    if not held:
+        return []
     version = materials.toolchain.toolchain.version
-    return Component(
+    told = " and ".join(held)
+    component = Component(
         name="tensorflow",
         version=version,
         type=ComponentType.LIBRARY,
         bom_ref="tensorflow",
         scope=ComponentScope.REQUIRED,
         purl=PackageURL(type="pypi", name="tensorflow-cpu", version=version),
-        description="XLA's CPU runtime and the code that XLA generated",
+        description=told[0].upper() + told[1:],
         licenses=[_licence(_APACHE)],
-        properties=_linked(made, ours=False),
+        properties=parts,
     )
+    return [component]
 
 
 def _linked(made: Made, *, ours: bool) -> list[Property]:
@@ -187,7 +221,7 @@ def _eigen(materials: Materials, made: Made) -> list[Component]:
         type=ComponentType.LIBRARY,
         bom_ref="eigen",
         scope=ComponentScope.REQUIRED,
-        description="Inlined into parts of XLA's runtime; only code under the MPL-2.0 (EIGEN_MPL2_ONLY)",
+        description="Inlined into parts of the runtime; only code under the MPL-2.0 (EIGEN_MPL2_ONLY)",
         licenses=[_licence(_MPL)],
     )
     return [component]
