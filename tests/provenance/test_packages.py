@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 _DENSE = """
 model: {{name: dense, version: 1.0.0, license: MIT, saved_model: saved_model}}
 compilation: {{batch_sizes: [2], targets: [x86-64-v3], engine: {engine}}}
-validation: {{samples: 4}}
+validation: {{samples: 4, classes: [scaled]}}
 """
 _ALWAYS = {"tfaot", "libstdc++"}
 
