@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.binary.elf import opened
@@ -18,21 +18,28 @@ from tfaot_pkg.conan.recipe import recipe_digest, require_built_from, require_no
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.provenance.attestation import attested_statement
 from tfaot_pkg.registry.archive import pack, require_rendered
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
-from tfaot_pkg.registry.reader import FILES
+from tfaot_pkg.registry.reader import FILES, PROVENANCE
+from tfaot_pkg.registry.signing import load_state
 from tfaot_pkg.settings import Folders
+from tfaot_pkg.source.checkout import Checkout, checkout_of
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX
-from tfaot_pkg.storage import write_file
+from tfaot_pkg.static.layout import ATTESTATION, BENCH, LATENCY, PREFIX
+from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.trust.envelope import seal
+from tfaot_pkg.trust.keys import RELEASE, ROOT
+from tfaot_pkg.trust.roles import LIMITS, metadata_path
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified, runnable_targets
@@ -109,7 +116,8 @@ def publish(
     registry = registry or FolderRegistry.create(root, keys=keys)
     with pipeline.progress.step("publish"):
         more = {BENCH: measured.document} if measured is not None else {}
-        status, entry = into_registry(release_of(build, more), registry, pipeline.progress)
+        release = attested(release_of(build, more), registry, checkout_of(spec))
+        status, entry = into_registry(release, registry, pipeline.progress)
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         # After the Conan package is complete, so that an interrupted one is created again.
@@ -215,6 +223,29 @@ def into_registry(
     result = registry.publish(release.entry, release.blobs)
     update_or_note(registry, release.entry.name, progress)
     return result.status, result.entry
+
+
+def attested(release: Release, registry: FolderRegistry, spec: Checkout | None) -> Release:
+    """`release` with its provenance, signed by the release keys of `registry` that are here.
+
+    As it is if the registry is unsigned, or it has no provenance. `spec` is the checkout that the spec was read from.
+    Raises TrustError, StorageError.
+    """
+    if not registry.is_signed or PROVENANCE not in release.blobs:
+        return release
+    packaged = release.blobs[PROVENANCE]
+    if isinstance(packaged, Path):
+        with storage_errors(f"read the provenance of {release.entry}"):
+            packaged = packaged.read_bytes()
+    publisher = sha256_bytes(registry.files.get(metadata_path(ROOT, 1), LIMITS[ROOT]))
+    signers = registry.keys.signers(load_state(registry), [RELEASE]).by_role[RELEASE]
+    envelope = seal(attested_statement(packaged, release.entry, publisher=publisher, spec=spec), signers)
+    entry = replace(
+        release.entry,
+        blobs={**release.entry.blobs, ATTESTATION: BlobRef.of(envelope)},
+        attestors={signer.public_key.keyid: signer.public_key.to_dict() for signer in signers},
+    )
+    return Release(entry=entry, blobs={**release.blobs, ATTESTATION: envelope})
 
 
 def _documents(build: Build) -> dict[str, bytes]:

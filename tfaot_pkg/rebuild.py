@@ -25,6 +25,7 @@ from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.statement import Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.attestation import require_attested
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
 from tfaot_pkg.settings import Folders
@@ -133,6 +134,7 @@ class CannotRebuild(Exception):
 
 
 def fetch_published(reader: RegistryReader, entry: RegistryEntry, into: Path) -> Tree:
+    require_attested(reader, entry)
     into.mkdir()
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
         tree = unpack(archive, into, what=str(entry))

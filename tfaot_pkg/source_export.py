@@ -11,6 +11,7 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.listing import source_folder
 from tfaot_pkg.prefix.manifest import Manifest, read_prefix
 from tfaot_pkg.registry.archive import unpack_sound
+from tfaot_pkg.registry.attestation import require_attested
 from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.storage import make_folder, require_new, storage_errors, write_file
@@ -39,6 +40,7 @@ def export_published(reader: RegistryReader, requirement: Requirement | str, fol
     entry = resolve(reader, requirement)
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to export (no {PREFIX!r} blob)")
+    require_attested(reader, entry)
     with temporary_folder(prefix="tfaot-export-") as scratch, storage_errors(f"unpack {entry}"):
         with reader.open_blob(entry.blobs[PREFIX]) as archive:
             tree = unpack_sound(archive, scratch, entry, durable=False)

@@ -27,6 +27,8 @@ from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
@@ -88,6 +90,8 @@ def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan
     registry = FolderRegistry.open(tmp_path / "registry")
     assert registry.is_signed
     assert registry.resolve("dense@1.0.0").version == "1.0.0+tf2.17.1.b1"
+    assert "attestation" in registry.resolve("dense@1.0.0").blobs
+    assert audit(registry, Silent()).faults == []
     assert listed(tmp_path, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
     again = tfaot(home, *command, CONAN_PASSWORD_OURS=PASSWORD, TFAOT_REGISTRY_PASSPHRASE=_PASSPHRASE)
     assert json.loads(again.stdout)["counts"] == {"up to date": 1}

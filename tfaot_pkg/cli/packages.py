@@ -76,6 +76,9 @@ def show(
     package: PackageArgument,
     *,
     provenance: Annotated[bool, typer.Option("--provenance", help="Print its SLSA provenance (JSON).")] = False,
+    attestation: Annotated[
+        bool, typer.Option("--attestation", help="Print its provenance as its publisher signed it (DSSE JSON).")
+    ] = False,
     sbom: Annotated[bool, typer.Option("--sbom", help="Print its bill of materials (CycloneDX JSON).")] = False,
     validation: Annotated[bool, typer.Option("--validation", help="Print its validation report (JSON).")] = False,
 ) -> Result:
@@ -85,7 +88,8 @@ def show(
     """
     opened = session.open_registry()
     entry = opened.resolve(package)
-    roles = [role for role, asked in (("provenance", provenance), ("sbom", sbom), ("validation", validation)) if asked]
+    asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
+    roles = [role for role, wanted in asked.items() if wanted]
     if roles:
         return _documents_result(opened, entry, roles)
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)

@@ -18,6 +18,7 @@ from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.prefix.install import Delivery, Fill, Installed, Status, already_installed, install_packages
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.registry.archive import unpack_sound
+from tfaot_pkg.registry.attestation import require_attested
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader, Requirement
 from tfaot_pkg.static.layout import PREFIX
@@ -121,6 +122,7 @@ def _files_of(reader: RegistryReader, entry: RegistryEntry, custom: bool) -> Ite
     """The archive of `entry`, fetched and verified, as what unpacks and checks it."""
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to install (no {PREFIX!r} blob)")
+    require_attested(reader, entry)
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
         yield lambda folder: unpack_sound(archive, folder, entry, custom=custom)
 

@@ -21,13 +21,12 @@ from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.address import inside
+from tfaot_pkg.source.checkout import files_of
 from tfaot_pkg.source.git import fetch_git, git_environment
-from tfaot_pkg.source.tree import local_files
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.parse import override
 from tfaot_pkg.spec.rules import name_fault, version_fault
-from tfaot_pkg.spec.tuning import tuning_path
-from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.wording import shown
 
 
@@ -210,21 +209,11 @@ def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Mod
     def touched(model: Model | Unreadable) -> bool:
         if isinstance(model.entry.specs, GitSpec):
             return os.path.realpath(definition.path) in files
-        places = _files_of(model.spec) if isinstance(model, Model) else [model.path]
+        places = files_of(model.spec) if isinstance(model, Model) else [model.path]
         # git names files by real paths; specs may be reached through links.
         return any(real in files or real in folders for real in map(os.path.realpath, places))
 
     return touched
-
-
-def _files_of(spec: ModelSpec) -> list[Path]:
-    """Files and folders of this file system from which the model is built."""
-    places = [spec.path, tuning_path(spec.path)]
-    if isinstance(spec.source, FolderSource):
-        places += local_files(spec.source.path, spec.model)
-    if spec.validation.inputs is not None:
-        places.append(spec.validation.inputs)
-    return places
 
 
 def _commit(folder: Path, revision: str) -> str:

@@ -17,12 +17,13 @@ from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.publish import Release, into_conan, into_registry
+from tfaot_pkg.publish import Release, attested, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import refresh
 from tfaot_pkg.settings import Folders
+from tfaot_pkg.source.checkout import Checkout, checkout_of
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.storage import storage_errors, write_file
@@ -114,7 +115,8 @@ class Publisher:
             registry = FolderRegistry.create(self.registry, keys=self.keys)
             # Dependencies are given in the definition only: builds know nothing of them.
             entry = replace(own.entry, dependencies=dependencies)
-            into_registry(replace(own, entry=entry), registry, self.progress)
+            spec = _checkout(decision)
+            into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
         return why
 
     def _published(self, decision: Decision) -> Release | None:
@@ -186,6 +188,14 @@ class Publisher:
 
     def _home(self, log: str) -> ConanHome:
         return ConanHome(root=self.folders.conan_home, log=self.folders.logs / f"conan-{log}.log")
+
+
+def _checkout(decision: Decision) -> Checkout | None:
+    """What the spec of `decision` was read from. Raises SpecError, StorageError."""
+    origin = decision.task.origin
+    if origin is not None:  # fetched by its commit
+        return Checkout(commit=origin.revision, path=origin.path, modified=False, address=origin.url)
+    return checkout_of(spec_for(decision.task, decision.release))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """`registry verify`: everything that a registry says is checked, and every fault is reported, not only the first.
 
 Signatures, versions and expiry of all metadata, every line of every index file, the search shards, every blob's size
-and digest, what every package holds, its binaries included, and whether the other blobs are the documents in it. Files
-that nothing refers to are no fault (see `collect`).
+and digest, the signature of every provenance, what every package holds, its binaries included, and whether the other
+blobs are the documents in it. Files that nothing refers to are no fault (see `collect`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotErr
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Silent, Step
 from tfaot_pkg.registry.archive import pack, unpack_sound
+from tfaot_pkg.registry.attestation import check_attestation
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
-from tfaot_pkg.static.layout import BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
+from tfaot_pkg.static.layout import ATTESTATION, BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
 from tfaot_pkg.static.layout import SEARCH as SEARCH_FOLDER
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
@@ -105,6 +106,8 @@ def audit(registry: StaticRegistry, progress: Progress) -> Audit:
             with found.collecting(), registry.open_blob(blob) as content:
                 if blob == entry.blobs.get(PREFIX):
                     _check_package(content, entry, found)
+                elif blob == entry.blobs.get(ATTESTATION):
+                    check_attestation(content.read(), entry)
                 elif blob in {entry.blobs.get(role) for role in (LATENCY, BENCH)}:
                     _check_times(content.read(), entry)
     return found
@@ -130,6 +133,8 @@ def _check_package(archive: BinaryIO, entry: RegistryEntry, found: Audit) -> Non
             size = again.tell()
     if tree.digest != entry.tree:
         raise TrustError(f"the files of {entry} are not the tree that the index promises")
+    if entry.attestors and ATTESTATION not in entry.blobs:
+        found.faults.append(f"{entry} has lost its signed provenance")
     # Deflate libraries differ by less. Empty blocks, which give nothing when they are unpacked, can have any size.
     if entry.blobs[PREFIX].size > _MOST_LONGER * size + _LONGER:
         found.faults.append(f"the archive of {entry} is longer than its content explains: {entry.blobs[PREFIX].size}")
@@ -137,7 +142,7 @@ def _check_package(archive: BinaryIO, entry: RegistryEntry, found: Audit) -> Non
         inside = {tree.files.get(f"share/{stem}/{name}") for stem in spellings(entry.name)} - {None}
         if role in entry.blobs and {entry.blobs[role].sha256} != inside:
             found.faults.append(f"the {role} of {entry} is not the one in its archive")
-    for role in sorted(entry.blobs.keys() - {PREFIX, LATENCY, BENCH, *FILES}):
+    for role in sorted(entry.blobs.keys() - {PREFIX, ATTESTATION, LATENCY, BENCH, *FILES}):
         found.notes.append(f"{entry} has a blob {role!r}, which this version of tfaot-pkg does not know")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from packaging.version import InvalidVersion, Version
 
@@ -59,6 +59,7 @@ class RegistryEntry:
     before that was known (else see `Rows`), `any_batch_size` is whether the model is compiled for every number of
     rows (then `batch_sizes` are those that were validated and measured), `glibc` is the oldest C library that the
     shared library and the programs load with (empty: not known),
+    `attestors` are the keys that signed its provenance (attestation.py), by id, as in TUF's metadata,
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote.
     """
@@ -79,6 +80,7 @@ class RegistryEntry:
     any_batch_size: bool = False
     dependencies: tuple[str, ...] = ()
     glibc: str = ""
+    attestors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     yanked: str | None = None
     published: str = ""
     tool: str = __version__
@@ -204,7 +206,7 @@ class _Line:
     deprecated: object = None
 
 
-_OPTIONAL = {"any_batch_size": False, "glibc": "", "rows_independent": None}
+_OPTIONAL = {"any_batch_size": False, "attestors": {}, "glibc": "", "rows_independent": None}
 """Fields that a line may lack, and their values then."""
 _KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {"extra"}
 

@@ -47,6 +47,9 @@ LATENCY = "latency"
 BENCH = "bench"
 """Role of the blob that holds times of other engines, if the version was published with any (bench/results.py)."""
 
+ATTESTATION = "attestation"
+"""Role of the blob that holds the signed provenance of a version in a signed registry (registry/attestation.py)."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
