@@ -23,6 +23,8 @@ wanted=(
   shellcheck:shellcheck
   systemd-analyze:systemd
   groovy:groovy
+  node:nodejs
+  npm:npm
 )
 
 as_root=()

@@ -115,7 +115,7 @@ class Publisher:
             registry = FolderRegistry.create(self.registry, keys=self.keys)
             # Dependencies are given in the definition only: builds know nothing of them.
             entry = replace(own.entry, dependencies=dependencies)
-            spec = _checkout(decision)
+            spec = _checkout(decision) if registry.is_signed else None
             into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
         return why
 

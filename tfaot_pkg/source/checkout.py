@@ -17,6 +17,7 @@ from tfaot_pkg.source.git import git_environment
 from tfaot_pkg.source.tree import local_files
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.storage import storage_errors
 
 _TIMEOUT = 60.0
 # The repository's own configuration could name programs to run, and a partial clone would fetch what it lacks. A folder
@@ -51,7 +52,7 @@ def files_of(spec: ModelSpec) -> list[Path]:
 
 
 def checkout_of(spec: ModelSpec) -> Checkout | None:
-    """The checkout that holds the spec's file; None without a repository, a commit or git. Raises OSError."""
+    """The checkout that holds the spec's file; None without a repository, a commit or git. Raises StorageError."""
     try:
         root = Path(_git(spec.path.parent, "rev-parse", "--show-toplevel").removesuffix("\n"))
         commit = _git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
@@ -60,7 +61,8 @@ def checkout_of(spec: ModelSpec) -> Checkout | None:
         return None
     committed = dict(_entry(line) for line in listing.split("\0") if line)
     path = os.path.relpath(os.path.realpath(spec.path), root)
-    modified = path not in committed or any(_is_modified(each, root, committed) for each in files_of(spec))
+    with storage_errors(f"read the files of {spec.path}"):
+        modified = path not in committed or any(_is_modified(each, root, committed) for each in files_of(spec))
     return Checkout(commit=commit, path=path, modified=modified)
 
 
