@@ -123,7 +123,8 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     render(registry, tmp_path / "site")
     text = page(tmp_path / "site", "tagger")
     for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<h4>Deep</h4>", "<em>jets</em>",
-                   'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent", "same bits on every CPU",
+                   'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent",
+                   "reproducible: cpus, except x86-64-v2, which lacks fused multiply-add",
                    "contains its author&#39;s operations", "computes ConeWeights", "inert except its author&#39;s operations", "glibc 2.14+", "not signed"):  # fmt: skip
         assert wanted in text, wanted
     assert 'href="https://example.org/a" rel="nofollow noopener noreferrer"' in text

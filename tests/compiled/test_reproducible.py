@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.catalogue.registries import entry_of
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.catalogue.card import badges_of
 from tfaot_pkg.compiled.program import Engine, difference, unfused
 
 
@@ -51,3 +53,16 @@ def test_an_engine_says_whether_it_is_reproducible() -> None:
     older = Engine(unfused=("x86-64-v2",))
     assert older.bits == {"reproducible": "cpus", "other_bits": ["x86-64-v2"]}
     assert "reproducible: cpus, except x86-64-v2, which" in str(older)
+    assert "x86-64 and x86-64-v2, which lack fused" in str(Engine(unfused=("x86-64", "x86-64-v2")))
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [Engine(), Engine(unfused=("x86-64-v2",)), Engine(difference="it calls sin of the C library")],
+    ids=["everywhere", "where it fuses", "no"],
+)
+def test_the_page_says_what_the_command_line_says(engine: Engine) -> None:
+    badges = badges_of(entry_of("tagger"), engine.bits, is_signed=True)
+    [badge] = [each for each in badges if each.text.startswith("reproducible")]
+    assert str(engine).endswith(f"; {badge.text}")
+    assert badge.is_good == (engine.difference == "")

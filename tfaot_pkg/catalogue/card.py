@@ -11,9 +11,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from tfaot_pkg import reproducible
 from tfaot_pkg.catalogue.reading import listed
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
+from tfaot_pkg.targets import TARGETS
 
 _LINE = 300
 _HIGHEST = 3  # the card's own heading is an h2
@@ -75,10 +77,8 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
         found.append(Badge(text="rows independent", why="Each row of answers depends on its own row of inputs only."))
     elif entry.rows_independent is False:
         found.append(Badge(text="rows depend on one another", why="Only compiled batch sizes run.", is_good=False))
-    if info.get("reproducible") == "cpus":
-        other = listed(info.get("other_bits"))
-        but = f", except {', '.join(map(str, other))}" if other else ""
-        found.append(Badge(text="same bits on every CPU", why=f"Hashes of answers are equal on all targets{but}."))
+    if bits := _bits(info):
+        found.append(bits)
     if names := [name for name in listed(info.get("custom_operations")) if isinstance(name, str)]:
         why = f"C++ of the author computes {', '.join(names)[:200]}: its text is checked, and its answers are compared "
         found.append(
@@ -94,6 +94,18 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
     else:
         found.append(Badge(text="not signed", why="The registry has no signatures.", is_good=False))
     return tuple(found)
+
+
+def _bits(info: Mapping[str, Any]) -> Badge | None:
+    """In the words of `tfaot-pkg build`. None if the package does not say it."""
+    if info.get("reproducible") == "no" and isinstance(difference := info.get("difference"), str):
+        text = reproducible.told(difference=difference[:200])
+        return Badge(text=text, why="The last digits of answers may depend on the CPU.", is_good=False)
+    if info.get("reproducible") != "cpus":
+        return None
+    unfused = [name for name in listed(info.get("other_bits")) if name in TARGETS]
+    why = f"Hashes of answers are equal on all {'other ' if unfused else ''}targets."
+    return Badge(text=reproducible.told(unfused=unfused), why=why)
 
 
 def html_of(markdown: str) -> str:

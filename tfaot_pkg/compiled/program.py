@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg import reproducible
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
@@ -107,15 +108,12 @@ class Engine:
     def __str__(self) -> str:
         if not self.is_program:
             return f"engine: XLA, because {self.reason}"
-        bits = f"no, because {self.difference}" if self.difference else "cpus"
-        if self.unfused and not self.difference:
-            bits += f", except {' and '.join(self.unfused)}, which lacks fused multiply-add"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
         operations = counted(self.operations, "operation")
         sizes = f" and {' and '.join(self.symbols)}" if self.symbols else ""
-        told = f"{_told(self.work)}{parts}; reproducible: {bits}"
-        return f"engine: a program of {operations} for any number of rows{sizes}; {told}"
+        bits = reproducible.told(difference=self.difference, unfused=self.unfused)
+        return f"engine: a program of {operations} for any number of rows{sizes}; {_told(self.work)}{parts}; {bits}"
 
 
 def _told(work: Counted) -> str:
