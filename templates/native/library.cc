@@ -11,6 +11,7 @@
 
 #include <sched.h>
 
+#include "float_control.h"
 #include "model.h"
 #include "runtime.h"
 
@@ -390,6 +391,8 @@ class Computation {
   }
 
   Ending run(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {
+    // Answers do not depend on how the caller's arithmetic rounds (decision 039), and nothing in it traps.
+    const StandardArithmetic standard;
     if (unit_ != nullptr) return run_unit(inputs, outputs, memory, copies);
     GuardedProgram program = {ProgramCall(target_, sizes_, inputs, outputs, memory), batch_size_, copies};
     if (!target_.is_guarded) {

@@ -270,7 +270,8 @@ def test_the_callers_arithmetic_stays(tmp_path: Path) -> None:
         '  __asm__ volatile("fnstcw %0" : "=m"(own)); tfaot_operation_0(x, y); __asm__ volatile("fnstcw %0" : "=m"(after));\n'
         "  return (before | 63) == (__builtin_ia32_stmxcsr() | 63) && own == after;\n}\n"
     )
-    argv = ["g++", "-std=c++17", "-O2", "-shared", "-fPIC", f"-I{resources.headers()}", "operation.cc", "state.cc"]
+    argv = ["g++", "-std=c++17", "-O2", "-shared", "-fPIC", f"-I{resources.headers()}"]
+    argv += [f"-I{resources.templates() / 'native'}", "operation.cc", "state.cc"]
     subprocess.run([*argv, "-o", "state.so"], cwd=tmp_path, check=True)
     library = ctypes.CDLL(str(tmp_path / "state.so"))
     values = (ctypes.c_float * 4)(1, 2, 3, 4)

@@ -37,6 +37,24 @@ def cross(require_program: RequireProgram) -> str:
     return require_program("aarch64-linux-gnu-gcc")
 
 
+def test_the_callers_arithmetic_changes_no_answer_and_is_kept(
+    variant: Variant, cross: str, inputs: Mapping[str, Path], require_program: RequireProgram, tmp_path: Path
+) -> None:
+    library = variant("wine", targets=["aarch64"]) / "lib" / f"lib{package_name('wine')}.so"
+    program = compile_c("float_control", tmp_path / "float_control", "-lm", compiler=cross)
+    argv: list[str | Path] = [
+        require_program("qemu-aarch64"),
+        *AARCH64_OPTIONS,
+        program,
+        library,
+        "-",
+        inputs["wine"],
+        tmp_path,
+        "8",
+    ]
+    assert run(argv).stdout == "kept\n"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_shared_and_static_library_give_tensorflows_answers(
     name: str,

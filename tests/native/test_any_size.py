@@ -114,6 +114,17 @@ def test_buffers_lie_anywhere_and_one_scratch_serves_all_sizes(mixture: Mixture,
                 assert (outputs / f"{place}.{size}.{name}.bin").read_bytes() == expected.tobytes(), (place, size, name)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_callers_arithmetic_changes_no_answer_and_is_kept(mixture: Mixture, target: str, tmp_path: Path) -> None:
+    program = compile_c("float_control", tmp_path / "float_control", "-lm")
+    inputs, outputs = mixture.write_inputs(tmp_path / "inputs"), tmp_path / "outputs"
+    outputs.mkdir()
+    assert run([program, mixture.library, target, inputs, outputs, "100"]).stdout == "kept\n"
+    for name, values in mixture.load(target)(**mixture.inputs).items():
+        expected = values if name == "twice" else values[:100]
+        assert (outputs / f"nearest.100.{name}.bin").read_bytes() == expected.tobytes(), name
+
+
 def test_valgrind_finds_nothing(mixture: Mixture, tmp_path: Path) -> None:
     program = compile_c("any_size", tmp_path / "any_size")
     inputs, outputs = mixture.write_inputs(tmp_path / "inputs"), tmp_path / "outputs"

@@ -56,7 +56,7 @@ def compile_operation(code: OperationCode, target: Target, compiler: Compiler, f
     """
     folder.mkdir()
     box = confined(compiler, limits=Limits.of_user().within(Limits(timeout=_SECONDS, memory=_MEMORY, disk=_DISK)))
-    for path in (code.source, code.wrapper):
+    for path in (code.source, code.wrapper, resources.templates() / "native" / "float_control.h"):
         shutil.copyfile(path, folder / path.name)
     checked, unlinked, linked = (folder / f"operation_{code.name}{end}" for end in (".ii", ".unlinked.o", ".o"))
     flags: list[str | Path] = [

@@ -15,7 +15,7 @@ from tfaot_pkg.native.model_source import ModelSource, with_state
 from tfaot_pkg.package.render import render
 from tfaot_pkg.targets import TARGETS
 
-_COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
+_COPIED = ("cpu.cc", "float_control.h", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
 """Files of templates/native that all libraries contain."""
 _OWN = ("runtime.cc", "weights.cc")
 """Files of templates/source that replace those of templates/native."""
