@@ -17,7 +17,8 @@ from tests.kept import REPOSITORY, kept
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, verify
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo

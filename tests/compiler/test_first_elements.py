@@ -8,7 +8,8 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, verify
+from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.verifier import verify
 
 _SIZE = 21
 

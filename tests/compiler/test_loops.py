@@ -17,9 +17,10 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.last_steps import of_last_steps
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Program, Region, Shape, Size, Type, verify
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Program, Region, Shape, Size, Type
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 
 
 @pytest.mark.sweep("2.17.1")

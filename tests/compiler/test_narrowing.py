@@ -7,8 +7,9 @@ import pytest
 
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import Size, verify
+from tfaot_pkg.compiler.program import Size
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 
 
 def _hot(number: int | None, direction: str, *, wide: bool = False) -> Writer:

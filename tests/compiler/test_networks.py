@@ -10,9 +10,10 @@ import pytest
 from tests.compiler.conftest import Compile, Networks
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import Literal, Program, verify
+from tfaot_pkg.compiler.program import Literal, Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 
 NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "sets", "neighbours", "moved")
 

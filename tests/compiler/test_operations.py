@@ -14,9 +14,10 @@ import pytest
 from tests.compiler.conftest import Compile
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Symbol, verify
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Symbol
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 
 pytestmark = pytest.mark.slow  # each compiles its code
 

@@ -215,7 +215,7 @@ class Grower:
         return self.writer.program(*results, self.any("f32")[0], symbols=self.symbols)
 
 
-def _inputs(program: Program, rows: int, sizes: Mapping[str, int], random: Random) -> list[Array]:
+def inputs_of(program: Program, rows: int, sizes: Mapping[str, int], random: Random) -> list[Array]:
     shapes = [parameter.shape for parameter in program.entry.parameters]
     return [random.integers(-4, 9, shape.at(rows, sizes)).astype(NUMPY_TYPES[shape.dtype]) for shape in shapes]
 
@@ -227,7 +227,7 @@ def _check(seeds: range, kernels: Path, folder: Path, *, symbolic: bool = False)
     for name, program in programs.items():
         for rows, size in product(_ROWS, _CALLS if symbolic else (0,)):
             sizes = {_SYMBOL.name: size} if symbolic else {}
-            inputs = _inputs(program, rows, sizes, np.random.default_rng(rows))
+            inputs = inputs_of(program, rows, sizes, np.random.default_rng(rows))
             wanted = interpret.run(program, rows, inputs, sizes)
             for given, right in zip(codes[name].at_sizes([*sizes.values()], *inputs), wanted, strict=True):
                 np.testing.assert_array_equal(given, right, err_msg=f"seed {name}, {rows} rows, {sizes}")

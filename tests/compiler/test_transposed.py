@@ -8,9 +8,10 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import Program, verify
+from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 
 _CHANNELS, _FILTERS, _LENGTH = 3, 5, 6
 _BEFORE, _AFTER = (0, 3, 1, 2), (3, 2, 0, 1)

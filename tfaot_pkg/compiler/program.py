@@ -354,27 +354,6 @@ def reducer(operation: Operation) -> str | None:
     return root.opcode if plain and root is not None else None
 
 
-def verify(program: Program) -> None:
-    """Raise ValueError if a value is used where it is not known, or defined twice."""
-    made: set[int] = set()
-
-    def look(region: Region, outside: frozenset[int]) -> None:
-        known: set[int] = set(outside)
-        for operation in region.operations:
-            for nested in operation.regions:
-                look(nested, frozenset(known))
-            if missing := set(operation.operands) - known:
-                raise ValueError(f"%{operation.id} {operation.opcode} uses %{min(missing)}, which is not known there")
-            if operation.id in made:
-                raise ValueError(f"%{operation.id} is defined twice")
-            made.add(operation.id)
-            known.add(operation.id)
-        if missing := set(region.results) - known:
-            raise ValueError(f"a region returns %{min(missing)}, which is not known there")
-
-    look(program.entry, frozenset())
-
-
 _SHOWN = 8
 """Elements of a constant that are shown in full."""
 

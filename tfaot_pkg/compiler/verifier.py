@@ -1,0 +1,184 @@
+"""Checks a program: each value is defined before it is used, and has the type that its operation gives (operations.py).
+
+Types are compared at several batch sizes and sizes of symbols. Sizes are polynomials, and linear in the batch.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfaot_pkg.compiler.operations import OPERATIONS, ArrayType, Callee, Malformed, Types, Use
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Program, Region, Shape, Size, Symbol
+
+_BATCHES = (1, 2, 3, 64)
+"""Two are enough for a line; the others are for quotients that are rounded, as of the windows of a pool."""
+
+
+_Seen = tuple[tuple[Types, ...], Types]
+"""The types of an operation's operands, and those of its results."""
+
+
+class InvalidProgram(ValueError):
+    """A program that is not well-formed: the message names the operation."""
+
+
+def verified(program: Program, after: str) -> Program:
+    """`program`, which the step `after` made. Raises InvalidProgram, which names the step too."""
+    try:
+        verify(program)
+    except InvalidProgram as error:
+        raise InvalidProgram(f"after {after}: {error}") from None
+    return program
+
+
+def verify(program: Program) -> None:
+    """Raise InvalidProgram if a value is used where it is not known, is defined twice, or has a wrong type."""
+    _require_definitions(program)
+    for each in program.entry.everything():
+        _require_form(each)
+    fixed = {each.id for each in program.entry.everything() if _is_fixed(each)}
+    before: Mapping[int, _Seen] = {}
+    for batch, sizes in _points(program.symbols):
+        types = _Types(batch, sizes, fixed, before)
+        types.of_region(program.entry)
+        before = types.seen
+
+
+def _is_fixed(operation: Operation) -> bool:
+    """Whether sizes of the result and numbers in the attributes are the same in all batches; it has no regions."""
+    is_fixed = all(size.is_constant for shape in operation.shapes for size in shape.sizes)
+    return is_fixed and not operation.regions and not any(map(_varies, operation.attributes.values()))
+
+
+def _varies(value: Any) -> bool:
+    return any(map(_varies, value)) if isinstance(value, tuple) else isinstance(value, Size) and not value.is_constant
+
+
+def _require_definitions(program: Program) -> None:
+    made: set[int] = set()
+
+    def look(region: Region, outside: frozenset[int]) -> None:
+        known: set[int] = set(outside)
+        for operation in region.operations:
+            for nested in operation.regions:
+                look(nested, frozenset(known))
+            if missing := set(operation.operands) - known:
+                raise InvalidProgram(f"{_named(operation)} uses %{min(missing)}, which is not known there")
+            if operation.id in made:
+                raise InvalidProgram(f"%{operation.id} is defined twice")
+            made.add(operation.id)
+            known.add(operation.id)
+        if missing := set(region.results) - known:
+            raise InvalidProgram(f"a region returns %{min(missing)}, which is not known there")
+
+    look(program.entry, frozenset())
+
+
+def _points(symbols: Sequence[Symbol]) -> Iterator[tuple[int, Mapping[str, int]]]:
+    """Batch sizes with sizes of the symbols: all at one end, and each of them apart."""
+    least, most = ({each.name: getattr(each, end) for each in symbols} for end in ("minimum", "maximum"))
+    yield from ((batch, least) for batch in _BATCHES)
+    if symbols:
+        yield from ((batch, most) for batch in _BATCHES[:2])
+        for each in symbols:
+            yield 2, {**least, each.name: each.maximum}
+            yield 2, {**most, each.name: each.minimum}
+            yield 3, {**most, each.name: (each.minimum + each.maximum) // 2}
+
+
+def _named(operation: Operation) -> str:
+    node = f" (node {operation.node!r})" if operation.node else ""
+    return f"%{operation.id} {operation.opcode}{node}"
+
+
+class _Types:
+    """The types of all values at one batch size and `sizes` of the symbols.
+
+    `fixed` are operations whose own types are the same in all batches: they are not checked again if those of their
+    operands are, too. `before` is what was `seen` at another batch size.
+    """
+
+    def __init__(
+        self, batch: int, sizes: Mapping[str, int], fixed: Collection[int], before: Mapping[int, _Seen]
+    ) -> None:
+        self._batch, self._sizes, self._constant, self._before = batch, sizes, fixed, before
+        self.seen: dict[int, _Seen] = {}
+        self._known: ChainMap[int, Types] = ChainMap()
+
+    def of_region(self, region: Region) -> Callee:
+        """The types of a region, after all its operations were checked. Raises InvalidProgram."""
+        self._known = self._known.new_child()
+        for operation in region.operations:
+            self._known[operation.id] = self._of_operation(operation)
+        numbers = [each.attributes["number"] for each in region.parameters]
+        if numbers != list(range(len(numbers))):
+            raise InvalidProgram(f"a region has the parameters {numbers}")
+        takes = tuple(self._known[each.id][0] for each in region.parameters)
+        gives = tuple(self._known[result][0] for result in region.results)
+        self._known = self._known.parents
+        return Callee(takes=takes, gives=gives)
+
+    def _of_operation(self, operation: Operation) -> Types:
+        operands = tuple(self._known[operand] for operand in operation.operands)
+        if operation.id in self._constant:
+            seen = self._before.get(operation.id)
+            if seen is None or seen[0] != operands:
+                seen = (operands, self._result(operation, operands))
+            self.seen[operation.id] = seen
+            return seen[1]
+        return self._result(operation, operands)
+
+    def _result(self, operation: Operation, operands: tuple[Types, ...]) -> Types:
+        """The types of its results. Raises InvalidProgram."""
+        try:
+            stated = tuple(map(self._type, operation.shapes))
+            use = Use(
+                operands=operands,
+                stated=stated,
+                attributes={name: self._fixed(value) for name, value in operation.attributes.items()},
+                regions=tuple(map(self.of_region, operation.regions)),
+            )
+            given = OPERATIONS[operation.opcode].result(use)
+        except Malformed as error:
+            raise InvalidProgram(f"{_named(operation)}: {error}") from None
+        # An attribute of another form than its rule expects.
+        except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise InvalidProgram(f"{_named(operation)}: an attribute is not of its form: {error}") from None
+        if given != stated:
+            told, wrong = (" ".join(map(str, types)) for types in (given, stated))
+            raise InvalidProgram(f"{_named(operation)} gives {told}, not {wrong} (batch size {self._batch})")
+        return stated
+
+    def _type(self, shape: Shape) -> ArrayType:
+        sizes = shape.at(self._batch, self._sizes)
+        if any(size < 0 for size in sizes):
+            raise Malformed(f"sizes of {shape} are negative at batch size {self._batch}")
+        return ArrayType(shape.dtype, sizes)
+
+    def _fixed(self, value: Any) -> Any:
+        """An attribute at these sizes."""
+        if isinstance(value, tuple):
+            return tuple(map(self._fixed, value))
+        return value.at(self._batch, self._sizes) if isinstance(value, Size) else value
+
+
+def _require_form(operation: Operation) -> None:
+    """Raise InvalidProgram unless it has operands, regions, attributes and element types as its definition says."""
+    definition = OPERATIONS.get(operation.opcode)
+    if definition is None:
+        raise InvalidProgram(f"{_named(operation)}: there is no such operation")
+    for many, (least, most), what in (
+        (len(operation.operands), definition.operands, "operands"),
+        (len(operation.regions), definition.regions, "regions"),
+    ):
+        if many < least or (most is not None and many > most):
+            raise InvalidProgram(f"{_named(operation)} has {many} {what}")
+    names, wanted = set(operation.attributes), set(definition.attributes)
+    if not wanted <= names:
+        raise InvalidProgram(f"{_named(operation)} lacks {', '.join(sorted(wanted - names))}")
+    if strange := names - wanted - set(definition.optional):
+        raise InvalidProgram(f"{_named(operation)} has no attribute {', '.join(sorted(strange))}")
+    if unknown := {shape.dtype for shape in operation.shapes} - set(NUMPY_TYPES):
+        raise InvalidProgram(f"{_named(operation)}: there is no type {min(unknown)}")
