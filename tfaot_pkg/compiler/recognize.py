@@ -29,6 +29,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.cancellation import without_cancellation
 from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
@@ -65,6 +66,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         woven,
         _pooled,
         _result_order,
+        without_cancellation,  # after activations were found
     ):
         region = _rewritten(region, outside, rule, ids)
     # After `absorbed`: a bias and an activation move out of the loop with their layer.

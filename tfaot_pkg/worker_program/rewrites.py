@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import bodies
 import bounded
 import fourier
+import gammas
 import interpolation
 import maxima
 import operations
@@ -470,8 +471,10 @@ _RULES = {
     **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},
     **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
     "DenseBincount": _bincount,
+    "Digamma": gammas.digamma,
     "EuclideanNorm": _euclidean_norm,
     "ExtractImagePatches": patches.patches,
+    "Lgamma": gammas.log_gamma,
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
     **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), maxima.second_gradient),

@@ -1,0 +1,39 @@
+"""One function for each input, of which tests/compiler/test_accuracy.py measures the errors: accuracy.py FOLDER"""
+
+import sys
+
+import tensorflow as tf
+
+FUNCTIONS = {
+    "acos": tf.acos, "acosh": tf.acosh, "asin": tf.asin, "asinh": tf.asinh, "atan": tf.atan, "atanh": tf.atanh,
+    "cos": tf.cos, "cosh": tf.cosh,
+    "digamma": tf.math.digamma, "elu": tf.nn.elu, "erf": tf.math.erf, "erfc": tf.math.erfc,
+    "exp": tf.exp, "expm1": tf.math.expm1, "gelu": tf.nn.gelu,
+    "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True), "lgamma": tf.math.lgamma, "log": tf.math.log,
+    "log1p": tf.math.log1p, "log_sigmoid": tf.math.log_sigmoid, "reciprocal": tf.math.reciprocal,
+    "rsqrt": tf.math.rsqrt, "selu": tf.nn.selu, "sigmoid": tf.sigmoid, "sin": tf.sin, "sinh": tf.sinh,
+    "softplus": tf.math.softplus, "softsign": tf.nn.softsign, "sqrt": tf.sqrt, "swish": tf.nn.silu, "tan": tf.tan,
+    "tanh": tf.tanh,
+}  # fmt: skip
+PAIRS = {"atan2": tf.atan2, "divide": tf.divide, "pow": tf.pow}
+
+
+def spec(name):
+    return tf.TensorSpec([None, 64], tf.float32, name=name)
+
+
+class Functions(tf.Module):
+    @tf.function(input_signature=[{name: spec(f"in_{name}") for name in [*FUNCTIONS, *PAIRS]}, spec("second")])
+    def __call__(self, x, second):
+        ones = {name: function(x[name]) for name, function in FUNCTIONS.items()}
+        return ones | {name: function(x[name], second) for name, function in PAIRS.items()}
+
+
+def main() -> None:
+    module = Functions()
+    concrete = module.__call__.get_concrete_function()
+    tf.saved_model.save(module, f"{sys.argv[1]}/accuracy", signatures={"serving_default": concrete})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Formulas that lose digits, as frameworks lower functions to them, replaced by equal ones that do not (decision 039).
+
+Each rule is an identity of real numbers with the same infinities and NaN. docs/reference/accuracy.md has the errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import erf, factorial, log, pi, sqrt
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.program import Operation
+
+_LOG_HALF = float(np.float32(log(0.5)))
+_NEGLIGIBLE = -10.0
+"""For smaller x, exp(x) is finite and small, so that log1p(exp(x)) loses nothing."""
+
+_MOST_STEPS = 48
+_POINTS = np.linspace(-1.0, 1.0, 100)
+_ERF = np.array([erf(x) for x in _POINTS.tolist()])
+_SERIES = [(-1.0) ** n * 2.0 / sqrt(pi) / (factorial(n) * (2 * n + 1)) for n in range(14)]
+"""Of erf(x) / x in x * x: the rest is below 1e-12 for x up to 1."""
+
+
+def without_cancellation(look: Look, operation: Operation) -> Operation | None:
+    """A more accurate operation than `operation`; None if no rule applies."""
+    rule = _RULES.get(operation.opcode)
+    return rule(look, operation) if rule is not None else None
+
+
+def _root(look: Look, operation: Operation) -> Operation | None:
+    """sqrt(1 - x * x) is sqrt((1 - x) * (1 + x)), and sqrt(x * x - 1) is sqrt((x - 1) * (x + 1)): acos, asin."""
+    difference = look.made_by(operation.operands[0], "subtract")
+    if difference is None or difference.shape.dtype not in ("f32", "f64"):
+        return None
+    for value, other in (difference.operands, difference.operands[::-1]):
+        square = look.made_by(value, "multiply")
+        if square is None or square.operands[0] != square.operands[1] or look.scalar(other) != 1.0:
+            continue
+        x = square.operands[0]
+        pair = (x, other) if value == difference.operands[0] else (other, x)
+        less = _added(look, difference, "subtract", *pair)
+        more = _added(look, difference, "add", *pair)
+        return replace(operation, operands=(_added(look, difference, "multiply", less, more),))
+    return None
+
+
+def _logarithm(look: Look, operation: Operation) -> Operation | None:
+    """log(x + sqrt((x + 1) * (x - 1))) is log1p((x - 1) + sqrt((x + 1) * (x - 1))): acosh, near 1."""
+    total = look.made_by(operation.operands[0], "add")
+    if total is None or total.shape.dtype not in ("f32", "f64"):
+        return None
+    for x, other in (total.operands, total.operands[::-1]):
+        root = look.made_by(other, "sqrt")
+        product = look.made_by(root.operands[0], "multiply") if root is not None else None
+        if product is None or {_shift(look, factor, x) for factor in product.operands} != {1.0, -1.0}:
+            continue
+        less = next(factor for factor in product.operands if _shift(look, factor, x) == -1.0)
+        return replace(operation, opcode="log-plus-one", operands=(_added(look, total, "add", less, other),))
+    return None
+
+
+def _shift(look: Look, value: int, x: int) -> float | None:
+    """The number s with `value` = `x` + s; None if there is none."""
+    made = look.made_by(value, "add", "subtract")
+    if made is None:
+        return None
+    first, second = made.operands
+    if made.opcode == "add" and second == x:
+        first, second = second, first
+    number = look.scalar(second)
+    if first != x or number is None:
+        return None
+    return -number if made.opcode == "subtract" else number
+
+
+def _exponential(look: Look, operation: Operation) -> Operation | None:
+    """exp(x + log(1/2)), the half of exp(x) that does not overflow: the sum would lose digits of x (sinh, cosh)."""
+    total = look.made_by(operation.operands[0], "add", "subtract")
+    if total is None or total.shape.dtype != "f32":
+        return None
+    for number, x in (total.operands, total.operands[::-1]):
+        if look.scalar(number) == _LOG_HALF and (total.opcode == "add" or number == total.operands[0]):
+            half = _filled(look, operation, log(0.5))
+            wide = _added(look, total, "convert", x, dtype="f64")
+            pair = (wide, half) if total.opcode == "add" else (half, wide)
+            return _rounded(look, operation, _added(look, total, total.opcode, *pair, dtype="f64"))
+    return None
+
+
+def _product(look: Look, operation: Operation) -> Operation | None:
+    """exp(-x * x) / |x|, the tail of erfc, whose square would be rounded: exp multiplies the error by up to 88."""
+    if operation.shape.dtype != "f32":
+        return None
+    for power, inverse in (operation.operands, operation.operands[::-1]):
+        quotient, made = look.made_by(inverse, "divide"), look.made_by(power, "exponential")
+        if quotient is None or made is None or look.scalar(quotient.operands[0]) != 1.0:
+            continue
+        size = look.made_by(quotient.operands[1], "abs")
+        if size is None or not _is_minus_square(look, made.operands[0], size.operands[0]):
+            continue
+        wide = _added(look, operation, "convert", size.operands[0], dtype="f64")
+        square = _added(look, operation, "multiply", wide, wide, dtype="f64")
+        exact = _added(
+            look, operation, "exponential", _added(look, operation, "negate", square, dtype="f64"), dtype="f64"
+        )
+        tail = _added(look, operation, "divide", exact, _added(look, operation, "abs", wide, dtype="f64"), dtype="f64")
+        return replace(operation, opcode="convert", operands=(tail,), attributes={})
+    return None
+
+
+def _is_minus_square(look: Look, value: int, x: int) -> bool:
+    if (minus := look.made_by(value, "negate")) is not None:
+        square = look.made_by(minus.operands[0], "multiply")
+        return square is not None and square.operands == (x, x)
+    product = look.made_by(value, "multiply")
+    for one, other in (product.operands, product.operands[::-1]) if product is not None else ():
+        minus = look.made_by(other, "negate")
+        if one == x and minus is not None and minus.operands[0] == x:
+            return True
+    return False
+
+
+def _difference(look: Look, operation: Operation) -> Operation | None:
+    """1 - erf(x) near 1, where erf(x) = x * polynomial(x * x) has lost the digits of erfc: computed in float64."""
+    one, other = operation.operands
+    product = look.made_by(other, "multiply")
+    if operation.shape.dtype != "f32" or product is None or look.scalar(one) != 1.0:
+        return None
+    for x in product.operands:
+        found: dict[int, Array] = {x: _POINTS}
+        with np.errstate(all="ignore"):
+            values = _polynomial(look, other, found)
+        if values is None or not np.allclose(values, _ERF, rtol=1e-5, atol=0.0):
+            continue
+        wide = _added(look, operation, "convert", x, dtype="f64")
+        square = _added(look, operation, "multiply", wide, wide, dtype="f64")
+        total = _filled(look, operation, _SERIES[-1])
+        for number in _SERIES[-2::-1]:
+            total = _added(look, operation, "multiply", total, square, dtype="f64")
+            total = _added(look, operation, "add", total, _filled(look, operation, number), dtype="f64")
+        total = _added(look, operation, "multiply", total, wide, dtype="f64")
+        total = _added(look, operation, "subtract", _filled(look, operation, 1.0), total, dtype="f64")
+        return replace(operation, opcode="convert", operands=(total,), attributes={})
+    return None
+
+
+def _polynomial(look: Look, value: int, found: dict[int, Array]) -> Array | None:
+    """The value of sums and products of numbers and of what is `found`; None if it is something else."""
+    if value not in found:
+        operation, number = look.known[value], look.scalar(value)
+        if number is not None:
+            found[value] = np.full_like(_POINTS, number)
+        elif operation.opcode in ("add", "multiply") and len(found) < _MOST_STEPS:
+            operands = [_polynomial(look, each, found) for each in operation.operands]
+            known = [each for each in operands if each is not None]
+            if len(known) < 2:
+                return None
+            found[value] = known[0] + known[1] if operation.opcode == "add" else known[0] * known[1]
+        else:
+            return None
+    return found[value]
+
+
+def _select(look: Look, operation: Operation) -> Operation | None:
+    """log1p(exp(x)) where a choice takes exp(x) for x below -14 or so: softplus, 7 units in the last place there."""
+    condition, small, other = operation.operands
+    logarithm, compared = look.made_by(other, "log-plus-one"), look.made_by(condition, "compare")
+    power = look.made_by(small, "exponential")
+    if logarithm is None or compared is None or power is None or logarithm.operands[0] != small:
+        return None
+    directions = {"LT": compared.operands, "GT": compared.operands[::-1]}
+    x, limit = directions.get(compared.attributes["direction"], (None, None))
+    if x != power.operands[0] or limit is None or (number := look.scalar(limit)) is None or number > _NEGLIGIBLE:
+        return None
+    return replace(operation, opcode="log-plus-one", operands=(small,), attributes={})
+
+
+_RULES = {
+    "exponential": _exponential,
+    "log": _logarithm,
+    "multiply": _product,
+    "select": _select,
+    "sqrt": _root,
+    "subtract": _difference,
+}
+
+
+def _added(look: Look, like: Operation, opcode: str, *operands: int, dtype: str | None = None) -> int:
+    shape = like.shape if dtype is None else replace(like.shape, dtype=dtype)
+    made = replace(like, id=look.fresh(), opcode=opcode, type=shape, operands=operands, attributes={}, regions=())
+    return look.add(made).id
+
+
+def _filled(look: Look, like: Operation, number: float) -> int:
+    scalar = look.add_constant(np.asarray(number, np.float64), like)
+    shape = replace(like.shape, dtype="f64")
+    made = replace(
+        like, id=look.fresh(), opcode="broadcast", type=shape, operands=(scalar,), attributes={"dimensions": ()}
+    )
+    return look.add(made).id
+
+
+def _rounded(look: Look, operation: Operation, argument: int) -> Operation:
+    """`operation` of a float64 argument, rounded to float32."""
+    wide = _added(look, operation, operation.opcode, argument, dtype="f64")
+    return replace(operation, opcode="convert", operands=(wide,), attributes={})
