@@ -587,6 +587,23 @@ def test_remainders_have_the_sign_of_what_is_divided(compiled: Compile) -> None:
     np.testing.assert_array_equal(given_floats, [[1.5, -1.5, np.nan, np.nan, 3.0, -0.0]])
 
 
+def test_integers_beside_doubles_are_divided_by_known_numbers(compiled: Compile) -> None:
+    """In a loop element by element, because of the doubles."""
+    writer, divisors = Writer(), (3, -7, 40, 2**31 - 1)
+    whole = writer.add("convert", (N, 21), writer.input(21, dtype="f64"), dtype="s32")
+    known = []
+    for divisor in divisors:
+        number = writer.add("broadcast", (N, 21), writer.constant(divisor, "s32"), dtype="s32", dimensions=())
+        known += [writer.add(opcode, (N, 21), whole, number, dtype="s32") for opcode in ("divide", "remainder")]
+    numbers = np.random.default_rng(9).integers(-(2**31), 2**31, (3, 21))
+    numbers[0, :4] = [-(2**31), 2**31 - 1, -6, 0]
+    given = compiled(writer.program(*known), 8)(numbers.astype(np.float64))
+    for divisor, quotient, rest in zip(divisors, given[::2], given[1::2], strict=True):
+        wanted = np.trunc(numbers / divisor)
+        np.testing.assert_array_equal(quotient, wanted)
+        np.testing.assert_array_equal(rest, numbers - wanted * divisor)
+
+
 def test_remainders_of_floats_are_those_of_c_for_all_bits(compiled: Compile) -> None:
     """Also beside numbers whose quotient is too large for vectors, or rounded to the next integer."""
     writer = Writer()

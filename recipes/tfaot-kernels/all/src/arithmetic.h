@@ -163,6 +163,14 @@ template <std::int32_t kDivisor>
 TFAOT_INLINE Integers remainderBy(Integers a) {
   return differenceOf(a, productOf(quotientBy<kDivisor>(a), filled(kDivisor)));
 }
+template <std::int32_t kDivisor>
+TFAOT_INLINE std::int32_t quotientBy(std::int32_t a) {
+  return a / kDivisor;
+}
+template <std::int32_t kDivisor>
+TFAOT_INLINE std::int32_t remainderBy(std::int32_t a) {
+  return a % kDivisor;
+}
 TFAOT_INLINE Mask isWithin(Integers places) { return bitsAs<Unsigned>(places) < 32u; }
 TFAOT_INLINE Integers shiftedLeft(Integers a, Integers places) {
   return isWithin(places) & bitsAs<Integers>(bitsAs<Unsigned>(a) << (bitsAs<Unsigned>(places) & 31u));
