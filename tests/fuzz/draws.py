@@ -1,6 +1,7 @@
 """Random models, several in one graph: as the worker lists them, and what TensorFlow computes for them.
 
     TOOLCHAIN/bin/python draws.py KIND SEED COUNT FOLDER WORKER_PROGRAM
+    TOOLCHAIN/bin/python draws.py onnx FOLDER WORKER_PROGRAM     of the files that drawn_onnx.py wrote
 
 FOLDER/N has `frozen.json` and `weights.bin` of a graph with one output for each of its models, and `answers.npz`:
 `in_NAME`, and for each output `got_OUTPUT_ROWS`, `real_OUTPUT` and `moved_OUTPUT`, of all rows in float64, and with
@@ -61,9 +62,6 @@ class Draw:
         self.write(models[half:])
 
     def _freeze(self, models, out):
-        import freeze
-        from messages import graph, wire
-
         saved = os.path.join(out, "model")
         module = tf.Module()
         module.nets = [getattr(model, "net", None) for _, model in models]
@@ -74,16 +72,7 @@ class Draw:
 
         module.serve = tf.function(serve, input_signature=specs, autograph=False)
         tf.saved_model.save(module, saved, signatures=module.serve)
-        chosen = graph.Chosen(
-            folder=saved, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=()
-        )
-        asked = graph.Freeze(model=chosen, weights="shared", threshold=1024, out=out, constants=True)
-        frozen = freeze.freeze(asked, lambda *_: None)
-        if frozen.model.segments:
-            return f"left to XLA: {frozen.model.segments[0].reason}"
-        with open(os.path.join(out, "frozen.json"), "w") as file:
-            file.write(wire.encoded(frozen))
-        return ""
+        return _frozen(saved, out)
 
     def _answer(self, models, out):
         arrays = {f"in_{name}": value for name, value in self.inputs.items()}
@@ -95,6 +84,21 @@ class Draw:
             arrays[f"moved_y{number}"] = _results(model, moved, tf.float64)
             self.found["texts"][f"y{number}"] = model.text
         np.savez(os.path.join(out, "answers.npz"), **arrays)
+
+
+def _frozen(saved, out):
+    """Write the listing of a SavedModel; why a part of it is left to XLA, or ""."""
+    import freeze
+    from messages import graph, wire
+
+    chosen = graph.Chosen(folder=saved, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=())
+    asked = graph.Freeze(model=chosen, weights="shared", threshold=1024, out=out, constants=True)
+    frozen = freeze.freeze(asked, lambda *_: None)
+    if frozen.model.segments:
+        return f"left to XLA: {frozen.model.segments[0].reason}"
+    with open(os.path.join(out, "frozen.json"), "w") as file:
+        file.write(wire.encoded(frozen))
+    return ""
 
 
 def _moved(value):
@@ -110,6 +114,41 @@ def _results(model, values, real):
     return model.run([tf.constant(each) for each in values], real)[0].numpy()
 
 
+def of_onnx(folder, worker_program):
+    """What drawn_onnx.py wrote: a file that is refused counts as all of its models."""
+    sys.path.insert(0, worker_program)
+    from from_onnx import building
+    from from_onnx.graphs import GRAPH, TENSORS
+    from messages.requests import ModelFault
+
+    with open(os.path.join(folder, "index.json")) as file:
+        index = json.load(file)
+    found = {"texts": {}, "refused": index["refused"], "broken": index["broken"]}
+    for number, (place, texts) in enumerate(index["groups"]):
+        with open(os.path.join(place, GRAPH), encoding="utf-8") as file:
+            document = json.load(file)
+        with np.load(os.path.join(place, TENSORS)) as file:
+            arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
+        out = os.path.join(folder, str(number))
+        module = tf.Module()
+        module.serve = building.function_of(document, arrays)
+        try:
+            tf.saved_model.save(module, os.path.join(out, "model"), signatures=module.serve)
+            fault = _frozen(os.path.join(out, "model"), out)
+        except ModelFault as error:
+            fault = error.message
+        except Exception:  # noqa: BLE001 (whatever it is, the test reports it)
+            found["broken"][" ".join(texts)] = traceback.format_exc()[-2000:]
+            continue
+        if fault:
+            found["refused"].update(dict.fromkeys(texts.values(), fault))
+            continue
+        shutil.copy(os.path.join(place, "data.npz"), os.path.join(out, "answers.npz"))
+        found["texts"].update(texts)
+    with open(os.path.join(folder, "models.json"), "w") as file:
+        json.dump(found, file)
+
+
 def main(kind, seed, count, folder, worker_program):
     sys.path.insert(0, worker_program)
     maker = importlib.import_module(f"drawn_{kind}")
@@ -123,4 +162,4 @@ def main(kind, seed, count, folder, worker_program):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    of_onnx(*sys.argv[2:]) if sys.argv[1] == "onnx" else main(*sys.argv[1:])

@@ -1,6 +1,6 @@
 """Random models of each kind: the program gives the framework's answers at every batch size, and rows stay the same.
 
-A draw has a fixed seed and 300 models, of which 25 are one graph, so that TensorFlow starts once and compilers seldom.
+A draw has a fixed seed and up to 300 models, of which 25 are one graph: TensorFlow starts once, and compilers seldom.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from tests.compiler.conftest import WORKER_PROGRAM, Code, compiled_together, con
 from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.program import Unsupported, verify
+from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.worker_program.messages.graph import Frozen
 from tfaot_pkg.worker_program.messages.wire import decoded
 
@@ -36,7 +38,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 
 _BATCHES = (1, 2, 5, 17)
 _BLOCK = 4
-_MODELS = 300
+_MODELS = {"functions": 300, "keras": 150, "onnx": 300}
+"""Layers of Keras take three times as long to trace as functions."""
 _REFUSED = 0.02
 """Of the models, at most so many may be refused, each with a reason."""
 _RELATIVE, _ABSOLUTE, _SPREAD = 1e-5, 1e-6, 16.0
@@ -122,14 +125,19 @@ def _group(folder: Path, kernels: Path) -> dict[str, str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 5))
-@pytest.mark.parametrize("kind", ["functions", "keras"])
+@pytest.mark.parametrize("kind", _MODELS)
 def test_random_models_give_the_frameworks_answers(
     shared_home_folder: Path, kernels: Path, tmp_path: Path, kind: str, seed: int
 ) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     python = ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
-    maker = REPOSITORY / "tests" / "fuzz" / "draws.py"
-    run([python, "-I", maker, kind, str(seed), str(_MODELS), tmp_path, WORKER_PROGRAM], timeout=1500)
+    models, here = _MODELS[kind], REPOSITORY / "tests" / "fuzz"
+    drawn: list[str | Path] = [str(seed), str(models), tmp_path, WORKER_PROGRAM]
+    if kind == "onnx":
+        frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], python)
+        run([frontend.python, "-I", here / "drawn_onnx.py", *drawn], timeout=1500)
+        drawn = drawn[2:]
+    run([python, "-I", here / "draws.py", kind, *drawn], timeout=1500)
     found = json.loads((tmp_path / "models.json").read_text())
     assert found["broken"] == {}
     faults: dict[str, str] = {}
@@ -142,5 +150,5 @@ def test_random_models_give_the_frameworks_answers(
             continue
         faults.update({f"{name}: {found['texts'][name]}": fault for name, fault in wrong.items()})
     assert faults == {}
-    assert reasons.total() <= _MODELS * _REFUSED, reasons
-    assert len(found["texts"]) + len(found["refused"]) == _MODELS
+    assert reasons.total() <= models * _REFUSED, reasons
+    assert len(found["texts"]) + len(found["refused"]) == models
