@@ -157,7 +157,6 @@ MISTAKES = {
     "model.run(2, {x[0]})": "tfaot: give as many buffers",
     "model.run(2, {})": "tfaot: give as many buffers",
     "model.run(2, {x[0], x[0]}, {l})": "tfaot: give as many buffers",
-    "compiled.run(2, {x[0], x[0]}, {})": "tfaot: give as many buffers",
     "shared.run(2, {})": "tfaot: give as many buffers",
     "shared.run(2, {x[0]})": "tfaot: give as many buffers",
     "shared.run(2, {x[0], x[0], x[0]}, {l, f})": "tfaot: give as many buffers",

@@ -73,8 +73,10 @@ inline constexpr bool is_buffer = std::is_class<Buffer>::value || std::is_array<
 template <class Tensors, std::size_t Count>
 class Given {
  public:
-  // Only containers and arrays: Clang passes designated initializers here, too, as references to void.
-  template <class... Buffers, class = std::enable_if_t<(is_buffer<std::remove_reference_t<Buffers>> && ...)>>
+  // Only containers and arrays: Clang passes designated initializers here, too, as references to void. And none for a
+  // model without inputs, whose calls have outputs in this place.
+  template <class... Buffers, class = std::enable_if_t<(is_buffer<std::remove_reference_t<Buffers>> && ...) &&
+                                                       (Count != 0 || sizeof...(Buffers) == 0)>>
   constexpr Given(Buffers&&... buffers) : tensors_(made(std::forward<Buffers>(buffers)...)) {}  // NOLINT: for braces
 
   constexpr operator const Tensors&() const noexcept { return tensors_; }  // NOLINT

@@ -110,15 +110,9 @@ class affine {
   explicit affine(const char* target_name) : instance_(table(), target_name) {}
 
   /// Compute `batch_size` rows. Every buffer holds exactly that many rows. Throws tfaot::Error.
-  template <int = 0>
   void run(::std::size_t batch_size, const Inputs& in, const Outputs& out) {
     run(batch_size, in.bias_in, in.x, out.label, out.y);
   }
-  /// \cond
-  void run(::std::size_t batch_size, const ::tfaot::detail::Given<Inputs, 2>& in, const ::tfaot::detail::Given<Outputs, 2>& out) {
-    run<0>(batch_size, in, out);
-  }
-  /// \endcond
 
   /// The same with the buffers in that order, inputs first.
   void run(::std::size_t batch_size,
