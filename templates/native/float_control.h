@@ -53,7 +53,7 @@ class FloatControl {
 };
 
 /// In its scope arithmetic is standard; then it is the caller's again. For code that changes no control word: so an end
-/// does not read it, and a call of a caller with standard arithmetic takes 2 ns longer (decision 039).
+/// does not read it, and a call of a caller with standard arithmetic takes 3 to 6 ns longer (decision 039).
 class StandardArithmetic {
  public:
   StandardArithmetic() { callers_.standard().replace(callers_); }

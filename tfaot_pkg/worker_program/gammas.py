@@ -1,7 +1,7 @@
 """`lgamma` and `digamma` of float32, computed in float64.
 
 XLA computes both in float32, where Lanczos' approximation of lgamma loses all digits near its zeros at 1 and 2, and
-that of digamma near its zeros and poles. TensorFlow's kernels do not. The operations here are those whose float64
+that of digamma near its zeros and poles. The operations here are those whose float64
 results have the same bits on every CPU, so sines and cosines are series.
 """
 
