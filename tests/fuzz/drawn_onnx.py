@@ -80,7 +80,7 @@ class Graph:
             values = _session(given, [node], tensors, made, self.opset).run(None, given)
         except Exception:  # noqa: BLE001
             return
-        fit = all(v.ndim >= 1 and v.shape[0] == 3 and 0 < v[0].size <= LARGEST for v in values)
+        fit = all(v.ndim > 1 and v.shape[0] == 3 and 0 < v[0].size <= LARGEST for v in values)
         if not fit or any(v.dtype not in (np.float32, np.int64, np.bool_) for v in values):
             return
         self.nodes.append(node)
@@ -152,7 +152,7 @@ class Graph:
         rank = value.ndim - 2
         if rank < 1:
             return
-        shape, strides = [int(self.few(1, 2, 3)) for _ in range(rank)], [int(self.few(1, 2))] * rank
+        shape, strides = [min(int(self.few(1, 2, 3)), each) for each in value.shape[2:]], [int(self.few(1, 2))] * rank
         pads = [int(self.few(0, 1))] * 2 * rank
         op = self.few("Conv", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
         if op == "Conv":

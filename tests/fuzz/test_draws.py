@@ -42,7 +42,7 @@ _MODELS = {"functions": 300, "keras": 150, "onnx": 300}
 """Layers of Keras take three times as long to trace as functions."""
 _REFUSED = 0.02
 """Of the models, at most so many may be refused, each with a reason."""
-_RELATIVE, _ABSOLUTE, _SPREAD = 1e-5, 1e-6, 16.0
+_RELATIVE, _ABSOLUTE, _SPREAD = 5e-5, 1e-6, 16.0
 """A float may differ from the framework's by this share of it, by this, and by so many times what the framework's own
 rounding, and a rounding of the inputs, change in its row."""
 
