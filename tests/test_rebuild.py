@@ -252,7 +252,8 @@ def test_the_bill_of_materials_of_a_real_package_is_valid_and_lists_what_was_lin
     properties = [each for component in document["components"] for each in component.get("properties", ())]
     linked = [each["value"] for each in properties if each["name"] == "tfaot:linked-part"]
     names = {each["name"] for each in document["components"]}
-    assert {"tensorflow", "libstdc++", name} <= names
+    assert {"libstdc++", name} <= names
+    assert "tensorflow" not in names  # nothing of XLA's code is in a program
     assert any("conv" in part for part in linked) == ("eigen" in names)
     assert any("kernels" in part for part in linked) == has_kernels
     hashes = {each["name"]: each["hashes"][0]["content"] for each in document["metadata"]["component"]["components"]}

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import build_fake_libraries, make_contents, make_spec, write_tree
-from tests.registry.conftest import SIGNATURE
 from tfaot_pkg import resources
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.archive import pack
@@ -30,7 +29,8 @@ def add_model(registry: FolderRegistry, folder: Path, name: str, version: str, s
     libraries.mkdir()
     build_fake_libraries(libraries, name, slope=slope, version=version)
     spec = make_spec(name, version=version)
-    write_tree(make_contents(spec, libraries=libraries), libraries / "tree")
+    contents = make_contents(spec, libraries=libraries)
+    write_tree(contents, libraries / "tree")
     archive = libraries / "archive"
     with archive.open("wb") as file:
         tree = pack(libraries / "tree", file)
@@ -43,7 +43,7 @@ def add_model(registry: FolderRegistry, folder: Path, name: str, version: str, s
         toolchain="tensorflow 2.17.1",
         targets=("x86-64-v2", "x86-64-v3"),
         batch_sizes=(1,),
-        signature=SIGNATURE,
+        signature=contents.signature,
         license="MIT",
         description="",
         blobs={"prefix": BlobRef.of(archive)},
