@@ -66,7 +66,7 @@ def test_a_hint_names_each_field_once_and_at_most_three() -> None:
     for given in (paths, [*paths, ("package",)]):
         assert "page.md#model.name, #model.tags, #source" in reference.hint(given)
         assert "`x model.name model.tags source`" in reference.hint(given)
-    assert reference.hint([("unknown",)]) == "see page.md, or run `x model source compilation validation package`"
+    assert reference.hint([("unknown",)]) == "see page.md, or run `x model source trees compilation validation package`"
 
 
 def test_a_field_that_there_is_not_is_refused_with_those_beside_it() -> None:
