@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,7 @@ from tests.consumers.conftest import cmake_build, environment
 from tests.samples import Published, recipe, tfaot
 from tfaot_pkg import __version__, resources
 from tfaot_pkg.process import run
-from tfaot_pkg.registry.archive import pack
-from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.static.layout import index_path
 
 pytestmark = pytest.mark.slow
 
@@ -294,45 +290,14 @@ def test_the_example_prints_the_accuracy_of_the_sample_model(published: Publishe
     assert printed == "accuracy on 360 held-out images: 99.2 %\n"
 
 
-def publish_former(registry: FolderRegistry, folder: Path, version: str) -> None:
-    """Publish a model as versions did that kept the `_` of its name in all names."""
-    new, old = "tfaot-model-jet-tagger", "tfaot-model-jet_tagger"
-    scratch = FolderRegistry.create(folder / "scratch")
-    entry = add_model(scratch, folder, "jet_tagger", version, 2)
-    tree = folder / f"jet_tagger-{version}" / "tree"
-    for place in (f"include/{old}", f"lib/cmake/{old}"):
-        shutil.rmtree(tree / place)
-    (tree / f"lib/pkgconfig/{old}.pc").unlink()
-    for path in sorted(tree.rglob(f"*{new}*"), key=lambda path: -len(path.parts)):
-        path.rename(path.with_name(path.name.replace(new, old)))
-    for path in tree.rglob("*"):
-        if path.is_file() and not path.is_symlink():  # in libraries, too: both spellings are equally long
-            path.write_bytes(path.read_bytes().replace(new.encode(), old.encode()))
-    for path in [path for path in tree.rglob("*") if path.is_symlink()]:
-        target = path.readlink().name.replace(new, old)
-        path.unlink()
-        path.symlink_to(target)
-    archive = folder / "former"
-    with archive.open("wb") as file:
-        digest = pack(tree, file).digest
-    blob = BlobRef.of(archive)
-    registry.blobs.put(blob, archive)
-    index = registry.index_file_of(old).with_entry(replace(entry, name=old, tree=digest, blobs={"prefix": blob}))
-    with registry.writing() as commit:
-        commit.apply({index_path(old): index.to_bytes()})
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("published", ["former", "new"])
 @pytest.mark.parametrize("name", ["tfaot-model-jet-tagger", "tfaot-model-jet_tagger"])
-def test_either_spelling_of_a_name_finds_what_was_published_under_either(
-    name: str, published: str, registry: FolderRegistry, project: MakeProject, tmp_path: Path
+def test_either_spelling_of_a_name_finds_a_package(
+    name: str, registry: FolderRegistry, project: MakeProject, tmp_path: Path
 ) -> None:
-    if published == "former":
-        publish_former(registry, tmp_path, "1.2.0")
-    else:
-        add_model(registry, tmp_path, "jet_tagger", "1.2.0", 2)
-    header = f"<{name if published == 'new' else 'tfaot-model-jet_tagger'}/model.h>"
+    """Packages that were published under the former spelling are in tests/registry/test_spelling.py."""
+    add_model(registry, tmp_path, "jet_tagger", "1.2.0", 2)
+    header = f"<{name}/model.h>"
     one = project("one")
     program = PROGRAM.replace("<tfaot-model-affine/model.h>", header).replace("affine", "jet_tagger")
     (one.source / "main.cpp").write_text(program)

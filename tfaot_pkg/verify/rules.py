@@ -41,8 +41,8 @@ EVERYWHERE = CORNERS | {MAIN, USUAL}
 _SHARE = 0.1
 """The most elements of an output, as a share, that ties and steps may change without any other answer like ours."""
 _OVERFLOWING, _ALONE = 0.75, 2
-"""The most elements, as a share of those in which a sum may overflow, that overflow here and not in the framework; and
-the number of elements that may, however few these are."""
+"""The most rows, as a share of those in which a sum may overflow, that overflow here and not in the framework; and the
+number of rows that may, however few these are. Rows, because one sum may reach all of a row, as through a softmax."""
 _STEPS = 4 / 256
 """The most that a step of a quantized net moves an answer, relative to the range of all answers: some of 256 steps."""
 
@@ -145,10 +145,15 @@ def _overflowed(seen: Evidence) -> Mask:
     # Our sums may overflow where the framework's do not, but not all of them.
     finite = seen.open(OVERFLOW, OPERATIONS[OVERFLOW])[0] & ~seen.not_finite
     ours = finite & ~np.isfinite(seen.answers.ours)
-    if np.count_nonzero(ours) <= max(_OVERFLOWING * np.count_nonzero(finite), _ALONE):
+    if _rows(ours) <= max(_OVERFLOWING * _rows(finite), _ALONE):
         found = found | ours
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
     return ~seen.nothing if seen.class_name == "huge" and seen.torn.any() else found
+
+
+def _rows(found: Mask) -> int:
+    """The number of rows with a found element."""
+    return int(np.count_nonzero(found.reshape(len(found), -1).any(axis=1))) if found.ndim else int(found.any())
 
 
 def _nan(seen: Evidence) -> Mask:
@@ -347,7 +352,7 @@ RULES: tuple[Rule, ...] = (
         "overflows depends on it",
         elements=f"not finite in one of the framework's answers; {_XLA_OR_FLOAT64}; rows in which these differ from "
         "the framework; in huge all, if these differ anywhere; integers; ours that are not finite, if at most "
-        "three quarters of the elements of such rows are",
+        "three quarters of such rows have any",
     ),
     Rule(
         name="series that end elsewhere",
