@@ -191,12 +191,12 @@ def test_a_c_program_links(languages: str, shared: str, prefix: Path, tmp_path: 
 
 def test_a_library_folder_that_is_a_link_leads_to_the_prefix(prefix: Path, tmp_path: Path) -> None:
     """As /lib, a link to /usr/lib, which CMake looks through as well."""
-    shutil.copytree(prefix, tmp_path / "root" / "usr")
-    (tmp_path / "root" / "lib").symlink_to("usr/lib")
+    shutil.copytree(prefix, tmp_path / "system" / "usr")
+    (tmp_path / "system" / "lib").symlink_to("usr/lib")
     calls = (
         "find_package(tfaot-model-affine REQUIRED)\n"
         "get_target_property(folder tfaot-model-affine::static INTERFACE_INCLUDE_DIRECTORIES)\n"
         'message(STATUS "${folder}")'
     )
-    printed = find(tmp_path / "root", tmp_path / "project", calls)
-    assert f"{tmp_path}/root/usr/include" in printed
+    printed = find(tmp_path / "system", tmp_path / "project", calls)
+    assert f"{tmp_path}/system/usr/include" in printed

@@ -1,8 +1,8 @@
 """`lgamma` and `digamma` of float32, computed in float64.
 
 XLA computes both in float32, where Lanczos' approximation of lgamma loses all digits near its zeros at 1 and 2, and
-that of digamma near its zeros and poles. The operations here are those whose float64
-results have the same bits on every CPU, so sines and cosines are series.
+that of digamma near its zeros and poles. The operations here are those whose float64 results have the same bits on
+every CPU, so sines and cosines are series.
 """
 
 import math
