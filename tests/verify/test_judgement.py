@@ -166,8 +166,44 @@ def test_overflowing_sums_have_no_right_answer() -> None:
     assert judged([5.0, NAN], [INF, 1.0], class_name="boundary") == [("real", 2, True)]
     assert judged([5.0], [INF], class_name="large", met=met) == REAL
     assert judged([5.0], [INF], class_name="large", jit=[5.0], met=met) == [("large argument", 1, False)]
-    assert judged([5.0], [6.0], class_name="boundary", jit=[6.0], met=met) == REAL
     assert judged([True], [False], class_name="huge", dtype="bool", met=met) == [("large argument", 1, False)]
+
+
+def test_what_is_left_of_the_largest_terms_has_no_right_answer_in_some_rows() -> None:
+    """3e38 + 1 - 3e38 is 0 or 1, and 1e32 is more than a rounding of 3e38."""
+    right = [1.0, 1.0, 1.0, 1e32]
+    last: dict[str, Any] = {"class_name": "boundary", "jit": right, "met": {OVERFLOW: "Sum"}}
+    assert judged([0.0, 1.0, 1.0, 1e32], right, **last) == [("large argument", 1, False)]
+    assert judged([1e32, 1.0, 1.0, 1e32], right, **last) == REAL
+    assert judged([1.0, 1.0, 1.0, 0.0], right, **last) == REAL
+    few: dict[str, Any] = {**last, "jit": right[:3]}
+    assert judged([0.0, 0.0, 0.0], right[:3], **few) == [("real", 3, True)]
+
+
+def test_open_rows_have_numbers_between_the_frameworks_and_not_in_all_rows() -> None:
+    met = {OVERFLOW: "Sum"}
+    right = [0, 7, *[3] * 18]
+    some = [5, 5, *[3] * 18]
+    wide: dict[str, Any] = {"class_name": "huge", "dtype": "int64", "met": met}
+    assert judged(some, right, **wide) == [("large argument", 2, False)]
+    assert judged([9, 5, *right[2:]], right, **wide) == [("large argument", 1, False), ("real", 1, True)]
+    assert judged([5] * 20, right, **wide) == [("real", 20, True)]
+
+
+def test_a_decomposition_may_overflow_in_the_framework_or_here() -> None:
+    solve: dict[str, Any] = {"class_name": "huge", "operations": ("MatrixSolve",)}
+    assert judged([NAN], [1.0], jit=[NAN], **solve) == [("large argument", 1, False)]
+    assert judged([3e38], [INF], exact=[3e38], **solve) == [("large argument", 1, False)]
+    assert judged([NAN], [1.0], jit=[1.0], **solve) == REAL
+    assert judged([2.0], [1.0], jit=[2.0], **solve) == REAL
+    assert judged([NAN], [1.0], jit=[NAN], class_name="scaled", operations=("MatrixSolve",)) == REAL
+
+
+def test_a_tolerance_of_zero_asks_for_the_frameworks_bits() -> None:
+    near: dict[str, Any] = {"exact": [1.0, 2.0, 3.0], "rtol": 0.0}
+    right = [1.0 + 2e-7, 2.0, 3.0]
+    assert judged([1.0, 2.0, 3.0], right, class_name="main", **near) == [("rounding", 1, True)]
+    assert judged([1.0, 2.0, 3.0], right, class_name="scaled", **near) == [("rounding", 1, False)]
 
 
 @pytest.mark.parametrize("class_name", ["main", "scaled", "large"])

@@ -22,7 +22,18 @@ from tfaot_pkg.verify.runs import LibraryRuns
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 
-CLASSES = {"main", "scaled", "large", "huge", "subnormal", "boundary", "nonfinite", "branches", "integers"}
+CLASSES = {
+    "main",
+    "scaled",
+    "large",
+    "huge",
+    "subnormal",
+    "boundary",
+    "nonfinite",
+    "branches",
+    "integers",
+    "integers negative",
+}
 _LEAST = 1e-3
 """Answers that are less far off are not called wrong here."""
 

@@ -189,6 +189,22 @@ class Evidence:
         return self.rows_with(self.torn)
 
     @cached_property
+    def plausible(self) -> Mask:
+        """Mask of our elements that are between the framework's least and largest answers for the output.
+
+        NaN and infinities are if the framework gave such ones.
+        """
+        if self.eager.dtype.kind == "b":
+            return ~self.nothing
+        arrays = [each for each in (self.answers.eager, self._jit, self.answers.exact) if each is not None]
+        given = np.concatenate([each.ravel().astype(np.float64) for each in arrays] or [np.zeros(0)])
+        ours: Array = self.answers.ours.astype(np.float64)
+        numbers = given[~np.isnan(given)]
+        low, high = numbers.min(initial=np.inf), numbers.max(initial=-np.inf)
+        found: Mask = ((low <= ours) & (ours <= high)) | (np.isnan(ours) & bool(np.isnan(given).any()))
+        return found
+
+    @cached_property
     def within_noise(self) -> Mask:
         """Mask of the elements that differ no more than eager answers do if inputs are off by some roundings."""
         spread, eager = self.answers.spread, self.answers.eager

@@ -223,7 +223,7 @@ def _along(values, rank: int, axis: int):
 
 
 def _overflow(node: Node, exact: Node):
-    """Rows with a number that float32 does not have, or whose terms could reach such a number in another order."""
+    """Rows with a number that the type does not have, or whose terms could reach such a number in another order."""
     pairs = [
         (x, right) for x, right in zip(node.operands, exact.operands, strict=True) if x.dtype.kind == "f" and x.ndim
     ]
@@ -231,11 +231,12 @@ def _overflow(node: Node, exact: Node):
     # Several products are added: the first operand has the rows, the others are at most as large as their largest.
     if pairs:
         x, right = pairs[0]
-        size = np.where(np.isfinite(right), np.abs(right.astype(np.float64)), np.inf)
+        wide = np.longdouble if x.dtype.itemsize > 4 else np.float64  # with exponents that float64 does not have
+        size = np.where(np.isfinite(right), np.abs(right.astype(wide)), np.inf)
         terms = size.reshape(len(size), -1).sum(1)
         for other, _ in pairs[1:]:
-            terms = terms * max(float(np.abs(other.astype(np.float64)).max(initial=0)), 1.0)
-        masks.append(terms > float(np.finfo(x.dtype).max) if x.dtype.itemsize <= 4 else np.zeros(len(x), bool))
+            terms = terms * np.maximum(np.abs(other.astype(wide)).max(initial=0), 1)
+        masks.append(terms > np.finfo(x.dtype).max)
     return masks
 
 
