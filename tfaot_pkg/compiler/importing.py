@@ -13,6 +13,7 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.fitting import Fit, Point
 from tfaot_pkg.compiler.forests import forest_in
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ROWS,
@@ -150,6 +151,8 @@ class _Import:
         self, instruction: hlo.Instruction, shapes: tuple[Shape, ...], operands: Sequence[int], add: Callable[..., int]
     ) -> tuple[int, ...]:
         """The results of an instruction that needs no special treatment."""
+        if instruction.opcode not in OPERATIONS:
+            raise Unsupported(f"{instruction.opcode} (node {instruction.node!r})")
         gives_tuple = isinstance(instruction.shape.parts, tuple)
         is_rounding, self._is_rounding = self._is_rounding, self._is_rounding and instruction.opcode not in _COMBINING
         regions = tuple(self.region(called) for called in instruction.called)
