@@ -26,7 +26,6 @@ def files_in(folder: str) -> list:
 
 def read(folder: str) -> None:
     from from_onnx import answers, reading
-    from from_onnx.sessions import session
     from messages.requests import ModelFault
     from messages.sources import ReadOnnx
 
@@ -38,7 +37,7 @@ def read(folder: str) -> None:
             found = reading.read(ReadOnnx(path=os.path.join(folder, f"{name}.onnx"), shapes={}, out=place), None)
             with np.load(os.path.join(folder, f"{name}.npz")) as file:
                 given = dict(file)
-            runtime = session(answers._as_numbers(found.file))
+            runtime = answers._whole(found.file)
             feeds = {each.key: given[each.key] for each in found.inputs}
             made = runtime.run([each.key for each in found.outputs], feeds)
         except ModelFault as fault:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.commands import run_command
+from tests.compiler.conftest import WORKER_PROGRAM
 from tests.kept import kept, saved_models
 from tests.toolchains import VERSIONS
 from tfaot_pkg.keys import sha256_file
@@ -121,10 +122,12 @@ def test_nodes_of_a_saved_model_are_no_batch(shared_home_folder: Path, tmp_path:
 @pytest.mark.nightly
 @pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
 def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
-    folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", _python(shared_home_folder))
+    more = [str(WORKER_PROGRAM)] if maker == "symbolic" else []
+    folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", _python(shared_home_folder), more)
     refused = {}
-    for model in sorted(path for path in folder.iterdir() if (path / "saved_model.pb").exists())[::3]:
-        _, printed, code, checked = _first(model, tmp_path, shared_home_folder)
+    for place, model in enumerate(sorted(path.parent for path in folder.rglob("saved_model.pb"))[::3]):
+        (here := tmp_path / str(place)).mkdir()
+        _, printed, code, checked = _first(model, here, shared_home_folder)
         if code and "to fill in" not in printed:
-            refused[model.name] = checked
+            refused[str(model.relative_to(folder))] = checked
     assert refused == {}
