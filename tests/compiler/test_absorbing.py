@@ -35,7 +35,7 @@ def _along(writer: Writer, values: object) -> int:
 
 
 def _elu(writer: Writer, x: int) -> int:
-    test = writer.add("compare", (N, 21), x, writer.spread(0.0, 21), dtype="pred", direction="GT", type="FLOAT")
+    test = writer.add("compare", (N, 21), x, writer.spread(0.0, 21), dtype="pred", direction="GT")
     return writer.add("select", (N, 21), test, x, writer.add("exponential-minus-one", (N, 21), x))
 
 

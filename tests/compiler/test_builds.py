@@ -16,6 +16,7 @@ from tests.samples import tfaot
 from tests.wording import worded
 from tests.zoo.conftest import folder_with
 from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.recognize import recognize
@@ -87,7 +88,7 @@ def test_the_answers_of_an_installed_program_are_checked_against_those_of_its_bu
 def spoil_a_weight(prefix: Path, program: Program) -> None:
     """Change the last bit of a weight's exponent in the installed library, and its digest in the manifest."""
     weights = max(
-        (each.attributes["literal"].constant for each in program.entry.everything() if each.opcode == "constant"),
+        (Constant.of(each).literal.constant for each in program.entry.everything() if each.opcode == "constant"),
         key=np.size,
     )
     library, manifest = prefix / "lib/libtfaot-model-net.so", prefix / "share/tfaot-model-net/manifest.json"

@@ -8,7 +8,8 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.attributes import Element, TopK
+from tfaot_pkg.compiler.program import Number, Operation, Program, Region, Shape, Size
 from tfaot_pkg.compiler.verifier import verify
 
 _SIZE = 21
@@ -41,13 +42,13 @@ def _in_order(values: Array, zeros: str) -> Array:
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 21])
 def test_the_first_elements_and_where_they_are(compiled: Compile, k: int, largest: bool, zeros: str) -> None:
-    source = Operation(id=0, opcode="parameter", type=Shape("f32", (N, Size(_SIZE))), attributes={"number": 0})
+    source = Operation(id=0, opcode="parameter", type=Shape("f32", (N, Size(_SIZE))), attributes=Number(number=0))
     shapes = (Shape("f32", (N, Size(k))), Shape("s32", (N, Size(k))))
     found = Operation(
-        id=1, opcode="top_k", type=shapes, operands=(0,), attributes={"k": k, "largest": largest, "zeros": zeros}
+        id=1, opcode="top_k", type=shapes, operands=(0,), attributes=TopK(k=k, largest=largest, zeros=zeros)
     )
     parts = [
-        Operation(id=2 + i, opcode="get-tuple-element", type=shape, operands=(1,), attributes={"index": i})
+        Operation(id=2 + i, opcode="get-tuple-element", type=shape, operands=(1,), attributes=Element(index=i))
         for i, shape in enumerate(shapes)
     ]
     program = Program(entry=Region(operations=(source, found, *parts), results=(2, 3)))

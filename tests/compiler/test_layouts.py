@@ -12,6 +12,7 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_answers import models_of
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import Layer
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.recognize import recognize
@@ -106,7 +107,7 @@ def test_images_with_channels_first_are_transposed_once(shared_home_folder: Path
     model = models_of(shared_home_folder, DEFAULT_VERSION, "convolutions")["channels first"]
     operations = recognize(simplify(model.program)).entry.operations
     layers = [each for each in operations if each.opcode == "conv2d"]
-    assert [each.attributes["activation"] for each in layers] == ["relu", "relu"]
+    assert [Layer.of(each).activation for each in layers] == ["relu", "relu"]
     assert all(len(each.operands) == 3 for each in layers)  # the bias is the layer's
     images = [each for each in operations if each.opcode == "transpose" and each.shape.rank == 4]
     assert len(images) == 1  # the input

@@ -15,9 +15,23 @@ from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import Dimensions, TopK, attributes_of
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.last_steps import of_last_steps
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Program, Region, Shape, Size, Type
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import (
+    NO_ATTRIBUTES,
+    NUMPY_TYPES,
+    ONE,
+    Literal,
+    Number,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Type,
+)
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
@@ -215,7 +229,12 @@ class _Parts:
         regions = more.pop("regions", ())
         to.append(
             Operation(
-                id=next(self._ids), opcode=opcode, type=type_, operands=operands, attributes=more, regions=regions
+                id=next(self._ids),
+                opcode=opcode,
+                type=type_,
+                operands=operands,
+                regions=regions,
+                attributes=attributes_of(OPERATIONS[opcode].attributes, more),
             )
         )
         return to[-1].id
@@ -356,16 +375,19 @@ def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> No
         writer.reducer("compare", result="pred", direction=direction, order="TOTALORDER") for direction in ("GT", "LT")
     )
     *parameters, first = greater.operations
-    indices = [replace(each, id=each.id + 5, type=Shape("s32", ()), attributes={"number": i + 2})
+    indices = [replace(each, id=each.id + 5, type=Shape("s32", ()), attributes=Number(number=i + 2))
                for i, each in enumerate(parameters)]  # fmt: skip
     second = replace(less.operations[2], id=first.id + 1, operands=first.operands)
-    chosen = replace(first, id=first.id + 2, opcode="select", operands=(largest, first.id, second.id), attributes={})
+    chosen = replace(
+        first, id=first.id + 2, opcode="select", operands=(largest, first.id, second.id), attributes=NO_ATTRIBUTES
+    )
     region = Region(operations=(*parameters, *indices, first, second, chosen), results=(chosen.id,))
     sort = Operation(
         id=9000, opcode="sort", type=(Shape("f32", (N, Size(8))), Shape("s32", (N, Size(8)))), operands=(x, places),
-        attributes={"dimensions": (1,)}, regions=(region,),
+        attributes=Dimensions(dimensions=(1,)), regions=(region,),
     )  # fmt: skip
     writer.operations.append(sort)
     program = writer.program(writer.add("get-tuple-element", (N, 8), sort.id, index=0))
     opcodes = {each.opcode: each for each in recognize(program).entry.operations}
-    assert "sort" not in opcodes and opcodes["top_k"].attributes == {"k": Size(8), "largest": True, "zeros": "signed"}
+    assert "sort" not in opcodes
+    assert opcodes["top_k"].attributes == TopK(k=Size(8), largest=True, zeros="signed")

@@ -10,6 +10,7 @@ import pytest
 from tests.compiler.conftest import Compile, Networks
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import Constant, Layer
 from tfaot_pkg.compiler.program import Literal, Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
@@ -55,7 +56,9 @@ def test_code_gives_tensorflows_answers_for_any_number_of_rows_to_the_bit(
 
 
 def _activations(program: Program) -> set[str]:
-    return {each.attributes.get("activation", "") for each in recognize(program).entry.operations}
+    return {
+        each.attributes.activation for each in recognize(program).entry.operations if isinstance(each.attributes, Layer)
+    }
 
 
 @pytest.mark.sweep("2.17.1")
@@ -67,15 +70,15 @@ def test_gelu_is_found_in_the_polynomials_of_erfc_and_in_no_others(networks: Net
 
     def other(value: float) -> Program:
         operations = [
-            replace(each, attributes={"literal": Literal(np.float32(value * 1.01))})
-            if each.opcode == "constant" and not each.shape.rank and each.attributes["literal"].constant == value
+            replace(each, attributes=Constant(literal=Literal(np.float32(value * 1.01))))
+            if each.opcode == "constant" and not each.shape.rank and Constant.of(each).literal.constant == value
             else each
             for each in program.entry.operations
         ]
         return replace(program, entry=replace(program.entry, operations=tuple(operations)))
 
     numbers = {
-        float(each.attributes["literal"].constant)
+        float(Constant.of(each).literal.constant)
         for each in program.entry.operations
         if each.opcode == "constant" and each.shape.dtype == "f32" and not each.shape.rank
     }

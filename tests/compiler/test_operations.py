@@ -14,7 +14,21 @@ import pytest
 from tests.compiler.conftest import Compile
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Symbol
+from tfaot_pkg.compiler.attributes import Comparison, Dimensions, Element, attributes_of
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import (
+    NO_ATTRIBUTES,
+    NUMPY_TYPES,
+    Attributes,
+    Literal,
+    Number,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Symbol,
+)
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
@@ -45,7 +59,14 @@ class Writer:
         shape = Shape(dtype, tuple(size if isinstance(size, Size) else Size(size) for size in sizes))
         made = len(self.operations) + 1000 * len(regions)
         self.operations.append(
-            Operation(id=made, opcode=opcode, type=shape, operands=operands, attributes=more, regions=regions)
+            Operation(
+                id=made,
+                opcode=opcode,
+                type=shape,
+                operands=operands,
+                attributes=attributes_of(OPERATIONS[opcode].attributes, more),
+                regions=regions,
+            )
         )
         return made
 
@@ -65,11 +86,11 @@ class Writer:
         start = 10_000 + 10 * len(self.operations)
         scalar = Shape(dtype, ())
         parameters = [
-            Operation(id=start + i, opcode="parameter", type=scalar, attributes={"number": i}) for i in (0, 1)
+            Operation(id=start + i, opcode="parameter", type=scalar, attributes=Number(number=i)) for i in (0, 1)
         ]
         root = Operation(
             id=start + 2, opcode=opcode, type=Shape(result or dtype, ()), operands=(start, start + 1),
-            attributes=attributes,
+            attributes=attributes_of(OPERATIONS[opcode].attributes, attributes),
         )  # fmt: skip
         return Region(operations=(*parameters, root), results=(root.id,))
 
@@ -462,7 +483,7 @@ def test_a_branch_is_taken_for_all_rows_of_a_run(compiled: Compile) -> None:
     scalar = Shape("f32", (N, Size(3)))
 
     def branch(start: int, opcode: str) -> Region:
-        given = Operation(id=start, opcode="parameter", type=scalar, attributes={"number": 0})
+        given = Operation(id=start, opcode="parameter", type=scalar, attributes=Number(number=0))
         made = Operation(id=start + 1, opcode=opcode, type=scalar, operands=(start,))
         return Region(operations=(given, made), results=(start + 1,))
 
@@ -492,16 +513,16 @@ def test_reductions_of_other_types_and_of_several_arrays(compiled: Compile) -> N
     places = writer.add("iota", (N, 11), dtype="s32", dimensions=(1,))
     types = [Shape("f32", ()), Shape("s32", ())] * 2
     known = [
-        Operation(id=40_000 + i, opcode="parameter", type=type_, attributes={"number": i})
+        Operation(id=40_000 + i, opcode="parameter", type=type_, attributes=Number(number=i))
         for i, type_ in enumerate(types)
     ]
     pred, number = Shape("pred", ()), Shape("s32", ())
 
-    def step(made: int, opcode: str, type_: Shape, *operands: int, **attributes: str) -> Operation:
+    def step(made: int, opcode: str, type_: Shape, *operands: int, attributes: Attributes = NO_ATTRIBUTES) -> Operation:
         return Operation(id=made, opcode=opcode, type=type_, operands=operands, attributes=attributes)
 
     steps = [
-        step(40_010, "compare", pred, 40_000, 40_002, direction="GE"),
+        step(40_010, "compare", pred, 40_000, 40_002, attributes=Comparison(direction="GE")),
         step(40_011, "select", types[0], 40_010, 40_000, 40_002),
         step(40_012, "select", number, 40_010, 40_001, 40_003),
     ]
@@ -509,24 +530,26 @@ def test_reductions_of_other_types_and_of_several_arrays(compiled: Compile) -> N
     operands = (x, places, writer.constant(-np.inf), writer.constant(0, "s32"))
     both = Operation(
         id=41_000, opcode="reduce", type=(Shape("f32", (N,)), Shape("s32", (N,))), operands=operands,
-        attributes={"dimensions": (1,)}, regions=(region,),
+        attributes=Dimensions(dimensions=(1,)), regions=(region,),
     )  # fmt: skip
     writer.operations.append(both)
     element = Operation(
-        id=41_001, opcode="get-tuple-element", type=Shape("s32", (N,)), operands=(41_000,), attributes={"index": 1}
+        id=41_001, opcode="get-tuple-element", type=Shape("s32", (N,)), operands=(41_000,), attributes=Element(index=1)
     )
     writer.operations.append(element)
     # Of one array alone, in which both results are single numbers.
     heights = np.array([3, 1, 7, 5, 7], np.float32)
     single = Operation(
-        id=41_002, opcode="reduce", type=(Shape("f32", ()), number), attributes={"dimensions": (0,)},
+        id=41_002, opcode="reduce", type=(Shape("f32", ()), number), attributes=Dimensions(dimensions=(0,)),
         operands=(
             writer.constant(heights), writer.add("iota", (5,), dtype="s32", dimensions=(0,)), *operands[2:],
         ),
         regions=(Region(operations=tuple(replace(each, id=each.id + 500, operands=tuple(o + 500 for o in each.operands))
                                          for each in region.operations), results=(40_511, 40_512)),),
     )  # fmt: skip
-    place = Operation(id=41_003, opcode="get-tuple-element", type=number, operands=(41_002,), attributes={"index": 1})
+    place = Operation(
+        id=41_003, opcode="get-tuple-element", type=number, operands=(41_002,), attributes=Element(index=1)
+    )
     writer.operations += [single, place]
     below = writer.add("negate", (), 41_003, dtype="s32")
     everywhere = writer.add("broadcast", (N, 11), below, dtype="s32", dimensions=())

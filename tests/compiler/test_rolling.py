@@ -13,10 +13,11 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import Program, Size, text_of
+from tfaot_pkg.compiler.program import Program, Size
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verify
 
 Step = Callable[[Writer, int, int], int]

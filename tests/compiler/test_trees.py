@@ -9,7 +9,8 @@ import pytest
 
 from tests.compiler.conftest import compiled_together
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.attributes import Trees
+from tfaot_pkg.compiler.program import Number, Operation, Program, Region, Shape, Size
 from tfaot_pkg.worker_program.messages import forest as forests
 from tfaot_pkg.worker_program.messages.forest import IN, IN_CUT, LESS, LESS_EQUAL, Forest, forest, margins
 
@@ -138,11 +139,11 @@ def rows(generator: np.random.Generator, found: Forest, count: int) -> Array:
 def program_of(found: Forest) -> Program:
     types = {"float32": "f32", "float64": "f64"}
     x = Operation(
-        id=0, opcode="parameter", attributes={"number": 0},
+        id=0, opcode="parameter", attributes=Number(number=0),
         type=Shape(types[found.dtype], (Size(0, 1), Size(found.features))),
     )  # fmt: skip
     trees = Operation(
-        id=1, opcode="trees", operands=(0,), attributes={"forest": found},
+        id=1, opcode="trees", operands=(0,), attributes=Trees(forest=found),
         type=Shape(types[found.total], (Size(0, 1), Size(found.outputs))),
     )  # fmt: skip
     return Program(entry=Region(operations=(x, trees), results=(1,)))

@@ -6,7 +6,7 @@ The interpreter says whether a changed program is wrong: it computes arrays, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,27 @@ import pytest
 
 from tests.compiler.test_random_programs import Grower, inputs_of
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.program import (
+    NUMPY_TYPES,
+    ROWS,
+    Attributes,
+    Number,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Unsupported,
+)
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.program.hlo import read_program
 from tfaot_pkg.worker_program.messages import listing
 
 Random = np.random.Generator
-_X = Operation(id=0, opcode="parameter", type=Shape("f32", (ROWS, Size(4))), attributes={"number": 0})
+_X = Operation(id=0, opcode="parameter", type=Shape("f32", (ROWS, Size(4))), attributes=Number(number=0))
 _CHANGES = 40
 """Of each program."""
 
@@ -32,16 +44,24 @@ def _program(*operations: Operation, results: tuple[int, ...] = (1,)) -> Program
 
 
 def _made(opcode: str, dtype: str, *sizes: Size, operands: tuple[int, ...] = (0,), **attributes: Any) -> Operation:
-    return Operation(id=1, opcode=opcode, type=Shape(dtype, sizes), operands=operands, attributes=attributes)
+    kind = OPERATIONS[opcode].attributes if opcode in OPERATIONS else Attributes
+    made = kind(**attributes)
+    return Operation(id=1, opcode=opcode, type=Shape(dtype, sizes), operands=operands, attributes=made)
 
 
 WRONG: Mapping[str, tuple[Operation, str]] = {
     "a type that its operands do not have": (_made("add", "s64", ROWS, Size(9), operands=(0, 0)), "gives f32"),
     "an unknown operation": (_made("frobnicate", "f32", ROWS, Size(4)), "no such operation"),
     "too few operands": (_made("add", "f32", ROWS, Size(4)), "has 1 operands"),
-    "no attribute": (_made("transpose", "f32", Size(4), ROWS), "lacks dimensions"),
-    "another attribute": (_made("negate", "f32", ROWS, Size(4), axis=1), "has no attribute axis"),
-    "a wrong attribute": (_made("transpose", "f32", Size(4), ROWS, dimensions="10"), "not of its form"),
+    "no attributes": (
+        replace(_made("negate", "f32", Size(4), ROWS), opcode="transpose"),
+        "attributes of the type Attributes, not Dimensions",
+    ),
+    "another attribute": (
+        replace(_made("reverse", "f32", ROWS, Size(4), dimensions=(1,)), opcode="negate"),
+        "attributes of the type Dimensions, not Attributes",
+    ),
+    "a wrong attribute": (_made("transpose", "f32", Size(4), ROWS, dimensions="10"), "dimensions is not of its type"),
     "axes twice": (_made("transpose", "f32", ROWS, ROWS, dimensions=(0, 0)), "not different axes"),
     "other elements": (_made("reshape", "f32", ROWS, Size(5)), "has 5 elements"),
     "no weights": (_made("dense", "f32", ROWS, Size(2), weights_axis=0, activation="none"), "has 1 operands"),
@@ -61,18 +81,22 @@ def test_a_wrong_operation_is_named(name: str) -> None:
 
 def test_loops_and_branches_have_the_types_of_their_regions() -> None:
     number = Shape("s32", ())
-    state = Operation(id=10, opcode="parameter", type=number, attributes={"number": 0})
+    state = Operation(id=10, opcode="parameter", type=number, attributes=Number(number=0))
     body = Region(operations=(state,), results=(10,))
     test = Region(
         operations=(
             replace(state, id=20),
             Operation(
-                id=21, opcode="compare", type=Shape("pred", ()), operands=(20, 20), attributes={"direction": "LT"}
+                id=21,
+                opcode="compare",
+                type=Shape("pred", ()),
+                operands=(20, 20),
+                attributes=Comparison(direction="LT"),
             ),
         ),
         results=(21,),
     )
-    start = Operation(id=1, opcode="iota", type=Shape("s32", (Size(4),)), attributes={"dimensions": (0,)})
+    start = Operation(id=1, opcode="iota", type=Shape("s32", (Size(4),)), attributes=Dimensions(dimensions=(0,)))
     loop = Operation(id=2, opcode="while", type=Shape("s32", (Size(4),)), operands=(1,), regions=(body, test))
     with pytest.raises(InvalidProgram, match="%2 while: its body has other types"):
         verify(_program(start, loop, results=(2,)))
@@ -118,11 +142,13 @@ def _changed(program: Program, random: Random) -> Program:
         operands = list(operation.operands)
         operands[int(random.integers(len(operands)))] = operations[int(random.integers(place))].id
         operation = replace(operation, operands=tuple(operands))
-    elif kind == 3 and operation.attributes:
-        name = str(random.choice(list(operation.attributes)))
-        operation = replace(operation, attributes={**operation.attributes, name: _other(operation.attributes[name])})
+    elif kind == 3 and (names := [each.name for each in fields(operation.attributes)]):
+        name = str(random.choice(names))
+        value = _other(getattr(operation.attributes, name))
+        operation = replace(operation, attributes=replace(operation.attributes, **{name: value}))
     else:
-        operation = replace(operation, opcode=str(random.choice(list(OPERATIONS))))
+        alike = [name for name, each in OPERATIONS.items() if each.attributes is type(operation.attributes)]
+        operation = replace(operation, opcode=str(random.choice(alike)))
     operations[place] = operation
     return replace(program, entry=replace(program.entry, operations=tuple(operations)))
 

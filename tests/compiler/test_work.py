@@ -11,7 +11,9 @@ import pytest
 from tests.compiler.conftest import Networks, networks
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.attributes import attributes_of
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size, Type
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work, work_of_row
@@ -52,10 +54,13 @@ class Loop:
         ids = count()
         integer, rows = Shape("s32", ()), Shape("f32", (N, Size(4)))
 
-        def add(operations_: list[Operation], opcode: str, type_: object, *operands: int, **more: object) -> int:
-            regions = more.pop("regions", ())
+        def add(
+            operations_: list[Operation], opcode: str, type_: Type, *operands: int, regions: tuple[Region, ...] = (),
+            **more: object,
+        ) -> int:  # fmt: skip
+            attributes = attributes_of(OPERATIONS[opcode].attributes, more)
             made = Operation(
-                id=next(ids), opcode=opcode, type=type_, operands=operands, attributes=more, regions=regions,  # type: ignore[arg-type]  # as given
+                id=next(ids), opcode=opcode, type=type_, operands=operands, attributes=attributes, regions=regions,
                 node="loop",
             )  # fmt: skip
             operations_.append(made)

@@ -12,6 +12,7 @@ import numpy as np
 from tfaot_pkg import reproducible
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
+from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
@@ -361,7 +362,7 @@ def difference(program: Program) -> str:
     """Another reason why bits may depend on the CPU. Empty if there is none."""
     known = {each.id: each for each in program.entry.everything()}
     called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
-    targets = [each.attributes["target"] for each in known.values() if each.opcode == "custom-call"]
+    targets = [CustomCall.of(each).target for each in known.values() if each.opcode == "custom-call"]
     if any(target != OPERATION for target in targets):
         return "XLA computes parts of it"
     if targets:

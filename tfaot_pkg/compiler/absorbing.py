@@ -12,6 +12,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.activations import activated
+from tfaot_pkg.compiler.attributes import Conv2d, Dense, Dimensions, Layer
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
@@ -98,9 +99,9 @@ def _sees_no_padding(layer: Operation) -> bool:
     """Whether no window covers padding: it is zeros, to which no offset was added."""
     if layer.opcode == "dense":
         return True
-    if layer.opcode != "conv2d" or not all(isinstance(number, int) for number in layer.attributes["window"]):
+    if layer.opcode != "conv2d" or not all(isinstance(number, int) for number in Conv2d.of(layer).window):
         return False
-    height, width, _, rows, columns, *rest = layer.attributes["window"]
+    height, width, _, rows, columns, *rest = Conv2d.of(layer).window
     sides = zip((height, width), (rows, columns), rest[0:2], rest[2:4], rest[4:6], rest[6:8], strict=True)
     return all(
         before == 0 and (made - 1) * stride + (size - 1) * dilation < length
@@ -111,8 +112,8 @@ def _sees_no_padding(layer: Operation) -> bool:
 def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
     """`weights` times `scale` of the channel that each belongs to."""
     if layer.opcode == "dense":
-        return weights * (scale if layer.attributes.get("weights_axis") == 1 else scale[:, None])
-    groups, (into, out) = layer.attributes["groups"], weights.shape[2:]
+        return weights * (scale if Dense.of(layer).weights_axis == 1 else scale[:, None])
+    groups, (into, out) = Conv2d.of(layer).groups, weights.shape[2:]
     # HLO's feature groups: filters of a group lie side by side, and read the channels of that group only.
     of_filters = np.repeat(scale.reshape(groups, into), out // groups, axis=0)  # filters x channels of their group
     return weights * of_filters.T
@@ -121,7 +122,7 @@ def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
 def _sum_of(weights: Any, layer: Operation) -> Any:
     """The sum of each output channel's weights."""
     if layer.opcode == "dense":
-        return weights.sum(axis=1 if layer.attributes.get("weights_axis") == 1 else 0)
+        return weights.sum(axis=1 if Dense.of(layer).weights_axis == 1 else 0)
     return weights.sum(axis=(0, 1, 2))
 
 
@@ -159,7 +160,7 @@ def _below_heads(look: Look, operation: Operation) -> Operation | None:
         layer = _plain_layer(look, move.operands[0]) if move is not None else None
         if move is None or layer is None or spread is None:
             continue
-        constant, axes = look.constant(spread.operands[0]), spread.attributes["dimensions"]
+        constant, axes = look.constant(spread.operands[0]), Dimensions.of(spread).dimensions
         last = tuple(range(operation.shape.rank))[operation.shape.rank - len(axes) :]
         if constant is None or constant.size != _channels(layer) or axes != last:
             continue
@@ -174,7 +175,7 @@ def _below_heads(look: Look, operation: Operation) -> Operation | None:
 def _plain_layer(look: Look, value: int) -> Operation | None:
     """The layer that computes `value` for one use: with several, it would be computed twice."""
     found = look.made_by(value, *LAYERS, once=True)
-    return found if found is not None and found.attributes["activation"] == "none" else None
+    return found if found is not None and Layer.of(found).activation == "none" else None
 
 
 def _reshaped(look: Look, operation: Operation) -> Operation | None:
@@ -213,7 +214,7 @@ def _scaled(look: Look, operation: Operation) -> Operation | None:
         if weights is None:
             continue
         # The output channel is the last axis, or the first one of a transposed matrix.
-        by = scale[:, None] if layer.attributes.get("weights_axis") == 1 else scale
+        by = scale[:, None] if layer.opcode == "dense" and Dense.of(layer).weights_axis == 1 else scale
         made = _rounded(weights.astype(np.float64) * by)
         if made is None:
             continue
@@ -245,6 +246,6 @@ def _offset(look: Look, operation: Operation) -> Operation | None:
 def _activation(look: Look, operation: Operation) -> Operation | None:
     found = activated(look, operation)
     layer = look.known[found[0]] if found is not None else None
-    if found is None or layer is None or layer.opcode not in LAYERS or layer.attributes["activation"] != "none":
+    if found is None or layer is None or layer.opcode not in LAYERS or Layer.of(layer).activation != "none":
         return None
-    return replace(layer, id=operation.id, attributes={**layer.attributes, "activation": found[1]})
+    return replace(layer, id=operation.id, attributes=replace(Layer.of(layer), activation=found[1]))

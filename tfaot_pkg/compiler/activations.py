@@ -9,6 +9,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
+from tfaot_pkg.compiler.attributes import Comparison
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
@@ -66,11 +67,11 @@ def _elu(look: Look, operation: Operation) -> _Found | None:
     test = look.made_by(compare, "compare", once=True)
     if test is None or test.operands[0] != value or look.scalar(test.operands[1]) != 0.0:
         return None
-    if test.attributes["direction"] not in ("GT", "GE"):
+    if Comparison.of(test).direction not in ("GT", "GE"):
         return None
     below = look.made_by(other, "exponential-minus-one", once=True)
     # At 0, ELU and a slope are 0 on either side of the comparison.
-    if below is not None and below.operands == (value,) and test.attributes["direction"] == "GT":
+    if below is not None and below.operands == (value,) and Comparison.of(test).direction == "GT":
         return value, "elu", 3
     slope = _scale(look, other, value)
     return None if slope is None else (value, f"leakyRelu({_number(slope)})", 3)
@@ -138,7 +139,7 @@ def _reads_of_erfc(look: Look, gate: int, value: int) -> int | None:
         return found[each]
 
     def applied(operation: Operation) -> Array | None:
-        direction = operation.attributes.get("direction") if operation.opcode == "compare" else None
+        direction = Comparison.of(operation).direction if operation.opcode == "compare" else None
         function = FUNCTIONS[operation.opcode] if operation.opcode in _OF_ERFC else _PIECES.get(direction or "")
         if function is None or len(cone) == _MOST:
             return None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import Comparison, in_total_order
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Unsupported
 
 Function = Callable[..., Any]
@@ -19,9 +20,9 @@ _COMPARISONS: Mapping[str, Function] = {
 
 
 def compare(operation: Operation, first: Array, second: Array) -> Array:
-    if operation.attributes.get("order") == "TOTALORDER" and first.dtype.kind == "f":
+    if in_total_order(operation) and first.dtype.kind == "f":
         first, second = in_order(first), in_order(second)
-    return np.asarray(_COMPARISONS[operation.attributes["direction"]](first, second))
+    return np.asarray(_COMPARISONS[Comparison.of(operation).direction](first, second))
 
 
 def in_order(x: Array) -> Array:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfaot_pkg.compiler.affine import Index, cpp, merged
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Dot
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.layers import PANEL, packed_dense
@@ -38,7 +39,7 @@ class _Laid:
 
 
 def dot(emitter: Emitter, operation: Operation) -> str:
-    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    (left, right), (left_batch, right_batch) = Dot.of(operation).contracting, Dot.of(operation).batch
     first, second = (emitter.known[operand] for operand in operation.operands)
     free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
     free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
@@ -52,7 +53,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
         return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
     rows_of = _laid(emitter, first, of_left)
-    is_constant = second.opcode == "constant" and not second.attributes["literal"].growing
+    is_constant = second.opcode == "constant" and not Constant.of(second).literal.growing
     if is_constant:
         columns_of: _Laid | None = _packed(emitter, second, of_right)
     else:
@@ -64,7 +65,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     is_narrow = not is_constant and _is_narrow(columns_of, k, n)
     if rows_of is None or along is None or (along != ONE and not is_narrow):
         rows_of = _ordered(emitter, first, of_left)
-    order = operation.attributes.get("order", tuple(range(operation.shape.rank)))
+    order = Dot.of(operation).order or tuple(range(operation.shape.rank))
     strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
     ends = (len(batch), len(batch) + len(m))
     target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
@@ -309,13 +310,13 @@ def _ordered(emitter: Emitter, operand: Operation, groups: tuple[list[int], list
     """An operand whose axes are brought into the order of `groups`."""
     order = [axis for group in groups for axis in group]
     shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
-    if operand.opcode == "constant" and not operand.attributes["literal"].growing:
+    if operand.opcode == "constant" and not Constant.of(operand).literal.growing:
         return _Laid(emitter.constant(literal(operand).transpose(order)), _grouped(shape.strides, groups))
     if order == list(range(len(order))):
         return _Laid(emitter.stored(operand.id), _grouped(shape.strides, groups))
     made = next(emitter.fresh)
     emitter.known[made] = Operation(
-        id=made, opcode="transpose", type=shape, operands=(operand.id,), attributes={"dimensions": tuple(order)}
+        id=made, opcode="transpose", type=shape, operands=(operand.id,), attributes=Dimensions(dimensions=tuple(order))
     )
     return _Laid(emitter.stored(made), _grouped(shape.strides, groups))
 
@@ -372,7 +373,7 @@ def _by_elements(
 
 def turned(emitter: Emitter, operation: Operation) -> str:
     """The product with exchanged operands, transposed: columns that grow with the batch become rows."""
-    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    (left, right), (left_batch, right_batch) = Dot.of(operation).contracting, Dot.of(operation).batch
     first, second = (emitter.known[operand].shape for operand in operation.operands)
     count = len(left_batch)
     free_left, free_right = (shape.rank - count - len(left) for shape in (first, second))
@@ -387,9 +388,9 @@ def turned(emitter: Emitter, operation: Operation) -> str:
     emitter.known[dot] = Operation(
         id=dot, opcode="dot", type=Shape(operation.shape.dtype, swapped), node=operation.node,
         operands=operation.operands[::-1],
-        attributes={"contracting": (right, left), "batch": (right_batch, left_batch)},
+        attributes=Dot(contracting=(right, left), batch=(right_batch, left_batch)),
     )  # fmt: skip
     emitter.known[back] = Operation(
-        id=back, opcode="transpose", type=operation.type, operands=(dot,), attributes={"dimensions": order}
+        id=back, opcode="transpose", type=operation.type, operands=(dot,), attributes=Dimensions(dimensions=order)
     )
     return emitter.stored(back)

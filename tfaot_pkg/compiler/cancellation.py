@@ -11,8 +11,9 @@ from math import erf, factorial, log, pi, sqrt
 import numpy as np
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
 
 _LOG_HALF = float(np.float32(log(0.5)))
 _NEGLIGIBLE = -10.0
@@ -108,7 +109,7 @@ def _product(look: Look, operation: Operation) -> Operation | None:
             look, operation, "exponential", _added(look, operation, "negate", square, dtype="f64"), dtype="f64"
         )
         tail = _added(look, operation, "divide", exact, _added(look, operation, "abs", wide, dtype="f64"), dtype="f64")
-        return replace(operation, opcode="convert", operands=(tail,), attributes={})
+        return replace(operation, opcode="convert", operands=(tail,), attributes=NO_ATTRIBUTES)
     return None
 
 
@@ -144,7 +145,7 @@ def _difference(look: Look, operation: Operation) -> Operation | None:
             total = _added(look, operation, "add", total, _filled(look, operation, number), dtype="f64")
         total = _added(look, operation, "multiply", total, wide, dtype="f64")
         total = _added(look, operation, "subtract", _filled(look, operation, 1.0), total, dtype="f64")
-        return replace(operation, opcode="convert", operands=(total,), attributes={})
+        return replace(operation, opcode="convert", operands=(total,), attributes=NO_ATTRIBUTES)
     return None
 
 
@@ -173,10 +174,10 @@ def _select(look: Look, operation: Operation) -> Operation | None:
     if logarithm is None or compared is None or power is None or logarithm.operands[0] != small:
         return None
     directions = {"LT": compared.operands, "GT": compared.operands[::-1]}
-    x, limit = directions.get(compared.attributes["direction"], (None, None))
+    x, limit = directions.get(Comparison.of(compared).direction, (None, None))
     if x != power.operands[0] or limit is None or (number := look.scalar(limit)) is None or number > _NEGLIGIBLE:
         return None
-    return replace(operation, opcode="log-plus-one", operands=(small,), attributes={})
+    return replace(operation, opcode="log-plus-one", operands=(small,), attributes=NO_ATTRIBUTES)
 
 
 _RULES = {
@@ -191,7 +192,9 @@ _RULES = {
 
 def _added(look: Look, like: Operation, opcode: str, *operands: int, dtype: str | None = None) -> int:
     shape = like.shape if dtype is None else replace(like.shape, dtype=dtype)
-    made = replace(like, id=look.fresh(), opcode=opcode, type=shape, operands=operands, attributes={}, regions=())
+    made = replace(
+        like, id=look.fresh(), opcode=opcode, type=shape, operands=operands, attributes=NO_ATTRIBUTES, regions=()
+    )
     return look.add(made).id
 
 
@@ -199,7 +202,7 @@ def _filled(look: Look, like: Operation, number: float) -> int:
     scalar = look.add_constant(np.asarray(number, np.float64), like)
     shape = replace(like.shape, dtype="f64")
     made = replace(
-        like, id=look.fresh(), opcode="broadcast", type=shape, operands=(scalar,), attributes={"dimensions": ()}
+        like, id=look.fresh(), opcode="broadcast", type=shape, operands=(scalar,), attributes=Dimensions(dimensions=())
     )
     return look.add(made).id
 
@@ -207,4 +210,4 @@ def _filled(look: Look, like: Operation, number: float) -> int:
 def _rounded(look: Look, operation: Operation, argument: int) -> Operation:
     """`operation` of a float64 argument, rounded to float32."""
     wide = _added(look, operation, operation.opcode, argument, dtype="f64")
-    return replace(operation, opcode="convert", operands=(wide,), attributes={})
+    return replace(operation, opcode="convert", operands=(wide,), attributes=NO_ATTRIBUTES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.attributes import Element
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
 from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
@@ -117,7 +118,7 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
 
 
 def element_of(emitter: Emitter, operation: Operation) -> str:
-    index: int = operation.attributes["index"]
+    index: int = Element.of(operation).index
     state = emitter.results[operation.operands[0]][index]
     if not state.buffers:
         emitter.scalars[operation.id] = state.name

@@ -16,30 +16,33 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import as_size, plain
+from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dimensions, Layer, Pad, Slices, TransposedConv2d
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import Operation, Shape, Size
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Attributes, Operation, Shape, Size
 
 
 def conv2d(look: Look, operation: Operation) -> Operation | None:
     """A convolution over two axes with constant filters, channels last."""
-    if operation.opcode != "convolution" or operation.attributes["batch_groups"] != 1:
+    if operation.opcode != "convolution" or Convolution.of(operation).batch_groups != 1:
         return None
-    filters, attributes = look.constant(operation.operands[1]), operation.attributes
+    filters, attributes = look.constant(operation.operands[1]), Convolution.of(operation)
     if filters is None or filters.ndim != 4 or filters.dtype != np.float32 or operation.shape.rank != 4:
         return None
     # NHWC; each lists batch (or filters) and features before the two axes of the image.
-    if (attributes["input"], attributes["output"]) != ((0, 3, 1, 2), (0, 3, 1, 2)):
+    if (attributes.input, attributes.output) != ((0, 3, 1, 2), (0, 3, 1, 2)):
         return None
-    before, sides = look.known[operation.operands[0]].shape, attributes["window"]
-    made = {"groups": attributes["feature_groups"], "activation": "none"}
+    before, sides = look.known[operation.operands[0]].shape, attributes.window
+    groups = attributes.feature_groups
     window = window_of(before, operation.shape, sides)
     if window is not None:
-        operation = replace(operation, opcode="conv2d", attributes={**made, "window": window})
-    elif attributes["feature_groups"] == 1 and _is_woven(before, operation.shape, sides):
-        operation = replace(operation, opcode="transposed_conv2d", attributes={**made, "sides": sides})
+        operation = replace(operation, opcode="conv2d", attributes=Conv2d(window=window, groups=groups))
+    elif groups == 1 and _is_woven(before, operation.shape, sides):
+        operation = replace(
+            operation, opcode="transposed_conv2d", attributes=TransposedConv2d(sides=sides, groups=groups)
+        )
     else:
         return None
-    out, into, down, right = attributes["kernel"]
+    out, into, down, right = attributes.kernel
     if (out, into, down, right) != (3, 2, 0, 1):
         ordered = look.add_constant(np.ascontiguousarray(filters.transpose(down, right, into, out)), operation)
         operation = replace(operation, operands=(operation.operands[0], ordered))
@@ -51,7 +54,7 @@ def cut(look: Look, operation: Operation) -> Operation | None:
     made = look.made_by(operation.operands[0], "convolution", once=True) if operation.opcode == "slice" else None
     if made is None:
         return None
-    slices, laid, sides = operation.attributes["slices"], made.attributes["output"], list(made.attributes["window"])
+    slices, laid, sides = Slices.of(operation).slices, Convolution.of(made).output, list(Convolution.of(made).window)
     for axis in range(operation.shape.rank):
         begin, end, step = slices[axis]
         length = made.shape.sizes[axis]
@@ -63,10 +66,10 @@ def cut(look: Look, operation: Operation) -> Operation | None:
         size, stride, low, high, dilation, base = sides[place]
         lost = as_size(end) + Size(-1) * length
         # With less padding than the dilation adds, the crop would remove an element of the image, not only zeros.
-        if not all(isinstance(number, int) for number in (begin, low)) or stride != 1 or low - begin < base - 1:
+        if not isinstance(begin, int) or not isinstance(low, int) or stride != 1 or low - begin < base - 1:
             return None
         sides[place] = (size, stride, low - begin, plain(as_size(high) + lost), dilation, base)
-    attributes = {**made.attributes, "window": tuple(sides)}
+    attributes = replace(Convolution.of(made), window=tuple(sides))
     return replace(made, id=operation.id, type=operation.type, attributes=attributes)
 
 
@@ -76,17 +79,17 @@ def padded(look: Look, operation: Operation) -> Operation | None:
     Only these copy no image between zeros: a network of inverted residuals takes 0.94 of its time (AVX-512), but one of
     other convolutions 1.01.
     """
-    if operation.opcode != "convolution" or operation.attributes["feature_groups"] == 1:
+    if operation.opcode != "convolution" or Convolution.of(operation).feature_groups == 1:
         return None
     made = look.made_by(operation.operands[0], "pad", once=True)
     zero = None if made is None else look.scalar(made.operands[1])
     if made is None or zero != 0 or math.copysign(1, zero) < 0:
         return None
-    laid, sides = operation.attributes["input"], list(operation.attributes["window"])
-    for axis, (low, high, inner) in enumerate(made.attributes["padding"]):
+    laid, sides = Convolution.of(operation).input, list(Convolution.of(operation).window)
+    for axis, (low, high, inner) in enumerate(Pad.of(made).padding):
         if (low, high, inner) == (0, 0, 0):
             continue
-        if axis in laid[:2] or inner or not all(isinstance(number, int) and number >= 0 for number in (low, high)):
+        if axis in laid[:2] or inner or not isinstance(low, int) or not isinstance(high, int) or min(low, high) < 0:
             return None
         place = laid.index(axis) - 2
         size, stride, before, after, dilation, base = sides[place]
@@ -94,7 +97,7 @@ def padded(look: Look, operation: Operation) -> Operation | None:
         if base != 1 or not isinstance(before, int):
             return None
         sides[place] = (size, stride, before + low, plain(as_size(after) + Size(high)), dilation, base)
-    attributes = {**operation.attributes, "window": tuple(sides)}
+    attributes = replace(Convolution.of(operation), window=tuple(sides))
     return replace(operation, operands=(made.operands[0], *operation.operands[1:]), attributes=attributes)
 
 
@@ -169,7 +172,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     """A transposed convolution as plain ones."""
     if operation.opcode != "transposed_conv2d":
         return None
-    found, filters = phases(operation.attributes["sides"]), look.constant(operation.operands[1])
+    found, filters = phases(TransposedConv2d.of(operation).sides), look.constant(operation.operands[1])
     if found is None or filters is None:
         raise AssertionError("what `conv2d` made has phases and constant filters")
     rows, columns = len(found[0]), len(found[1])
@@ -188,11 +191,11 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     image = images[0]
     if len(images) > 1:
         of_all = (*small, Size(rows * columns * channels.constant))
-        image = _added(look, operation, "concatenate", of_all, *images, dimensions=(3,))
+        image = _added(look, operation, "concatenate", of_all, *images, attributes=Dimensions(dimensions=(3,)))
     by_phase = (*small, Size(rows), Size(columns), channels)
     image = _added(look, operation, "reshape", by_phase, image)
     in_place = (batch, down, Size(rows), right, Size(columns), channels)
-    image = _added(look, operation, "transpose", in_place, image, dimensions=(0, 1, 3, 2, 4, 5))
+    image = _added(look, operation, "transpose", in_place, image, attributes=Dimensions(dimensions=(0, 1, 3, 2, 4, 5)))
     whole = (batch, down * Size(rows), right * Size(columns), channels)
     last = Operation(id=operation.id, opcode="reshape", type=operation.type, operands=(image.id,), node=operation.node)
     if whole == operation.shape.sizes:
@@ -200,7 +203,7 @@ def woven(look: Look, operation: Operation) -> Operation | None:
     # Some phases have one pixel less: it was computed, and is dropped.
     slices = tuple((0, plain(size), 1) for size in operation.shape.sizes)
     image = _added(look, operation, "reshape", whole, image)
-    return replace(last, opcode="slice", operands=(image.id,), attributes={"slices": slices})
+    return replace(last, opcode="slice", operands=(image.id,), attributes=Slices(slices=slices))
 
 
 def _convolved(
@@ -214,17 +217,22 @@ def _convolved(
     if bias is not None:
         operands.append(look.add_constant(np.tile(bias, len(kernels)), whole))
     sides = [(phase.taps, 1, phase.padding, 0, 1, 1) for phase in seen]
-    attributes = {
-        "window": window_of(look.known[whole.operands[0]].shape, made, sides), "groups": 1,
-        "activation": whole.attributes["activation"],
-    }  # fmt: skip
+    window = window_of(look.known[whole.operands[0]].shape, made, sides)
+    if window is None:
+        raise AssertionError("what `conv2d` made has phases that are windows of the kernel library")
+    attributes = Conv2d(window=window, groups=1, activation=Layer.of(whole).activation)
     return look.add(
         replace(whole, id=look.fresh(), opcode="conv2d", type=made, operands=tuple(operands), attributes=attributes)
     )
 
 
 def _added(
-    look: Look, like: Operation, opcode: str, sizes: tuple[Size, ...], *operands: Operation, **attributes: Any
+    look: Look,
+    like: Operation,
+    opcode: str,
+    sizes: tuple[Size, ...],
+    *operands: Operation,
+    attributes: Attributes = NO_ATTRIBUTES,
 ) -> Operation:
     ids = tuple(each.id for each in operands)
     made = Operation(

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, as_size, cpp, merged, shifted, split
+from tfaot_pkg.compiler.attributes import Dimensions, Slices
 from tfaot_pkg.compiler.chains import write_or_wait
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -406,9 +407,8 @@ class Emitter(Writer):
 
     def _moved(self, operation: Operation, index: tuple[Index, ...], body: Body) -> str | None:
         """The operand at the index that an element comes from; None if it must be in memory first."""
-        attributes = operation.attributes
         if operation.opcode == "iota":
-            (axis,) = attributes["dimensions"]
+            (axis,) = Dimensions.of(operation).dimensions
             name = f"y{next(body.names)}"
             body.counted.append((name, index[axis]))
             if operation.shape.dtype == "s32":
@@ -421,18 +421,19 @@ class Emitter(Writer):
         operand = self.known[operation.operands[0]]
         match operation.opcode:
             case "broadcast":
-                inner = tuple(index[axis] for axis in attributes["dimensions"])
+                inner = tuple(index[axis] for axis in Dimensions.of(operation).dimensions)
             case "transpose":
-                place = {axis: number for number, axis in enumerate(attributes["dimensions"])}
+                place = {axis: number for number, axis in enumerate(Dimensions.of(operation).dimensions)}
                 inner = tuple(index[place[axis]] for axis in range(len(index)))
             case "slice":
                 inner = tuple(
                     shifted(each.scaled(as_size(step)), as_size(start))
-                    for each, (start, _, step) in zip(index, attributes["slices"], strict=True)
+                    for each, (start, _, step) in zip(index, Slices.of(operation).slices, strict=True)
                 )
             case "reverse":
+                reversed_ = Dimensions.of(operation).dimensions
                 inner = tuple(
-                    shifted(each.scaled(Size(-1)), size + Size(-1)) if axis in attributes["dimensions"] else each
+                    shifted(each.scaled(Size(-1)), size + Size(-1)) if axis in reversed_ else each
                     for axis, (each, size) in enumerate(zip(index, operand.shape.sizes, strict=True))
                 )
             case "dynamic-slice":

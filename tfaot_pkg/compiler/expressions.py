@@ -10,6 +10,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.attributes import Comparison, Constant, in_total_order
 from tfaot_pkg.compiler.program import Literal, Operation, Shape, Size, Unsupported
 
 C_TYPES = {
@@ -139,7 +140,7 @@ def c_type(shape: Shape) -> str:
 
 
 def literal(operation: Operation) -> Array:
-    literal = operation.attributes["literal"]
+    literal = Constant.of(operation).literal
     if literal.growing:
         raise Unsupported("a constant that depends on a size")
     values: Array = literal.constant
@@ -150,10 +151,10 @@ def number_text(operation: Operation) -> str:
     """A constant without axes as C++."""
     if operation.opcode != "constant":
         raise Unsupported(f"{operation.opcode} where a constant is needed")
-    found: Literal = operation.attributes["literal"]
+    found: Literal = Constant.of(operation).literal
     if found.growing:
         start, *steps = (
-            number_text(replace(operation, attributes={"literal": Literal(each)}))
+            number_text(replace(operation, attributes=Constant(literal=Literal(each))))
             for each in (found.constant, *(values for _, values in found.growing))
         )
         terms = [
@@ -219,12 +220,12 @@ def _by_number(opcode: str, operands: Sequence[str]) -> str | None:
 
 
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:
-    direction: str = operation.attributes["direction"]
+    direction: str = Comparison.of(operation).direction
     if operands[0] == operands[1]:
         operands = [operands[0], f"copyOf({operands[1]})"]  # compilers warn about comparing a value with itself
     if source == "pred" and direction in _TRUTH_COMPARED:
         return _TRUTH_COMPARED[direction].format(*operands)
-    if source[0] == "f" and operation.attributes.get("order") == "TOTALORDER":
+    if source[0] == "f" and in_total_order(operation):
         operands = [f"inOrder({operand})" for operand in operands]
     if source[0] == "u" and direction in ("LT", "GE"):
         # A function, because compilers warn about unsigned numbers compared with a literal 0.

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import Gather, Sizes, Slices
 from tfaot_pkg.compiler.program import BATCH, Monomial, Operation, Program, Size, Unsupported
 
 # Sizes such as n * n of attention are of the second degree.
@@ -157,13 +158,15 @@ def check_extents(program: Program) -> None:
 def _parts(operation: Operation, known: Mapping[int, Operation]) -> list[tuple[Size, Size | None]]:
     """Sizes that must not be negative, each with what it must not exceed."""
     parts: list[tuple[Size, Size | None]] = [(size, None) for shape in operation.shapes for size in shape.sizes]
-    if operation.opcode not in ("dynamic-slice", "gather", "slice"):
+    given = operation.attributes
+    if not isinstance(given, (Gather, Sizes, Slices)):
         return parts
     lengths = known[operation.operands[0]].shape.sizes
-    taken = operation.attributes["slices" if operation.opcode == "slice" else "sizes"]
-    for each, length in zip(taken, lengths, strict=True):
-        ends = each[:2] if isinstance(each, tuple) else (each,)
-        parts += [(as_size(end), length) for end in ends]
+    if isinstance(given, Slices):
+        for (start, end, _), length in zip(given.slices, lengths, strict=True):
+            parts += [(as_size(start), length), (as_size(end), length)]
+    else:
+        parts += [(as_size(size), length) for size, length in zip(given.sizes, lengths, strict=True)]
     return parts
 
 

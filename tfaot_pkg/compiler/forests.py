@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Unsupported
 from tfaot_pkg.worker_program.messages.forest import (
     EQUAL,
@@ -78,7 +79,7 @@ def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> F
     if found.opcode != "constant" or found.shape.dtype != "u8":
         raise ValueError("a forest is not a constant")
     # Checked anew: bytes in a graph may come from a file that this tool did not write.
-    forest = unpacked(found.attributes["literal"].constant)
+    forest = unpacked(Constant.of(found).literal.constant)
     if result.rank != 2 or result.sizes[1].constant != forest.outputs or NUMPY_TYPES[result.dtype] != forest.total:
         raise ValueError(f"a forest does not return {result}")
     return forest

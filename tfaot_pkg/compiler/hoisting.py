@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfaot_pkg.compiler.attributes import Dimensions, Layer, Sizes
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Region, Shape, Size, Symbol, used
+from tfaot_pkg.compiler.program import BATCH, ONE, Number, Operation, Region, Shape, Size, Symbol, used
 
 _MOST = 1 << 14
 """Elements per row, 64 KiB, that may be computed before a loop: more would evict the loop's weights from the cache."""
@@ -81,9 +82,10 @@ def _path(look: Look, step: Operation) -> list[Operation]:
     value = step.operands[0]
     while True:
         each = look.known[value]
-        last, dimensions = each.shapes[0].rank - 1, each.attributes.get("dimensions", ())
-        stay = dimensions[-1:] == (last,) if each.opcode == "transpose" else last not in dimensions
-        if each.opcode not in ("reverse", "transpose") or not stay:
+        if each.opcode not in ("reverse", "transpose"):
+            return path[::-1]
+        last, dimensions = each.shape.rank - 1, Dimensions.of(each).dimensions
+        if not (dimensions[-1:] == (last,) if each.opcode == "transpose" else last not in dimensions):
             return path[::-1]
         path.append(each)
         value = each.operands[0]
@@ -114,7 +116,7 @@ def _step_of(
     sizes: tuple[Size, ...] = (ONE, *made[-1].shape.sizes[1:])
     cut = replace(
         step, id=next(ids), type=Shape("f32", sizes), operands=(made[-1].id, *step.operands[1:]),
-        attributes={**step.attributes, "sizes": sizes},
+        attributes=Sizes(sizes=sizes),
     )  # fmt: skip
     reshaped = Operation(id=layer.id, opcode="reshape", type=layer.shape, operands=(cut.id,), node=layer.node)
     return [*made[1:], cut, reshaped]
@@ -124,12 +126,12 @@ def _without_zeros(look: Look, loop: Operation, ids: Iterator[int]) -> Operation
     """`loop` with one more state, whether an iteration is the first one, which computes no product of zeros."""
     body, condition = loop.regions
     within = Look(body, look.known, ids)
-    zeros = {each.id for each in body.parameters if look.scalar(loop.operands[each.attributes["number"]]) == 0}
+    zeros = {each.id for each in body.parameters if look.scalar(loop.operands[Number.of(each).number]) == 0}
     products = {each.id for each in body.operations if each.opcode in _LAYERS and _is_bias(within, each, zeros)}
     if not products:
         return loop
     truth = Shape("pred", ())
-    attributes = {"number": len(loop.operands)}
+    attributes = Number(number=len(loop.operands))
     first, tested = (
         Operation(id=next(ids), opcode="parameter", type=truth, attributes=attributes, node=loop.node) for _ in range(2)
     )
@@ -149,7 +151,7 @@ def _is_bias(look: Look, layer: Operation, zeros: set[int]) -> bool:
         read = look.known[read.operands[0]]
     constants = [look.constant(each) for each in layer.operands[1:]]
     are_finite = all(each is not None and np.isfinite(each).all() for each in constants)
-    return read.id in zeros and are_finite and layer.attributes["activation"] == "none"
+    return read.id in zeros and are_finite and Layer.of(layer).activation == "none"
 
 
 def _unless(first: Operation, layer: Operation, nothing: int, ids: Iterator[int]) -> Operation:
@@ -157,7 +159,7 @@ def _unless(first: Operation, layer: Operation, nothing: int, ids: Iterator[int]
     (value, axes) = (layer.operands[2], (layer.shape.rank - 1,)) if len(layer.operands) > 2 else (nothing, ())
     bias = Operation(
         id=next(ids), opcode="broadcast", type=layer.shape, operands=(value,), node=layer.node,
-        attributes={"dimensions": axes},
+        attributes=Dimensions(dimensions=axes),
     )  # fmt: skip
     product = replace(layer, id=next(ids))
     regions = tuple(Region(operations=(each,), results=(each.id,)) for each in (bias, product))

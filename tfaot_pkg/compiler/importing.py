@@ -11,14 +11,25 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import (
+    Constant,
+    Dimensions,
+    Element,
+    MalformedAttributes,
+    Slices,
+    Trees,
+    attributes_of,
+)
 from tfaot_pkg.compiler.fitting import Fit, Point
 from tfaot_pkg.compiler.forests import forest_in
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ROWS,
+    Attributes,
     Literal,
     Monomial,
+    Number,
     Operation,
     Program,
     Region,
@@ -104,18 +115,19 @@ class _Import:
                 # The worker lists large constants as parameters (worker_program/hlo.py).
                 case "parameter" if is_entry and (place := instruction.attribute("number")) >= self._inputs:
                     literal = Literal(self._constants[place - self._inputs])
-                    made = (add(instruction, "constant", shapes[0], attributes={"literal": literal}),)
+                    made = (add(instruction, "constant", shapes[0], attributes=Constant(literal=literal)),)
                 # In the entry never a short float: those inputs are u16 and a bitcast (worker_program/carriers.py).
                 case "parameter":
                     made = tuple(
-                        add(instruction, "parameter", shape, attributes={"number": next(numbers)}) for shape in shapes
+                        add(instruction, "parameter", shape, attributes=Number(number=next(numbers)))
+                        for shape in shapes
                     )
                 case "convert" | "bitcast-convert" if _is_short(instruction, dtypes):
                     made = (self._converted(instruction, shapes[0], given[0][0], dtypes[instruction.operands[0]], add),)
                 case "bitcast-convert" if _width(instruction.shape.dtype) != _width(dtypes[instruction.operands[0]]):
                     raise Unsupported(f"a bitcast to a type of another width (node {instruction.node!r})")
                 case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
-                    attributes = {"forest": forest_in(operations, given[1][0], shapes[0])}
+                    attributes = Trees(forest=forest_in(operations, given[1][0], shapes[0]))
                     made = (add(instruction, "trees", shapes[0], given[0], attributes=attributes),)
                 case "tuple":
                     made = tuple(value for values_ in given for value in values_)
@@ -165,7 +177,7 @@ class _Import:
             return (self._rounded(instruction, instruction.shape.dtype, whole, shapes[0], add),)
         # Programs have no tuples: users of an element take it by its number among all arrays.
         parts = [
-            add(instruction, "get-tuple-element", shape, [whole], attributes={"index": index})
+            add(instruction, "get-tuple-element", shape, [whole], attributes=Element(index=index))
             for index, shape in enumerate(shapes)
         ]
         dtypes = _dtypes(instruction.shape)
@@ -220,10 +232,18 @@ class _Import:
         axes = zip(*(shape.sizes for shape in shapes), strict=True)
         return (Shape(dtype, tuple(self._fit.size((pairs[0][0], *(at for _, at in pairs))) for pairs in axes)),)
 
-    def _attributes(self, instruction: hlo.Instruction) -> dict[str, Any]:
+    def _attributes(self, instruction: hlo.Instruction) -> Attributes:
+        """Raises Unsupported if the operation is unknown, or if attributes are not those of the operation."""
+        definition = OPERATIONS.get(instruction.opcode)
+        if definition is None:
+            raise Unsupported(f"{instruction.opcode} (node {instruction.node!r})")
         given = self._given(instruction)
         names = [field.name for field in fields(given[0])]
-        return {name: self._unified([getattr(each, name) for each in given]) for name in names}
+        try:
+            values = {name: self._unified([getattr(each, name) for each in given]) for name in names}
+            return attributes_of(definition.attributes, values)
+        except MalformedAttributes as error:
+            raise Unsupported(f"{instruction.opcode} (node {instruction.node!r}): {error}") from None
 
     def _given(self, instruction: hlo.Instruction) -> list[Any]:
         """The attributes at all points."""
@@ -261,19 +281,21 @@ class _Import:
             raise Unsupported("a constant that grows with the batch, and is not the same for each row")
         # The last sample has all symbols at their maxima, so every call needs a part of it.
         whole_shape = Shape(shape.dtype, tuple(Size(size) for size in arrays[-1].shape))
-        whole = add(instruction, "constant", whole_shape, attributes={"literal": Literal(arrays[-1])})
+        whole = add(instruction, "constant", whole_shape, attributes=Constant(literal=Literal(arrays[-1])))
         slices = tuple((0, size, 1) for size in shape.sizes)
-        return add(instruction, "slice", shape, [whole], attributes={"slices": slices})
+        return add(instruction, "slice", shape, [whole], attributes=Slices(slices=slices))
 
     def _tiled(
         self, instruction: hlo.Instruction, shape: Shape, axis: int, tile: Array, add: Callable[..., int]
     ) -> int:
         """A constant that repeats `tile` for each row of the batch."""
         inner = Shape(shape.dtype, tuple(Size(size) for size in tile.shape))
-        whole = add(instruction, "constant", inner, attributes={"literal": Literal(tile)})
+        whole = add(instruction, "constant", inner, attributes=Constant(literal=Literal(tile)))
         sizes = (*inner.sizes[:axis], ROWS, *inner.sizes[axis:])
         others = tuple(other for other in range(shape.rank + 1) if other != axis)
-        spread = add(instruction, "broadcast", Shape(shape.dtype, sizes), [whole], attributes={"dimensions": others})
+        spread = add(
+            instruction, "broadcast", Shape(shape.dtype, sizes), [whole], attributes=Dimensions(dimensions=others)
+        )
         return add(instruction, "reshape", shape, [spread])
 
     def _counted(
@@ -286,11 +308,11 @@ class _Import:
 
         def spread(literal: Literal) -> int:
             row = _written(instruction, inner, literal, add)
-            return add(instruction, "broadcast", shape, [row], attributes={"dimensions": others})
+            return add(instruction, "broadcast", shape, [row], attributes=Dimensions(dimensions=others))
 
         if not step.growing and not np.any(step.constant):
             return spread(start)
-        number = add(instruction, "iota", shape, attributes={"dimensions": (axis,)})
+        number = add(instruction, "iota", shape, attributes=Dimensions(dimensions=(axis,)))
         climbed = add(instruction, "multiply", shape, [number, spread(step)])
         return add(instruction, "add", shape, [climbed, spread(start)])
 
@@ -305,7 +327,7 @@ class _Import:
             if (divisors := _divisors(arrays)) is None:
                 raise
             divisor = _written(instruction, shape, self._literal(divisors), add)
-            one = add(instruction, "constant", shape, attributes={"literal": Literal(np.ones_like(divisors[0]))})
+            one = add(instruction, "constant", shape, attributes=Constant(literal=Literal(np.ones_like(divisors[0]))))
             return add(instruction, "divide", shape, [one, divisor])
 
     def _literal(self, arrays: Sequence[Array]) -> Literal:
@@ -334,21 +356,21 @@ class _Import:
 def _written(instruction: hlo.Instruction, shape: Shape, literal: Literal, add: Callable[..., int]) -> int:
     """The constant `literal`. Parts that depend on sizes are computed when the program runs, from scalars."""
     if not literal.growing or not shape.rank:
-        return add(instruction, "constant", shape, attributes={"literal": literal})
+        return add(instruction, "constant", shape, attributes=Constant(literal=literal))
 
     def spread(constant: Array, growing: tuple[tuple[Monomial, Array], ...]) -> int:
         first = Literal(_first(constant), tuple((monomial, _first(values)) for monomial, values in growing))
-        number = add(instruction, "constant", Shape(shape.dtype, ()), attributes={"literal": first})
-        return add(instruction, "broadcast", shape, [number], attributes={"dimensions": ()})
+        number = add(instruction, "constant", Shape(shape.dtype, ()), attributes=Constant(literal=first))
+        return add(instruction, "broadcast", shape, [number], attributes=Dimensions(dimensions=()))
 
     if all(np.all(values == values.flat[0]) for values in (literal.constant, *(each for _, each in literal.growing))):
         return spread(literal.constant, literal.growing)
     if literal.constant.dtype.kind == "f":
         raise Unsupported("a constant of different floats that depend on a size")  # a product would be rounded
-    total = add(instruction, "constant", shape, attributes={"literal": Literal(literal.constant)})
+    total = add(instruction, "constant", shape, attributes=Constant(literal=Literal(literal.constant)))
     for monomial, values in literal.growing:
         size = spread(np.zeros_like(values), ((monomial, np.ones_like(values)),))
-        factor = add(instruction, "constant", shape, attributes={"literal": Literal(values)})
+        factor = add(instruction, "constant", shape, attributes=Constant(literal=Literal(values)))
         term = add(instruction, "multiply", shape, [size, factor])
         total = add(instruction, "add", shape, [total, term])
     return total

@@ -11,10 +11,27 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import arithmetic
+from tfaot_pkg.compiler.attributes import (
+    Constant,
+    Convolution,
+    Dimensions,
+    Dot,
+    Element,
+    Feature,
+    Gather,
+    Indexed,
+    Pad,
+    Scatter,
+    Slices,
+    Trees,
+    Windows,
+)
 from tfaot_pkg.compiler.program import (
     NO_SYMBOLS,
     NUMPY_TYPES,
+    Binding,
     Literal,
+    Number,
     Operation,
     Program,
     Region,
@@ -44,7 +61,7 @@ def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) ->
 
 class _Run:
     def __init__(self, batch: int, sizes: Mapping[str, int]) -> None:
-        self.batch, self._sizes = batch, sizes
+        self.at = Binding(batch, sizes)
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
@@ -53,7 +70,7 @@ class _Run:
         try:
             for operation in region.operations:
                 if operation.opcode == "parameter":
-                    made: Value = arguments[operation.attributes["number"]]
+                    made: Value = arguments[Number.of(operation).number]
                 else:
                     made = self.apply(operation, [self._known[operand] for operand in operation.operands])
                 self._known[operation.id] = made
@@ -75,16 +92,7 @@ class _Run:
         return made
 
     def sizes(self, operation: Operation) -> tuple[int, ...]:
-        return operation.shape.at(self.batch, self._sizes)
-
-    def fixed(self, value: Any) -> Any:
-        """An attribute at this batch size."""
-        if isinstance(value, tuple):
-            return tuple(map(self.fixed, value))
-        return self.at(value) if isinstance(value, Size) else value
-
-    def at(self, size: Size) -> int:
-        return size.at(self.batch, self._sizes)
+        return self.at.numbers(operation.shape.sizes)
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,32 +100,32 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _constant(run: _Run, operation: Operation) -> Array:
-    literal: Literal = operation.attributes["literal"]
+    literal: Literal = Constant.of(operation).literal
     values = literal.constant
     for monomial, factor in literal.growing:
-        values = values + factor * values.dtype.type(run.at(Size.of([(monomial, 1)])))
+        values = values + factor * values.dtype.type(run.at.number(Size.of([(monomial, 1)])))
     return values
 
 
 def _broadcast(run: _Run, operation: Operation, operand: Array) -> Array:
     sizes = [1] * operation.shape.rank
-    for axis, size in zip(operation.attributes["dimensions"], operand.shape, strict=True):
+    for axis, size in zip(Dimensions.of(operation).dimensions, operand.shape, strict=True):
         sizes[axis] = size
     return np.broadcast_to(operand.reshape(sizes), run.sizes(operation))
 
 
 def _iota(run: _Run, operation: Operation) -> Array:
-    (axis,), sizes = operation.attributes["dimensions"], run.sizes(operation)
+    (axis,), sizes = Dimensions.of(operation).dimensions, run.sizes(operation)
     shape = [size if i == axis else 1 for i, size in enumerate(sizes)]
     return np.broadcast_to(np.arange(sizes[axis]).reshape(shape), sizes)
 
 
 def _slice(run: _Run, operation: Operation, operand: Array) -> Array:
-    return operand[tuple(slice(*each) for each in run.fixed(operation.attributes["slices"]))]
+    return operand[tuple(slice(*each) for each in run.at.table(Slices.of(operation).slices))]
 
 
 def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array:
-    padding = run.fixed(operation.attributes["padding"])
+    padding = run.at.table(Pad.of(operation).padding)
     if not padding:  # a number, which np.pad does not take
         return operand
     spread = np.full(
@@ -131,7 +139,7 @@ def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array
 
 
 def _dot(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
-    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    (left, right), (left_batch, right_batch) = Dot.of(operation).contracting, Dot.of(operation).batch
     # Numbers as labels, which NumPy's einsum accepts: letters would end at 52 axes.
     names = iter(range(100))
     batch = [next(names) for _ in left_batch]
@@ -152,7 +160,7 @@ def _reduce(run: _Run, operation: Operation, *operands: Array) -> Value:
     """A reduction, of several arrays together if there are several operands; element by element."""
     half = len(operands) // 2
     arrays, starts = operands[:half], operands[half:]
-    axes = operation.attributes["dimensions"]
+    axes = Dimensions.of(operation).dimensions
     ufunc = _UFUNCS.get(reducer(operation) or "") if half == 1 else None
     if ufunc is not None:
         return np.asarray(ufunc.reduce(arrays[0], axis=tuple(axes), initial=starts[0][()]))
@@ -233,13 +241,13 @@ def _windows(array: Array, window: Sequence[Sequence[int]], fill: Any) -> Array:
 
 
 def _convolution(run: _Run, operation: Operation, array: Array, kernel: Array) -> Array:
-    attributes = operation.attributes
-    groups = attributes["feature_groups"]
-    if attributes["batch_groups"] != 1:
+    attributes = Convolution.of(operation)
+    groups = attributes.feature_groups
+    if attributes.batch_groups != 1:
         raise Unsupported("a convolution with groups of the batch")
-    data = array.transpose(attributes["input"])  # batch, features, space
-    filters = kernel.transpose(attributes["kernel"])  # filters, features, space
-    window = run.fixed(attributes["window"])
+    data = array.transpose(attributes.input)  # batch, features, space
+    filters = kernel.transpose(attributes.kernel)  # filters, features, space
+    window = run.at.table(attributes.window)
     rank = len(window)
     whole = [(1, 1, 0, 0, 1, 1)] * 2
     seen = _windows(data, [*whole, *window], 0)
@@ -248,12 +256,12 @@ def _convolution(run: _Run, operation: Operation, array: Array, kernel: Array) -
     for inputs, weights in zip(np.split(seen, groups, 1), np.split(filters, groups, 0), strict=True):
         parts.append(np.tensordot(inputs, weights, ([1, *range(2 + rank, 2 + 2 * rank)], [1, *range(2, 2 + rank)])))
     made = np.moveaxis(np.concatenate(parts, -1), -1, 1)  # batch, filters, space
-    return np.transpose(made, np.argsort(attributes["output"]))
+    return np.transpose(made, np.argsort(attributes.output))
 
 
 def _reduce_window(run: _Run, operation: Operation, *operands: Array) -> Value:
     """As `_reduce`, window by window; elements outside the array are left out."""
-    half, window = len(operands) // 2, run.fixed(operation.attributes["window"])
+    half, window = len(operands) // 2, run.at.table(Windows.of(operation).window)
     arrays, starts = operands[:half], operands[half:]
     inside = _windows(np.ones(arrays[0].shape, np.bool_), window, np.False_)
     seen = [_windows(array, window, start) for array, start in zip(arrays, starts, strict=True)]
@@ -273,7 +281,7 @@ def _reduce_window(run: _Run, operation: Operation, *operands: Array) -> Value:
 
 
 def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
-    (axis,) = operation.attributes["dimensions"]
+    (axis,) = Dimensions.of(operation).dimensions
     moved = [np.moveaxis(array, axis, -1) for array in arrays]
     results = [np.empty_like(array) for array in moved]
 
@@ -296,16 +304,16 @@ def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
 
 
 def _gather(run: _Run, operation: Operation, array: Array, indices: Array) -> Array:
-    attributes = operation.attributes
-    sizes, vectors = run.fixed(attributes["sizes"]), _vectors(indices, attributes["vector"])
-    gone = (*attributes["collapsed"], *attributes["operand_batch"])
+    attributes = Gather.of(operation)
+    sizes, vectors = run.at.numbers(attributes.sizes), _vectors(indices, attributes.vector)
+    gone = (*attributes.collapsed, *attributes.operand_batch)
     kept = [size for axis, size in enumerate(sizes) if axis not in gone]
     made = np.empty((*vectors.shape[:-1], *kept), array.dtype)
     for place in np.ndindex(*vectors.shape[:-1]):
         starts = _window_starts(operation, array.ndim, vectors[place], place)
         made[place] = array[_starts(array, [np.asarray(start) for start in starts], sizes)].reshape(kept)
     count = vectors.ndim - 1
-    outer = [axis for axis in range(operation.shape.rank) if axis not in attributes["offset"]]
+    outer = [axis for axis in range(operation.shape.rank) if axis not in attributes.offset]
     return np.moveaxis(made, range(count), outer) if count else made
 
 
@@ -315,23 +323,23 @@ def _vectors(indices: Array, vector: int) -> Array:
 
 
 def _window_starts(operation: Operation, rank: int, vector: Array, place: Sequence[int]) -> list[int]:
-    attributes = operation.attributes
+    attributes = Indexed.of(operation)
     starts = [0] * rank
-    for axis, start in zip(attributes["indexed"], vector, strict=True):
+    for axis, start in zip(attributes.indexed, vector, strict=True):
         starts[axis] = int(start)
-    for axis, among in zip(attributes["operand_batch"], attributes["index_batch"], strict=True):
-        starts[axis] = place[among - (among > attributes["vector"])]
+    for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):
+        starts[axis] = place[among - (among > attributes.vector)]
     return starts
 
 
 def _scatter(run: _Run, operation: Operation, *operands: Array) -> Value:
     """One update after the other; a window that reaches outside changes nothing."""
-    half, attributes = len(operands) // 2, operation.attributes
-    results, vectors = [each.copy() for each in operands[:half]], _vectors(operands[half], attributes["vector"])
+    half, attributes = len(operands) // 2, Scatter.of(operation)
+    results, vectors = [each.copy() for each in operands[:half]], _vectors(operands[half], attributes.vector)
     updates, rank = operands[half + 1 :], operands[0].ndim
-    outer = [axis for axis in range(updates[0].ndim) if axis not in attributes["window"]]
-    gone = {*attributes["inserted"], *attributes["operand_batch"]}
-    sizes = iter(updates[0].shape[axis] for axis in attributes["window"])
+    outer = [axis for axis in range(updates[0].ndim) if axis not in attributes.window]
+    gone = {*attributes.inserted, *attributes.operand_batch}
+    sizes = iter(updates[0].shape[axis] for axis in attributes.window)
     window = [1 if axis in gone else next(sizes) for axis in range(rank)]
     moved = [np.moveaxis(each, outer, range(len(outer))) for each in updates]
     for place in np.ndindex(*vectors.shape[:-1]):
@@ -358,7 +366,7 @@ def _conditional(run: _Run, operation: Operation, which: Array, *operands: Array
 
 
 def _set_dimension_size(_run: _Run, operation: Operation, operand: Array, size: Array) -> Array:
-    (axis,) = operation.attributes["dimensions"]
+    (axis,) = Dimensions.of(operation).dimensions
     if int(size) != operand.shape[axis]:
         raise Unsupported("an array with fewer elements than it has room for")
     return operand
@@ -366,9 +374,9 @@ def _set_dimension_size(_run: _Run, operation: Operation, operand: Array, size: 
 
 def _batch_norm(_run: _Run, operation: Operation, x: Array, *vectors: Array) -> Array:
     sizes = [1] * x.ndim
-    sizes[operation.attributes["feature"]] = -1
+    sizes[Feature.of(operation).feature] = -1
     scale, offset, mean, variance = (each.reshape(sizes) for each in vectors)
-    deviation = np.sqrt(variance + np.asarray(operation.attributes["epsilon"], x.dtype))
+    deviation = np.sqrt(variance + np.asarray(Feature.of(operation).epsilon, x.dtype))
     return np.asarray((x - mean) * (scale / deviation) + offset)
 
 
@@ -380,7 +388,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "convert": lambda _run, operation, x: arithmetic.convert(operation, x),
     "broadcast": _broadcast,
     "call": _call,
-    "concatenate": lambda _run, operation, *parts: np.concatenate(parts, operation.attributes["dimensions"][0]),
+    "concatenate": lambda _run, operation, *parts: np.concatenate(parts, Dimensions.of(operation).dimensions[0]),
     "conditional": _conditional,
     "constant": _constant,
     "convolution": _convolution,
@@ -388,18 +396,18 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
-    "get-tuple-element": lambda _run, operation, value: value[operation.attributes["index"]],
+    "get-tuple-element": lambda _run, operation, value: value[Element.of(operation).index],
     "iota": _iota,
     "pad": _pad,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
     "reshape": lambda run, operation, x: x.reshape(run.sizes(operation)),
-    "reverse": lambda _run, operation, x: np.flip(x, operation.attributes["dimensions"]),
+    "reverse": lambda _run, operation, x: np.flip(x, Dimensions.of(operation).dimensions),
     "scatter": _scatter,
     "set-dimension-size": _set_dimension_size,
     "slice": _slice,
     "sort": _sort,
-    "trees": lambda _run, operation, x: margins(operation.attributes["forest"], x),
-    "transpose": lambda _run, operation, x: x.transpose(operation.attributes["dimensions"]),
+    "trees": lambda _run, operation, x: margins(Trees.of(operation).forest, x),
+    "transpose": lambda _run, operation, x: x.transpose(Dimensions.of(operation).dimensions),
     "while": _while,
 }

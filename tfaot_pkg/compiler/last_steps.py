@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import Dimensions, Element, Slices
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import ONE, Operation, Program, Region, Shape, used
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Attributes, Number, Operation, Program, Region, Shape, used
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import is_counter, iterations_of
 
@@ -44,10 +45,10 @@ def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
     if loop.opcode != "while" or not array.shape.rank:
         return (cut,)
     axes = _axes(path[::-1], array)
-    state = _written(look, loop, array.attributes["index"])
+    state = _written(look, loop, Element.of(array).index)
     if state is None or axes.count(0) != 1:
         return (cut,)
-    slices, place, steps = cut.attributes["slices"], axes.index(0), array.shape.sizes[0]
+    slices, place, steps = Slices.of(cut).slices, axes.index(0), array.shape.sizes[0]
     first, last = (as_size(each) for each in slices[place][:2])
     # The loop must write the last step in its last iteration; otherwise that step holds what the array began with.
     if (
@@ -62,7 +63,7 @@ def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
 
 def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
     """`element`, or another state with the same value after each iteration, if no iteration reads the first."""
-    loop, index = look.known[element.operands[0]], element.attributes["index"]
+    loop, index = look.known[element.operands[0]], Element.of(element).index
     # Without an iteration, both keep their initial values, which may differ.
     if loop.opcode != "while" or not iterations_of(loop, look.known):
         return (element,)
@@ -74,12 +75,12 @@ def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
     inside = [each for each in body.everything() if each.opcode != "parameter"]
     read = {value for each in inside for value in each.operands} | set(body.results)
     read |= {value for each in inside for region in each.regions for value in region.results}
-    kept = {each.attributes["number"] for each in body.parameters if each.id in read}
+    kept = {Number.of(each).number for each in body.parameters if each.id in read}
     same = [place for place, value in enumerate(values) if value == values[index] and place in kept]
     if index in kept or not same:
         return (element,)
-    state = replace(element, id=look.fresh(), type=loop.shapes[same[0]], attributes={"index": same[0]})
-    return (state, replace(element, opcode="reshape", operands=(state.id,), attributes={}))
+    state = replace(element, id=look.fresh(), type=loop.shapes[same[0]], attributes=Element(index=same[0]))
+    return (state, replace(element, opcode="reshape", operands=(state.id,), attributes=NO_ATTRIBUTES))
 
 
 def _axes(path: list[Operation], array: Operation) -> list[int | None]:
@@ -88,7 +89,7 @@ def _axes(path: list[Operation], array: Operation) -> list[int | None]:
     shape = array.shape
     for each in path:
         if each.opcode == "transpose":
-            axes = [axes[axis] for axis in each.attributes["dimensions"]]
+            axes = [axes[axis] for axis in Dimensions.of(each).dimensions]
         else:
             left = [axis for axis, size in zip(axes, shape.sizes, strict=True) if size != ONE]
             if [size for size in shape.sizes if size != ONE] != [size for size in each.shape.sizes if size != ONE]:
@@ -127,19 +128,19 @@ def _state_as(look: Look, cut: Operation, loop: Operation, state: int, axes: lis
     sizes = {axis: size for axis, size in zip(axes, source.sizes, strict=True) if axis}
     dtype, made = cut.shape.dtype, []
 
-    def add(opcode: str, shape: Shape, operand: int, **attributes: object) -> int:
+    def add(opcode: str, shape: Shape, operand: int, attributes: Attributes = NO_ATTRIBUTES) -> int:
         new = Operation(id=look.fresh(), opcode=opcode, type=shape, operands=(operand,), attributes=attributes)
         made.append(replace(new, node=cut.node))
         return new.id
 
-    value = add("get-tuple-element", loop.shapes[state], loop.id, index=state)
+    value = add("get-tuple-element", loop.shapes[state], loop.id, Element(index=state))
     value = add("reshape", Shape(dtype, tuple(sizes[axis] for axis in sorted(kept))), value)
     order = tuple(sorted(kept).index(axis) for axis in kept)
-    value = add("transpose", Shape(dtype, tuple(sizes[axis] for axis in kept)), value, dimensions=order)
+    value = add("transpose", Shape(dtype, tuple(sizes[axis] for axis in kept)), value, Dimensions(dimensions=order))
     last = tuple(ONE if axis == 0 else size for axis, size in zip(axes, source.sizes, strict=True))
     value = add("reshape", Shape(dtype, last), value)
-    slices = tuple((0, 1, 1) if axis == 0 else each for axis, each in zip(axes, cut.attributes["slices"], strict=True))
-    made.append(replace(cut, operands=(value,), attributes={"slices": slices}))
+    slices = tuple((0, 1, 1) if axis == 0 else each for axis, each in zip(axes, Slices.of(cut).slices, strict=True))
+    made.append(replace(cut, operands=(value,), attributes=Slices(slices=slices)))
     return tuple(made)
 
 
@@ -147,9 +148,7 @@ def _without_unread(region: Region) -> Region:
     """`region` without states of its loops that only they themselves depend on."""
     # `simplify` keeps every state that the body changes.
     read = {
-        (each.operands[0], each.attributes["index"])
-        for each in region.everything()
-        if each.opcode == "get-tuple-element"
+        (each.operands[0], Element.of(each).index) for each in region.everything() if each.opcode == "get-tuple-element"
     }
     operations, moved = [], {}
     for each in region.operations:
@@ -158,8 +157,8 @@ def _without_unread(region: Region) -> Region:
             moved[each.id] = {index: place for place, index in enumerate(kept)}
             each = _of_states(each, kept)  # noqa: PLW2901 (the smaller loop replaces it)
         elif each.opcode == "get-tuple-element" and each.operands[0] in moved:
-            place = moved[each.operands[0]][each.attributes["index"]]
-            each = replace(each, attributes={"index": place})  # noqa: PLW2901
+            place = moved[each.operands[0]][Element.of(each).index]
+            each = replace(each, attributes=Element(index=place))  # noqa: PLW2901
         operations.append(each)
     return Region(operations=used(operations, region.results), results=region.results)
 
@@ -167,7 +166,7 @@ def _without_unread(region: Region) -> Region:
 def _read(loop: Operation, wanted: set[int]) -> list[int]:
     """The states that `wanted` ones, and the end of the loop, depend on."""
     body, condition = loop.regions
-    number = {each.id: each.attributes["number"] for region in loop.regions for each in region.parameters}
+    number = {each.id: Number.of(each).number for region in loop.regions for each in region.parameters}
 
     def states(region: Region, results: list[int]) -> set[int]:
         operations = [each for each in used(region.operations, results) if each.opcode != "parameter"]
@@ -196,8 +195,8 @@ def _of_states(loop: Operation, kept: list[int]) -> Operation:
         for each in used(region.operations, results):
             if each.opcode != "parameter":
                 operations.append(each)
-            elif each.attributes["number"] in place:
-                operations.append(replace(each, attributes={"number": place[each.attributes["number"]]}))
+            elif Number.of(each).number in place:
+                operations.append(replace(each, attributes=Number(number=place[Number.of(each).number])))
         return Region(operations=tuple(operations), results=results)
 
     body, condition = loop.regions

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool, TopK, Trees
 from tfaot_pkg.compiler.chains import add_softmax
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
-from tfaot_pkg.compiler.program import ONE, ROWS, Operation, Shape, Size
+from tfaot_pkg.compiler.program import ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
-from tfaot_pkg.worker_program.messages.forest import Forest
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
@@ -90,7 +91,7 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
 def dense(emitter: Emitter, operation: Operation) -> str:
     source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     # Weights [outputs, inputs], as PyTorch stores them.
-    return _dense(emitter, operation, source, weights.T if operation.attributes["weights_axis"] == 1 else weights)
+    return _dense(emitter, operation, source, weights.T if Dense.of(operation).weights_axis == 1 else weights)
 
 
 def _is_in_tree(inputs: int, outputs: int) -> bool:
@@ -108,7 +109,7 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     target = emitter.target(operation)
     emitter.touch(source)
-    activation = f"Activation::{operation.attributes['activation']}"
+    activation = f"Activation::{Layer.of(operation).activation}"
     function, known = "denseInTree" if in_tree else "dense", [str(inputs), str(outputs)]
     # One row, as a batch often is, is activated in registers.
     if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
@@ -124,23 +125,23 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
 
 
 def conv2d(emitter: Emitter, operation: Operation) -> str:
-    filters, window = literal(emitter.known[operation.operands[1]]), _named(operation.attributes["window"])
+    filters, window = literal(emitter.known[operation.operands[1]]), _named(Conv2d.of(operation).window)
     moves = (window["stride_height"], window["stride_width"], window["pad_top"], window["pad_left"])
     same = (window["in_height"], window["in_width"]) == (window["out_height"], window["out_width"])
     is_pointwise = filters.shape[:2] == (1, 1) and moves == (1, 1, 0, 0) and same
-    if is_pointwise and operation.attributes["groups"] == 1 and _is_in_tree(*filters.shape[2:]):
+    if is_pointwise and Conv2d.of(operation).groups == 1 and _is_in_tree(*filters.shape[2:]):
         return _dense(emitter, operation, emitter.stored(operation.operands[0]), filters[0, 0])
     return _convolution(emitter, operation, "conv2d", ())
 
 
 def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
-    return _convolution(emitter, operation, "conv2dMaxPool", operation.attributes["pool"])
+    return _convolution(emitter, operation, "conv2dMaxPool", Conv2dMaxPool.of(operation).pool)
 
 
 def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tuple[int, ...]) -> str:
     """A call of `function`, with the window of the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
-    groups, window = operation.attributes["groups"], operation.attributes["window"]
+    groups, window = Conv2d.of(operation).groups, Conv2d.of(operation).window
     packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
     bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
     target = emitter.target(operation)
@@ -160,7 +161,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         if pool:
             emitter.line(f"constexpr Window pool = {{{', '.join(map(str, pool))}}};")
         pooled = ", pool" if pool else ""
-        activation = f"Activation::{operation.attributes['activation']}"
+        activation = f"Activation::{Layer.of(operation).activation}"
         layer = f"window, {filters.shape[3]}, {groups}"
         # Computed here and in C++, so that code with too little memory does not compile.
         if is_constant:
@@ -198,7 +199,10 @@ def _out_width(window: tuple[int, ...]) -> int:
     return _named(window)["out_width"]
 
 
-def _named(window: tuple[int, ...]) -> dict[str, int]:
+_N = TypeVar("_N", bound=Extent)
+
+
+def _named(window: Sequence[_N]) -> dict[str, _N]:
     """The numbers of a Window (kernels.h) by the names that the functions above use."""
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
@@ -208,7 +212,7 @@ def _named(window: tuple[int, ...]) -> dict[str, int]:
 def max_pool(emitter: Emitter, operation: Operation) -> str:
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     emitter.touch(source)
-    window, named = operation.attributes["window"], _named(operation.attributes["window"])
+    window, named = MaxPool.of(operation).window, _named(MaxPool.of(operation).window)
     function, step = "maxPool", named["stride_width"] * named["channels"]
     inside = not named["pad_left"] and _reach(named, "width", named["out_width"]) <= named["in_width"]
     if inside and are_short(Size(step), Size(named["channels"])):
@@ -220,7 +224,7 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
 
 
 def softmax(emitter: Emitter, operation: Operation) -> str:
-    axis = operation.attributes.get("axis", operation.shape.rank - 1)
+    axis = Along.of(operation).axis
     source, size = emitter.stored(operation.operands[0]), operation.shape.sizes[axis]
     target = emitter.target(operation)
     emitter.touch(source)
@@ -238,12 +242,12 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
 
 def top_k(emitter: Emitter, operation: Operation) -> None:
     source = emitter.known[operation.operands[0]]
-    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], cpp(as_size(operation.attributes["k"]))
+    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], cpp(as_size(TopK.of(operation).k))
     values, indices = (emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes)
     rows = Shape("f32", source.shape.sizes[:-1]).elements
     emitter.touch(pointer)
-    largest = "true" if operation.attributes["largest"] else "false"
-    zeros = {"equal": "Zeros::kEqual", "signed": "Zeros::kSigned"}[operation.attributes["zeros"]]
+    largest = "true" if TopK.of(operation).largest else "false"
+    zeros = {"equal": "Zeros::kEqual", "signed": "Zeros::kSigned"}[TopK.of(operation).zeros]
     emitter.line(f"topK<{largest}, {zeros}>({cpp(rows)}, {cpp(size)}, {k}, {pointer}, {values}, {indices});")
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
@@ -256,7 +260,7 @@ _WIDEST = 32
 
 def trees(emitter: Emitter, operation: Operation) -> str:
     """The call of the kernel library that sums the trees."""
-    forest: Forest = operation.attributes["forest"]
+    forest = Trees.of(operation).forest
     packed = pack(forest)
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     keys = emitter.buffer("s8", Size(_WIDEST * max(1, packed.columns)))

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
+from tfaot_pkg.compiler.attributes import Constant, Convolution, Dimensions, Dot, Pad, Slices, numbers
 from tfaot_pkg.compiler.convolutions import phases
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Literal, Operation, Shape, Size
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, ONE, Attributes, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"convolution", "reduce-window"})
 _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "reduce", "reshape", "slice", "transpose"})
@@ -47,7 +48,7 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
     count = 1 if operation.opcode == "reduce" else len(operation.operands)
     arrays = [made[operand] for operand in operation.operands[:count]]
     turned = [each for each in arrays if each.opcode == "transpose"]
-    orders = {each.attributes["dimensions"] for each in turned}
+    orders = {Dimensions.of(each).dimensions for each in turned}
     if len(orders) != 1 or not any(each.operands[0] in images for each in turned):
         return None
     # Another operand would need a transpose instead of the one that is removed: nothing would be gained.
@@ -60,7 +61,7 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
         return _reduced(operation, (*operands, *operation.operands[count:]), order, add)
     attributes = operation.attributes
     if operation.opcode == "concatenate":
-        attributes = {**attributes, "dimensions": tuple(order[axis] for axis in attributes["dimensions"])}
+        attributes = Dimensions(dimensions=tuple(order[axis] for axis in Dimensions.of(operation).dimensions))
     sizes = tuple(operation.shape.sizes[axis] for axis in back)
     inner = add(replace(operation, type=Shape(operation.shape.dtype, sizes), operands=operands, attributes=attributes))
     return add(_transpose(operation, inner, order))
@@ -73,25 +74,25 @@ def _turned_back(array: Operation, back: tuple[int, ...], add: _Add) -> int:
     return add(
         replace(
             array, opcode="transpose", type=Shape(array.shape.dtype, sizes), operands=(array.id,),
-            attributes={"dimensions": back}, regions=(),
+            attributes=Dimensions(dimensions=back), regions=(),
         )
     )  # fmt: skip
 
 
 def _reduced(operation: Operation, operands: tuple[int, ...], order: tuple[int, ...], add: _Add) -> int:
     """A reduction of the array itself: its remaining axes are transposed if their order differs."""
-    gone = operation.attributes["dimensions"]
+    gone = Dimensions.of(operation).dimensions
     left = [axis for place, axis in enumerate(order) if place not in gone]  # of the result, as axes of the array
     stays = tuple(sorted(left).index(axis) for axis in left)
     sizes = tuple(operation.shape.sizes[stays.index(place)] for place in range(len(stays)))
-    attributes = {**operation.attributes, "dimensions": tuple(sorted(order[axis] for axis in gone))}
+    attributes = Dimensions(dimensions=tuple(sorted(order[axis] for axis in gone)))
     inner = add(replace(operation, type=Shape(operation.shape.dtype, sizes), operands=operands, attributes=attributes))
     return add(_transpose(operation, inner, stays))
 
 
 def _transpose(operation: Operation, value: int, order: tuple[int, ...]) -> Operation:
     return Operation(
-        id=0, opcode="transpose", type=operation.type, operands=(value,), attributes={"dimensions": order},
+        id=0, opcode="transpose", type=operation.type, operands=(value,), attributes=Dimensions(dimensions=order),
         node=operation.node,
     )  # fmt: skip
 
@@ -107,9 +108,9 @@ class _Program(Protocol):
 
 def of_images(program: _Program, operation: Operation, operand: Operation) -> int | Operation:
     """A convolution with constant filters over one, two or three axes as one of images (NHWC, HWIO)."""
-    given, count = operation.attributes, operation.shape.rank - 2
+    given, count = Convolution.of(operation), operation.shape.rank - 2
     filters = program.made[operation.operands[1]]
-    if filters.opcode != "constant" or filters.attributes["literal"].growing or given["batch_groups"] != 1:
+    if filters.opcode != "constant" or Constant.of(filters).literal.growing or given.batch_groups != 1:
         return operation
     if {filters.shape.dtype, operand.shape.dtype} != {operation.shape.dtype} or count not in (1, 2, 3):
         return operation
@@ -117,20 +118,20 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
         return _of_windows(program, operation, operand, filters)
     if operation.shape.dtype != "f32":
         return operation
-    if count == 2 and (given["input"], given["output"]) == (_NHWC, _NHWC):
+    if count == 2 and (given.input, given.output) == (_NHWC, _NHWC):
         return operation
-    if any(operation.shape.sizes[axis].grows for axis in given["output"][1:]):
+    if any(operation.shape.sizes[axis].grows for axis in given.output[1:]):
         return operation
-    if count == 3 and not _is_simple(given["window"][0], given["feature_groups"]):
+    if count == 3 and not _is_simple(given.window[0], given.feature_groups):
         return operation
-    depths = (operation.shape.sizes[given["output"][2]], operand.shape.sizes[given["input"][2]])
-    if count == 3 and given["window"][0][5] != 1 and not all(size.is_constant for size in depths):
+    depths = (operation.shape.sizes[given.output[2]], operand.shape.sizes[given.input[2]])
+    if count == 3 and given.window[0][5] != 1 and not all(size.is_constant for size in depths):
         return operation
     make = _Maker(program, operation)
     # One axis of space is an image of height 1. Of three, the first joins the batch: see `of_volumes`.
-    x = make.transposed(operand.id, _spatial(given["input"], first=True))
-    weights = make.transposed(filters.id, _spatial(given["kernel"], first=False))
-    rows, *space, channels = (operation.shape.sizes[axis] for axis in _spatial(given["output"], first=True))
+    x = make.transposed(operand.id, _spatial(given.input, first=True))
+    weights = make.transposed(filters.id, _spatial(given.kernel, first=False))
+    rows, *space, channels = (operation.shape.sizes[axis] for axis in _spatial(given.output, first=True))
     if count == 3:
         image = make.of_volumes(x, weights, (rows, *space, channels))
     else:
@@ -138,10 +139,10 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
         image = make.convolved(
             make.reshaped(x, lambda sizes: (sizes[0], *side, *sizes[1:])),
             make.reshaped(weights, lambda sizes: (*side, *sizes)),
-            (rows, *side, *space, channels), ((1, 1, 0, 0, 1, 1),) * len(side) + tuple(given["window"]),
+            (rows, *side, *space, channels), ((1, 1, 0, 0, 1, 1),) * len(side) + tuple(given.window),
         )  # fmt: skip
         image = make.reshaped(image, lambda _: (rows, *space, channels))
-    laid = _spatial(given["output"], first=True)
+    laid = _spatial(given.output, first=True)
     return make.transposed(image, tuple(laid.index(axis) for axis in range(len(laid))))
 
 
@@ -160,19 +161,17 @@ def _is_simple(depth: Sequence[Any], groups: int) -> bool:
 
 def _of_windows(program: _Program, operation: Operation, operand: Operation, filters: Operation) -> int | Operation:
     """A convolution of float64, for which there are products but no windows, as a product of copied windows."""
-    given, sides = operation.attributes, operation.attributes["window"]
-    taps = math.prod(side[0] for side in sides if isinstance(side[0], int))
-    numbers = [number for side in sides for number in side]
-    is_known = all(isinstance(number, int) for number in numbers)
-    if not is_known or given["feature_groups"] != 1 or taps > _MOST_TAPS:
+    given = Convolution.of(operation)
+    sides = [side for each in given.window if (side := numbers(each)) is not None]
+    if len(sides) < len(given.window) or given.feature_groups != 1 or math.prod(s[0] for s in sides) > _MOST_TAPS:
         return operation
-    if any(operation.shape.sizes[axis].grows for axis in given["output"][1:]):
+    if any(operation.shape.sizes[axis].grows for axis in given.output[1:]):
         return operation
     make = _Maker(program, operation)
-    x = make.transposed(operand.id, _spatial(given["input"], first=True))
-    weights = make.transposed(filters.id, _spatial(given["kernel"], first=False))
-    laid = _spatial(given["output"], first=True)
-    made = make.multiplied(x, weights, tuple(operation.shape.sizes[axis] for axis in laid))
+    x = make.transposed(operand.id, _spatial(given.input, first=True))
+    weights = make.transposed(filters.id, _spatial(given.kernel, first=False))
+    laid = _spatial(given.output, first=True)
+    made = make.multiplied(x, weights, sides, tuple(operation.shape.sizes[axis] for axis in laid))
     return make.transposed(made, tuple(laid.index(axis) for axis in range(len(laid))))
 
 
@@ -185,18 +184,21 @@ class _Maker:
 
     def transposed(self, value: int, order: tuple[int, ...]) -> int:
         sizes = self.program.made[value].shape.sizes
-        return self._add("transpose", tuple(sizes[axis] for axis in order), value, dimensions=order)
+        return self._add(
+            "transpose", tuple(sizes[axis] for axis in order), value, attributes=Dimensions(dimensions=order)
+        )
 
     def reshaped(self, value: int, to: Callable[[tuple[Size, ...]], tuple[Size, ...]]) -> int:
         return self._add("reshape", to(self.program.made[value].shape.sizes), value)
 
     def convolved(self, x: int, weights: int, sizes: tuple[Size, ...], window: Sequence[Any]) -> int:
-        attributes = {**self.like.attributes, "input": _NHWC, "kernel": _HWIO, "output": _NHWC, "window": tuple(window)}
-        return self._add("convolution", sizes, x, weights, **attributes)
+        attributes = replace(Convolution.of(self.like), input=_NHWC, kernel=_HWIO, output=_NHWC, window=tuple(window))
+        return self._add("convolution", sizes, x, weights, attributes=attributes)
 
     def of_volumes(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
         """A convolution over volumes; a transposed one by phases of the depth, each with elements of the filters."""
-        depth = self.like.attributes["window"][0]
+        depth = numbers(Convolution.of(self.like).window[0])
+        assert depth is not None  # `_is_simple`
         step, layers, found = depth[5], sizes[1], phases((depth,))
         if step == 1 or found is None:
             return self._of_layers(x, weights, sizes, depth)
@@ -207,20 +209,22 @@ class _Maker:
         for phase in found[0]:
             size = (Size(phase.taps), *given[1:])
             cut = ((phase.first, plain(given[0]), step), *((0, plain(each), 1) for each in given[1:]))
-            seen = self._add("slice", size, weights, slices=cut)
+            seen = self._add("slice", size, weights, attributes=Slices(slices=cut))
             high = count.constant - 1 + phase.taps - before.constant - phase.padding
             window = (phase.taps, 1, phase.padding, max(high, 0), 1, 1)
             made.append(self._of_layers(x, seen, (sizes[0], count, *sizes[2:]), window))
         apart = [self.reshaped(each, lambda shape: (*shape[:2], ONE, *shape[2:])) for each in made]
-        image = self._add("concatenate", (sizes[0], count, Size(step), *sizes[2:]), *apart, dimensions=(2,))
+        image = self._add(
+            "concatenate", (sizes[0], count, Size(step), *sizes[2:]), *apart, attributes=Dimensions(dimensions=(2,))
+        )
         image = self.reshaped(image, lambda shape: (shape[0], count * Size(step), *shape[3:]))
         if count * Size(step) == layers:
             return image
-        return self._add("slice", sizes, image, slices=tuple((0, plain(size), 1) for size in sizes))
+        return self._add("slice", sizes, image, attributes=Slices(slices=tuple((0, plain(size), 1) for size in sizes)))
 
     def _of_layers(self, x: int, weights: int, sizes: tuple[Size, ...], depth: Sequence[int]) -> int:
         """Each slice of a volume as an image: the slices that its filters reach are channels."""
-        (taps, stride, low, high, dilation, _), sides = depth, self.like.attributes["window"][1:]
+        (taps, stride, low, high, dilation, _), sides = depth, Convolution.of(self.like).window[1:]
         rows, layers, *image = sizes
         # Padding of the depth becomes explicit, because slices of it become channels.
         if low or high:
@@ -230,12 +234,16 @@ class _Maker:
         parts = [
             self._add(
                 "slice", (rows, layers, *before[2:]), x,
-                slices=((0, rows, 1), (tap * dilation, plain(end), stride), *((0, size, 1) for size in before[2:])),
+                attributes=Slices(
+                    slices=((0, rows, 1), (tap * dilation, plain(end), stride), *((0, size, 1) for size in before[2:]))
+                ),
             )
             for tap, end in enumerate(ends)
         ]  # fmt: skip
         channels = before[-1] * Size(taps)
-        x = self._add("concatenate", (rows, layers, *before[2:4], channels), *parts, dimensions=(4,))
+        x = self._add(
+            "concatenate", (rows, layers, *before[2:4], channels), *parts, attributes=Dimensions(dimensions=(4,))
+        )
         x = self.reshaped(x, lambda shape: (rows * layers, *shape[2:]))
         weights = self.transposed(weights, (1, 2, 0, 3, 4))
         weights = self.reshaped(weights, lambda shape: (*shape[:2], channels, shape[4]))
@@ -244,18 +252,20 @@ class _Maker:
 
     def padded(self, x: int, spaces: Sequence[tuple[int, int, int]]) -> int:
         """An image of channels last with zeros around its axes, and between elements of them."""
-        zero = self._add("constant", (), literal=Literal(np.zeros((), NUMPY_TYPES[self.like.shape.dtype])))
+        zero = self._add(
+            "constant", (), attributes=Constant(literal=Literal(np.zeros((), NUMPY_TYPES[self.like.shape.dtype])))
+        )
         given = self.program.made[x].shape.sizes
         sizes = [
             size + Size(low + high) + (size + Size(-1)) * Size(between)
             for size, (low, high, between) in zip(given[1:-1], spaces, strict=True)
         ]
         padding = ((0, 0, 0), *spaces, (0, 0, 0))
-        return self._add("pad", (given[0], *sizes, given[-1]), x, zero, padding=padding)
+        return self._add("pad", (given[0], *sizes, given[-1]), x, zero, attributes=Pad(padding=padding))
 
-    def multiplied(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
+    def multiplied(self, x: int, weights: int, sides: Sequence[Sequence[int]], sizes: tuple[Size, ...]) -> int:
         """The windows of an image, each of them a row, times the filters."""
-        sides, (rows, *space, _) = self.like.attributes["window"], sizes
+        (rows, *space, _) = sizes
         spaces = [(low, high, base - 1) for _, _, low, high, _, base in sides]
         if any(map(any, spaces)):
             x = self.padded(x, spaces)
@@ -266,14 +276,16 @@ class _Maker:
                 for place, count, (_, stride, _, _, dilation, _) in zip(places, space, sides, strict=True)
             ]
             slices = ((0, plain(rows), 1), *cut, (0, plain(channels), 1))
-            parts.append(self._add("slice", (rows, *space, channels), x, slices=slices))
+            parts.append(self._add("slice", (rows, *space, channels), x, attributes=Slices(slices=slices)))
         inner = channels * Size(len(parts))
-        windows = self._add("concatenate", (rows, *space, inner), *parts, dimensions=(len(space) + 1,))
+        windows = self._add(
+            "concatenate", (rows, *space, inner), *parts, attributes=Dimensions(dimensions=(len(space) + 1,))
+        )
         matrix = self.reshaped(weights, lambda shape: (inner, shape[-1]))
         contracting = ((len(space) + 1,), (0,))
-        return self._add("dot", sizes, windows, matrix, contracting=contracting, batch=((), ()))
+        return self._add("dot", sizes, windows, matrix, attributes=Dot(contracting=contracting, batch=((), ())))
 
-    def _add(self, opcode: str, sizes: tuple[Size, ...], *operands: int, **attributes: Any) -> int:
+    def _add(self, opcode: str, sizes: tuple[Size, ...], *operands: int, attributes: Attributes = NO_ATTRIBUTES) -> int:
         return self.program.add(
             Operation(
                 id=0, opcode=opcode, type=Shape(self.like.shape.dtype, sizes), operands=operands, attributes=attributes,

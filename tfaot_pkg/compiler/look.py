@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import Constant, Dimensions
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Region, Shape, Size
 
 
@@ -29,7 +30,7 @@ class Look:
 
     def constant(self, value: int) -> Array | None:
         found = self.known[value]
-        literal: Literal | None = found.attributes["literal"] if found.opcode == "constant" else None
+        literal: Literal | None = Constant.of(found).literal if found.opcode == "constant" else None
         return None if literal is None or literal.growing else literal.constant
 
     def scalar(self, value: int) -> float | None:
@@ -43,7 +44,7 @@ class Look:
     def along_last(self, value: int) -> int | None:
         """The vector that `value` repeats along all axes except the last."""
         found = self.known[value]
-        if found.opcode != "broadcast" or found.attributes["dimensions"] != (found.shape.rank - 1,):
+        if found.opcode != "broadcast" or Dimensions.of(found).dimensions != (found.shape.rank - 1,):
             return None
         return found.operands[0]
 
@@ -51,7 +52,7 @@ class Look:
         dtype = next(name for name, each in NUMPY_TYPES.items() if each == values.dtype)
         shape = Shape(dtype, tuple(Size(size) for size in values.shape))
         made = Operation(
-            id=self.fresh(), opcode="constant", type=shape, attributes={"literal": Literal(values)}, node=like.node
+            id=self.fresh(), opcode="constant", type=shape, attributes=Constant(literal=Literal(values)), node=like.node
         )
         return self.add(made).id
 

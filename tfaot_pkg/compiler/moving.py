@@ -7,20 +7,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Index, as_size, cpp
+from tfaot_pkg.compiler.attributes import Dimensions, Gather, Pad, Sizes, Slices
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.uses import is_counted
 from tfaot_pkg.compiler.writer import Body
 
-Padding = tuple[tuple[Size, ...], ...]
+Padding = tuple[tuple[Size, Size, Size], ...]
 """For each axis: before the array, behind it, between its elements."""
 
 
 def gather(emitter: Emitter, operation: Operation) -> str:
     """Slices of an array, one for each vector of indices."""
-    attributes, (array, indices) = operation.attributes, (emitter.known[operand] for operand in operation.operands)
-    shape, vector = operation.shape, operation.attributes["vector"]
-    outer = [axis for axis in range(shape.rank) if axis not in attributes["offset"]]
+    attributes, (array, indices) = Gather.of(operation), (emitter.known[operand] for operand in operation.operands)
+    shape, vector = operation.shape, attributes.vector
+    outer = [axis for axis in range(shape.rank) if axis not in attributes.offset]
     axes = (axis for axis in range(indices.shape.rank) if axis != vector)
     counters = dict(zip(axes, outer, strict=True))
     components, read = _components(
@@ -29,7 +30,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     # Before the loops: otherwise the source would be computed within them.
     source_is_stored = emitter.stored(array.id)
     target = emitter.target(operation)
-    sizes = tuple(as_size(size) for size in attributes["sizes"])
+    sizes = tuple(as_size(size) for size in attributes.sizes)
     for pointer in (*read, source_is_stored):
         emitter.touch(pointer)
     emitter.line("{")
@@ -40,22 +41,22 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
         start, dtype = "0", "s32"
-        if axis in attributes["indexed"]:
-            start, dtype = components[attributes["indexed"].index(axis)]
-        elif axis in attributes["operand_batch"]:
-            among = attributes["index_batch"][attributes["operand_batch"].index(axis)]
+        if axis in attributes.indexed:
+            start, dtype = components[attributes.indexed.index(axis)]
+        elif axis in attributes.operand_batch:
+            among = attributes.index_batch[attributes.operand_batch.index(axis)]
             start, dtype = f"g{counters[among]}", "u64"
         emitter.scalars[starts[-1]] = start
         emitter.known[starts[-1]] = Operation(id=starts[-1], opcode="parameter", type=Shape(dtype, ()))
     cut, given = next(emitter.fresh), next(emitter.fresh)
     emitter.known[cut] = Operation(
         id=cut, opcode="dynamic-slice", type=Shape(shape.dtype, sizes), operands=(array.id, *starts),
-        attributes={"sizes": sizes},
+        attributes=Sizes(sizes=sizes),
     )  # fmt: skip
-    gone = {*attributes["collapsed"], *attributes["operand_batch"]}
+    gone = {*attributes.collapsed, *attributes.operand_batch}
     kept = tuple(size for axis, size in enumerate(sizes) if axis not in gone)
     emitter.known[given] = Operation(id=given, opcode="reshape", type=Shape(shape.dtype, kept), operands=(cut,))
-    strides = tuple(shape.strides[axis] for axis in attributes["offset"])
+    strides = tuple(shape.strides[axis] for axis in attributes.offset)
     runtime = tuple((f"g{axis}", shape.strides[axis]) for axis in outer)
     emitter.loop(kept, [(given, target, Index(ZERO, strides, runtime))])
     for _ in ("block", *outer):
@@ -128,7 +129,7 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
 
 
 def concatenate(emitter: Emitter, operation: Operation) -> str:
-    (axis,), shape = operation.attributes["dimensions"], operation.shape
+    (axis,), shape = Dimensions.of(operation).dimensions, operation.shape
     target = emitter.target(operation)
     start = ZERO
     for operand in operation.operands:
@@ -143,7 +144,7 @@ def concatenate(emitter: Emitter, operation: Operation) -> str:
 def pad(emitter: Emitter, operation: Operation) -> str:
     array, value = operation.operands
     shape, part = operation.shape, emitter.known[array].shape
-    padding = tuple(tuple(as_size(each) for each in sizes) for sizes in operation.attributes["padding"])
+    padding = tuple((as_size(low), as_size(high), as_size(inner)) for low, high, inner in Pad.of(operation).padding)
     if any(_is_negative(each) for sizes in padding for each in sizes):
         return _cropped(emitter, operation, padding)
     target = emitter.target(operation)
@@ -152,7 +153,7 @@ def pad(emitter: Emitter, operation: Operation) -> str:
         filling = next(emitter.fresh)
         emitter.known[filling] = Operation(
             id=filling, opcode="broadcast", type=Shape(shape.dtype, sizes), operands=(value,),
-            attributes={"dimensions": ()},
+            attributes=Dimensions(dimensions=()),
         )  # fmt: skip
         emitter.loop(sizes, [(filling, target, Index(start, shape.strides))])
     offset, factors = ZERO, []
@@ -195,8 +196,12 @@ def _is_negative(size: Size) -> bool:
 
 def _cropped(emitter: Emitter, operation: Operation, padding: Padding) -> str:
     """A padding with negative sizes, which remove elements: a slice of a larger array."""
+
     # Padded first, then sliced: HLO removes elements after it has inserted interior padding.
-    kept = tuple(tuple(ZERO if _is_negative(each) else each for each in sizes) for sizes in padding)
+    def positive(size: Size) -> Size:
+        return ZERO if _is_negative(size) else size
+
+    kept = tuple((positive(low), positive(high), positive(inner)) for low, high, inner in padding)
     sizes, slices = [], []
     for size, (low, high, _), (before, behind, _) in zip(operation.shape.sizes, padding, kept, strict=True):
         front, back = before + low * Size(-1), behind + high * Size(-1)
@@ -204,8 +209,8 @@ def _cropped(emitter: Emitter, operation: Operation, padding: Padding) -> str:
         slices.append((front, front + size, 1))
     whole, part = next(emitter.fresh), next(emitter.fresh)
     shape = Shape(operation.shape.dtype, tuple(sizes))
-    emitter.known[whole] = replace(operation, id=whole, type=shape, attributes={"padding": kept})
+    emitter.known[whole] = replace(operation, id=whole, type=shape, attributes=Pad(padding=kept))
     emitter.known[part] = replace(
-        operation, id=part, opcode="slice", operands=(whole,), attributes={"slices": tuple(slices)}
+        operation, id=part, opcode="slice", operands=(whole,), attributes=Slices(slices=tuple(slices))
     )
     return emitter.stored(part)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tfaot_pkg.compiler.attributes import Comparison, Constant, Dimensions
 from tfaot_pkg.compiler.program import Literal, Operation
 
 _MOVING = frozenset({"broadcast", "reshape", "slice", "transpose"})
@@ -30,9 +31,11 @@ def compared(program: Program, operation: Operation, operand: Operation) -> int 
     known = tuple(number for number in numbers if number is not None)
     if operation.shape.rank and len(known) == len(numbers):
         scalar = replace(operation, type=replace(operation.shape, sizes=()), operands=known)
-        return replace(operation, opcode="broadcast", operands=(program.add(scalar),), attributes={"dimensions": ()})
-    if operand.shape.dtype == "pred" and operation.attributes["direction"] == "NE" and numbers[1] is not None:
-        if not program.made[numbers[1]].attributes["literal"].constant:  # whether x differs from "false"
+        return replace(
+            operation, opcode="broadcast", operands=(program.add(scalar),), attributes=Dimensions(dimensions=())
+        )
+    if operand.shape.dtype == "pred" and Comparison.of(operation).direction == "NE" and numbers[1] is not None:
+        if not Constant.of(program.made[numbers[1]]).literal.constant:  # whether x differs from "false"
             return operation.operands[0]
     # Vectors hold twice as many integers of 32 bits.
     if operand.shape.dtype != "s64" or not all(_fits(program.made, value) for value in operation.operands):
@@ -55,10 +58,10 @@ def _fits(made: Mapping[int, Operation], value: int, depth: int = _DEEPEST) -> b
         case "convert":
             return bool(made[operation.operands[0]].shape.dtype == "s32")
         case "iota":
-            size = operation.shape.sizes[operation.attributes["dimensions"][0]]
+            size = operation.shape.sizes[Dimensions.of(operation).dimensions[0]]
             return bool(size.is_constant and size.constant <= _LIMITS.max)
         case "constant":
-            literal: Literal = operation.attributes["literal"]
+            literal: Literal = Constant.of(operation).literal
             number = literal.constant
             return not literal.growing and number.size == 1 and _LIMITS.min <= int(number.item()) <= _LIMITS.max
     return depth > 0 and operation.opcode in _MOVING and _fits(made, operation.operands[0], depth - 1)
@@ -70,7 +73,7 @@ def _narrowed(program: Program, value: int) -> int:
         return operation.operands[0]
     shape = replace(operation.shape, dtype="s32")
     if operation.opcode == "constant":
-        number = operation.attributes["literal"].constant.astype(np.int32)
-        return program.add(replace(operation, type=shape, attributes={"literal": Literal(number)}))
+        number = Constant.of(operation).literal.constant.astype(np.int32)
+        return program.add(replace(operation, type=shape, attributes=Constant(literal=Literal(number))))
     operands = tuple(_narrowed(program, operand) for operand in operation.operands)
     return program.add(replace(operation, type=shape, operands=operands))

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Feature
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Attributes, Literal, Operation, Shape
 
 
 class Program(Protocol):
@@ -20,18 +21,18 @@ def batch_norm_inference(program: Program, operation: Operation, operand: Operat
     """(x - mean) * (scale / sqrt(variance + epsilon)) + offset, by feature."""
     # In this order, so that constant statistics fold to one factor per feature.
     x, scale, offset, mean, variance = operation.operands
-    shape, feature = operand.shape, operation.attributes["feature"]
+    shape, feature = operand.shape, Feature.of(operation).feature
     vector = Shape(shape.dtype, (shape.sizes[feature],))
-    epsilon = np.array(operation.attributes["epsilon"], NUMPY_TYPES[shape.dtype])
+    epsilon = np.array(Feature.of(operation).epsilon, NUMPY_TYPES[shape.dtype])
 
-    def made(opcode: str, type_: Shape, *operands: int, **attributes: object) -> Operation:
+    def made(opcode: str, type_: Shape, *operands: int, attributes: Attributes = NO_ATTRIBUTES) -> Operation:
         return Operation(id=0, opcode=opcode, type=type_, operands=operands, attributes=attributes, node=operation.node)
 
     def along(value: int) -> int:
-        return program.add(made("broadcast", shape, value, dimensions=(feature,)))
+        return program.add(made("broadcast", shape, value, attributes=Dimensions(dimensions=(feature,))))
 
-    constant = program.add(made("constant", Shape(shape.dtype, ()), literal=Literal(epsilon)))
-    spread = program.add(made("broadcast", vector, constant, dimensions=()))
+    constant = program.add(made("constant", Shape(shape.dtype, ()), attributes=Constant(literal=Literal(epsilon))))
+    spread = program.add(made("broadcast", vector, constant, attributes=Dimensions(dimensions=())))
     deviation = program.add(made("rsqrt", vector, program.add(made("add", vector, variance, spread))))
     factor = program.add(made("multiply", vector, scale, deviation))
     centred = program.add(made("subtract", shape, x, along(mean)))

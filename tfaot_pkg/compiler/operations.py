@@ -10,9 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal
+from tfaot_pkg.compiler.attributes import (
+    Along,
+    Axes,
+    Comparison,
+    Constant,
+    Conv2d,
+    Conv2dMaxPool,
+    Convolution,
+    CustomCall,
+    Dense,
+    Dimensions,
+    Dot,
+    Element,
+    Feature,
+    Gather,
+    Indexed,
+    MaxPool,
+    Pad,
+    Resample,
+    Scatter,
+    Sizes,
+    Slices,
+    TopK,
+    TransposedConv2d,
+    Trees,
+    Windows,
+)
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Attributes, Binding, Number
 
 _FLOATS = frozenset({"f32", "f64"})
 _INTEGERS = frozenset(NUMPY_TYPES) - _FLOATS - {"pred"}
@@ -56,12 +82,16 @@ class Callee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """An operation at one batch size: the types of the results of its operands, and those that it states itself."""
+    """An operation at one batch size: the types of the results of its operands, and those that it states itself.
+
+    `sizes` gives the numbers of attributes there.
+    """
 
     operands: tuple[Types, ...]
     stated: Types
-    attributes: Mapping[str, Any]
+    attributes: Attributes
     regions: tuple[Callee, ...]
+    sizes: Binding
 
     @property
     def arrays(self) -> Types:
@@ -75,12 +105,12 @@ class Use:
         require(len(self.stated) == 1, "it states several results")
         return self.stated[0]
 
-    def axes(self, name: str, rank: int) -> tuple[int, ...]:
-        """An attribute that lists different axes of an array of `rank`."""
-        found = tuple(self.attributes[name])
-        if len(set(found)) != len(found) or not all(0 <= axis < rank for axis in found):
-            raise Malformed(f"{name} are not different axes of {rank}")
-        return found
+
+def different(axes: Axes, rank: int) -> Axes:
+    """`axes`, which must be different ones of an array of `rank`."""
+    if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
+        raise Malformed(f"{axes} are not different axes of {rank}")
+    return axes
 
 
 def require(holds: bool, why: str) -> None:
@@ -91,15 +121,14 @@ def require(holds: bool, why: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """An operation: how many operands and regions it has, its attributes, and the rule of its result.
+    """An operation: how many operands and regions it has, the type of its attributes, and the rule of its result.
 
-    `operands` are the least and the largest number (None: any). `optional` attributes may be absent.
+    `operands` are the least and the largest number (None: any).
     """
 
     operands: tuple[int, int | None]
     result: Callable[[Use], Types]
-    attributes: Collection[str] = ()
-    optional: Collection[str] = ()
+    attributes: type[Attributes] = Attributes
     regions: tuple[int, int | None] = (0, 0)
 
 
@@ -116,7 +145,7 @@ def _elementwise(dtypes: Collection[str] = NUMPY_TYPES, gives: str = "") -> Call
 
 
 def _compare(use: Use) -> Types:
-    require(use.attributes["direction"] in _DIRECTIONS, "no such direction")
+    require(Comparison.of(use).direction in _DIRECTIONS, "no such direction")
     return _elementwise(gives="pred")(use)
 
 
@@ -147,8 +176,7 @@ def _bitcast(use: Use) -> Types:
 
 
 def _constant(use: Use) -> Types:
-    literal = use.attributes["literal"]
-    require(isinstance(literal, Literal), "no literal")
+    literal = Constant.of(use).literal
     dtypes = {dtype: name for name, dtype in NUMPY_TYPES.items()}
     values = [literal.constant, *(values for _, values in literal.growing)]
     require(all(each.shape == values[0].shape for each in values), "the parts of its value have different sizes")
@@ -161,13 +189,13 @@ def _as_stated(use: Use) -> Types:
 
 
 def _iota(use: Use) -> Types:
-    require(len(use.axes("dimensions", use.result.rank)) == 1, "it counts along one axis")
+    require(len(different(Dimensions.of(use).dimensions, use.result.rank)) == 1, "it counts along one axis")
     return (use.result,)
 
 
 def _broadcast(use: Use) -> Types:
     (x,), made = use.arrays, use.result
-    axes = use.axes("dimensions", made.rank)
+    axes = different(Dimensions.of(use).dimensions, made.rank)
     require(tuple(made.sizes[axis] for axis in axes) == x.sizes, "its operand does not fit into its axes")
     return (ArrayType(x.dtype, made.sizes),)
 
@@ -181,19 +209,19 @@ def _reshape(use: Use) -> Types:
 
 def _transpose(use: Use) -> Types:
     (x,) = use.arrays
-    order = use.axes("dimensions", x.rank)
+    order = different(Dimensions.of(use).dimensions, x.rank)
     require(len(order) == x.rank, "it does not name each axis")
     return (ArrayType(x.dtype, tuple(x.sizes[axis] for axis in order)),)
 
 
 def _reverse(use: Use) -> Types:
     (x,) = use.arrays
-    use.axes("dimensions", x.rank)
+    different(Dimensions.of(use).dimensions, x.rank)
     return (x,)
 
 
 def _slice(use: Use) -> Types:
-    (x,), slices = use.arrays, use.attributes["slices"]
+    (x,), slices = use.arrays, use.sizes.table(Slices.of(use).slices)
     require(len(slices) == x.rank, "it does not cut each axis")
     for (start, end, step), size in zip(slices, x.sizes, strict=True):
         if not 0 <= start <= end <= size or step <= 0:
@@ -203,7 +231,7 @@ def _slice(use: Use) -> Types:
 
 def _concatenate(use: Use) -> Types:
     first, *others = use.arrays
-    axes = use.axes("dimensions", first.rank)
+    axes = different(Dimensions.of(use).dimensions, first.rank)
     require(len(axes) == 1, "it joins along one axis")
     (axis,) = axes
     for each in others:
@@ -218,7 +246,7 @@ def _without(sizes: Sequence[int], axes: Collection[int]) -> tuple[int, ...]:
 
 
 def _pad(use: Use) -> Types:
-    (x, value), padding = use.arrays, use.attributes["padding"]
+    (x, value), padding = use.arrays, use.sizes.table(Pad.of(use).padding)
     require(value == ArrayType(x.dtype, ()), "what it pads with is not a number of the type")
     require(len(padding) == x.rank, "it does not pad each axis")
     require(all(inner >= 0 for _, _, inner in padding), "negative padding between elements")
@@ -230,7 +258,8 @@ def _pad(use: Use) -> Types:
 
 def _dot(use: Use) -> Types:
     first, second = use.arrays
-    contracting, batch = use.attributes["contracting"], use.attributes["batch"]
+    given = Dot.of(use)
+    contracting, batch = given.contracting, given.batch
     used = []
     for each, over, shared in zip((first, second), contracting, batch, strict=True):
         axes = (*shared, *over)
@@ -240,7 +269,7 @@ def _dot(use: Use) -> Types:
     pair = [[each.sizes[axis] for axis in axes] for each, axes in zip((first, second), used, strict=True)]
     require(pair[0] == pair[1] and len(batch[0]) == len(batch[1]), f"{first} and {second} do not fit")
     sizes = (*pair[0][: len(batch[0])], *_without(first.sizes, used[0]), *_without(second.sizes, used[1]))
-    order = tuple(use.attributes.get("order", range(len(sizes))))
+    order = given.order or tuple(range(len(sizes)))
     require(sorted(order) == list(range(len(sizes))), "order is no order of its axes")
     return (ArrayType(first.dtype, tuple(sizes[axis] for axis in order)),)
 
@@ -259,18 +288,19 @@ def _windows(sizes: Sequence[int], window: Sequence[Sequence[int]]) -> tuple[int
 
 def _convolution(use: Use) -> Types:
     image, kernel = use.arrays
-    attributes, rank = use.attributes, image.rank
+    attributes, rank = Convolution.of(use), image.rank
+    window = use.sizes.table(attributes.window)
     require(image.dtype == kernel.dtype and kernel.rank == rank >= 2, "operands differ")
-    laid, filters, given = (use.axes(name, rank) for name in ("input", "kernel", "output"))
+    laid, filters, given = (different(axes, rank) for axes in (attributes.input, attributes.kernel, attributes.output))
     require(len(laid) == len(filters) == len(given) == rank, "it does not name each axis")
-    groups, batches = attributes["feature_groups"], attributes["batch_groups"]
+    groups, batches = attributes.feature_groups, attributes.batch_groups
     batch, features, *space = (image.sizes[axis] for axis in laid)
     outputs, inputs, *taps = (kernel.sizes[axis] for axis in filters)
     require(groups > 0 and batches > 0 and features == inputs * groups, "features do not fit")
     require(outputs % groups == 0 and batch % batches == 0 and outputs % batches == 0, "groups do not fit")
-    require([side[0] for side in attributes["window"]] == taps, "the window is not the kernel's")
+    require([side[0] for side in window] == taps, "the window is not the kernel's")
     sizes = [0] * rank
-    for axis, size in zip(given, (batch // batches, outputs, *_windows(space, attributes["window"])), strict=True):
+    for axis, size in zip(given, (batch // batches, outputs, *_windows(space, window)), strict=True):
         sizes[axis] = size
     return (ArrayType(image.dtype, tuple(sizes)),)
 
@@ -296,7 +326,7 @@ def _require_combining(use: Use, numbers: Types) -> None:
 
 def _reduce(use: Use) -> Types:
     arrays, starts = _halves(use)
-    axes = use.axes("dimensions", arrays[0].rank)
+    axes = different(Dimensions.of(use).dimensions, arrays[0].rank)
     _require_combining(use, starts)
     return tuple(ArrayType(each.dtype, _without(each.sizes, axes)) for each in arrays)
 
@@ -304,20 +334,21 @@ def _reduce(use: Use) -> Types:
 def _reduce_window(use: Use) -> Types:
     arrays, starts = _halves(use)
     _require_combining(use, starts)
-    return tuple(ArrayType(each.dtype, _windows(each.sizes, use.attributes["window"])) for each in arrays)
+    window = use.sizes.table(Windows.of(use).window)
+    return tuple(ArrayType(each.dtype, _windows(each.sizes, window)) for each in arrays)
 
 
 def _sort(use: Use) -> Types:
     arrays = use.arrays
     require(len(arrays) > 0 and all(each.sizes == arrays[0].sizes for each in arrays), "arrays differ")
-    require(len(use.axes("dimensions", arrays[0].rank)) == 1, "it sorts along one axis")
+    require(len(different(Dimensions.of(use).dimensions, arrays[0].rank)) == 1, "it sorts along one axis")
     pairs = tuple(number for number in _numbers(arrays) for _ in range(2))
     require(use.regions[0] == Callee(takes=pairs, gives=(ArrayType("pred", ()),)), "its region has other types")
     return arrays
 
 
 def _top_k(use: Use) -> Types:
-    (x,), k = use.arrays, use.attributes["k"]
+    (x,), k = use.arrays, use.sizes.number(TopK.of(use).k)
     require(x.dtype == "f32" and x.rank > 0 and 0 <= k <= x.sizes[-1], f"{k} of {x}")
     sizes = (*x.sizes[:-1], k)
     return ArrayType(x.dtype, sizes), ArrayType("s32", sizes)
@@ -325,11 +356,12 @@ def _top_k(use: Use) -> Types:
 
 def _index_axes(use: Use, array: ArrayType, indices: ArrayType) -> tuple[int, ...]:
     """The sizes of `indices` without the axis of their vectors."""
-    vector, indexed = use.attributes["vector"], use.axes("indexed", array.rank)
+    given = Indexed.of(use)
+    vector, indexed = given.vector, different(given.indexed, array.rank)
     require(indices.dtype in _INTEGERS and 0 <= vector <= indices.rank, "indices are no vectors of integers")
     length = 1 if vector == indices.rank else indices.sizes[vector]
     require(length == len(indexed), "vectors of indices have another length")
-    of_array, of_indices = use.axes("operand_batch", array.rank), use.axes("index_batch", indices.rank)
+    of_array, of_indices = different(given.operand_batch, array.rank), different(given.index_batch, indices.rank)
     pair = [array.sizes[axis] for axis in of_array], [indices.sizes[axis] for axis in of_indices]
     require(pair[0] == pair[1] and not set(of_array) & set(indexed), "shared axes do not fit")
     return _without(indices.sizes, (vector,))
@@ -337,15 +369,16 @@ def _index_axes(use: Use, array: ArrayType, indices: ArrayType) -> tuple[int, ..
 
 def _gather(use: Use) -> Types:
     array, indices = use.arrays
-    sizes, outer = tuple(use.attributes["sizes"]), list(_index_axes(use, array, indices))
-    gone = (*use.axes("collapsed", array.rank), *use.attributes["operand_batch"])
+    given = Gather.of(use)
+    sizes, outer = use.sizes.numbers(given.sizes), list(_index_axes(use, array, indices))
+    gone = (*different(given.collapsed, array.rank), *given.operand_batch)
     require(len(sizes) == array.rank, "it does not cut each axis")
     require(
         all(0 <= cut <= size for cut, size in zip(sizes, array.sizes, strict=True)), f"windows are not inside {array}"
     )
     require(all(sizes[axis] == 1 for axis in gone), "it drops an axis of more than one element")
     inner = list(_without(sizes, gone))
-    offset = use.axes("offset", len(outer) + len(inner))
+    offset = different(given.offset, len(outer) + len(inner))
     require(len(offset) == len(inner) and list(offset) == sorted(offset), "offset does not name the axes of windows")
     made = [(inner if axis in offset else outer).pop(0) for axis in range(len(outer) + len(inner))]
     return (ArrayType(array.dtype, tuple(made)),)
@@ -359,8 +392,9 @@ def _scatter(use: Use) -> Types:
     require(all(each.sizes == array.sizes for each in arrays), "arrays differ")
     require(updates == tuple(ArrayType(each.dtype, update.sizes) for each in arrays), "updates differ")
     outer = _index_axes(use, array, use.arrays[half])
-    gone = {*use.axes("inserted", array.rank), *use.attributes["operand_batch"]}
-    window = use.axes("window", update.rank)
+    given = Scatter.of(use)
+    gone = {*different(given.inserted, array.rank), *given.operand_batch}
+    window = different(given.window, update.rank)
     require(_without(update.sizes, window) == outer, "updates are not as many as indices")
     kept = _without(array.sizes, gone)
     require(len(window) == len(kept), "updates have another rank")
@@ -377,7 +411,7 @@ def _require_starts(starts: Types, rank: int) -> None:
 
 def _dynamic_slice(use: Use) -> Types:
     x, *starts = use.arrays
-    sizes = tuple(use.attributes["sizes"])
+    sizes = use.sizes.numbers(Sizes.of(use).sizes)
     _require_starts(tuple(starts), x.rank)
     require(len(sizes) == x.rank, "it does not cut each axis")
     require(all(0 <= cut <= size for cut, size in zip(sizes, x.sizes, strict=True)), f"{sizes} is not inside {x}")
@@ -417,14 +451,14 @@ def _call(use: Use) -> Types:
 
 
 def _element(use: Use) -> Types:
-    (whole,), index = use.operands, use.attributes["index"]
+    (whole,), index = use.operands, Element.of(use).index
     require(0 <= index < len(whole), "there is no such result")
     return (whole[index],)
 
 
 def _batch_norm(use: Use) -> Types:
     x, *vectors = use.arrays
-    feature = use.attributes["feature"]
+    feature = Feature.of(use).feature
     require(0 <= feature < x.rank, "no such axis")
     require(all(each == ArrayType(x.dtype, (x.sizes[feature],)) for each in vectors), "vectors have other types")
     return (x,)
@@ -432,7 +466,7 @@ def _batch_norm(use: Use) -> Types:
 
 def _set_dimension_size(use: Use) -> Types:
     x, size = use.arrays
-    require(len(use.axes("dimensions", x.rank)) == 1 and not size.sizes, "one axis, and one size")
+    require(len(different(Dimensions.of(use).dimensions, x.rank)) == 1 and not size.sizes, "one axis, and one size")
     return (x,)
 
 
@@ -445,14 +479,13 @@ def _trees(use: Use) -> Types:
 def _require_bias(use: Use, channels: int) -> None:
     biases = use.arrays[2:]
     require(all(each == ArrayType("f32", (channels,)) for each in biases), "the bias has another type")
-    require(isinstance(use.attributes["activation"], str), "no activation")
 
 
 def _dense(use: Use) -> Types:
     """The axes before the last one may be others than the input's: a reshape of rows is part of the layer."""
     x, weights, made = *use.arrays[:2], use.result
     require(x.dtype == weights.dtype == made.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
-    axis = use.attributes["weights_axis"]
+    axis = Dense.of(use).weights_axis
     require(axis in (0, 1), "no such axis of the weights")
     inputs, outputs = weights.sizes[axis], weights.sizes[1 - axis]
     require(x.sizes[-1] == inputs, "the weights are for another number of inputs")
@@ -473,7 +506,7 @@ def _window_result(image: ArrayType, window: Sequence[int], channels: int) -> Ar
 
 def _conv2d(use: Use) -> Types:
     image, filters = use.arrays[:2]
-    window, groups = use.attributes["window"], use.attributes["groups"]
+    window, groups = use.sizes.numbers(Conv2d.of(use).window), Conv2d.of(use).groups
     require(filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
     *taps, inputs, outputs = filters.sizes
     require(list(window[5:7]) == taps and groups > 0, "the window is not the filters'")
@@ -485,18 +518,30 @@ def _conv2d(use: Use) -> Types:
 def _max_pool(use: Use) -> Types:
     (image,) = use.arrays
     require(image.rank == 4, "it is no image")
-    return (_window_result(image, use.attributes["window"], image.sizes[3]),)
+    return (_window_result(image, MaxPool.of(use).window, image.sizes[3]),)
 
 
 def _conv2d_max_pool(use: Use) -> Types:
     (image,) = _conv2d(use)
-    return (_window_result(image, use.attributes["pool"], image.sizes[3]),)
+    return (_window_result(image, Conv2dMaxPool.of(use).pool, image.sizes[3]),)
+
+
+def _transposed_conv2d(use: Use) -> Types:
+    image, filters = use.arrays[:2]
+    given = TransposedConv2d.of(use)
+    require(filters.dtype == "f32" and filters.rank == image.rank == 4, "no filters")
+    *taps, inputs, outputs = filters.sizes
+    sides = use.sizes.table(given.sides)
+    require(given.groups == 1 and image.sizes[3] == inputs, "channels do not fit")
+    require([side[0] for side in sides] == taps, "the window is not the filters'")
+    _require_bias(use, outputs)
+    return (ArrayType("f32", (image.sizes[0], *_windows(image.sizes[1:3], sides), outputs)),)
 
 
 def _resample(use: Use) -> Types:
     image, weights, places = use.arrays
     require(image.dtype == weights.dtype == "f32" and image.rank == weights.rank == 4, "operands differ")
-    axes = use.axes("axes", 4)
+    axes = different(Resample.of(use).axes, 4)
     require(len(axes) == 4 and places.dtype == "s32", "it does not name each axis of the weights")
     made = tuple(weights.sizes[axis] for axis in axes[:2])
     require(places.sizes == made, "places are those of another image")
@@ -505,7 +550,7 @@ def _resample(use: Use) -> Types:
 
 def _interpolate(use: Use) -> Types:
     x, weights, places = use.arrays
-    axis = use.attributes["axis"]
+    axis = Along.of(use).axis
     require(x.dtype == weights.dtype == "f32" and weights.rank == 2 and 0 <= axis < x.rank, "operands differ")
     require(places == ArrayType("s32", weights.sizes), "each weight needs a place")
     return (ArrayType("f32", (*x.sizes[:axis], weights.sizes[0], *x.sizes[axis + 1 :])),)
@@ -513,7 +558,7 @@ def _interpolate(use: Use) -> Types:
 
 def _softmax(use: Use) -> Types:
     (x,) = use.arrays
-    axis = use.attributes.get("axis", x.rank - 1)
+    axis = Along.of(use).axis
     require(x.dtype == "f32" and 0 <= axis < x.rank, "no such axis")
     return (x,)
 
@@ -526,8 +571,6 @@ _OF_ANY = "abs copy negate sign".split()
 _OF_INTEGERS = "count-leading-zeros popcnt".split()
 _PAIRS = "add divide maximum minimum multiply power remainder subtract".split()
 _SHIFTS = "shift-left shift-right-arithmetic shift-right-logical".split()
-_WINDOW = ("window", "groups", "activation")
-_INDEXED = ("indexed", "vector", "operand_batch", "index_batch")
 
 OPERATIONS: Mapping[str, Definition] = {
     **{name: Definition(operands=(1, 1), result=_elementwise(_FLOATS)) for name in _OF_FLOATS},
@@ -541,54 +584,48 @@ OPERATIONS: Mapping[str, Definition] = {
     **{f"bits-of-{name}": Definition(operands=(1, 1), result=_elementwise({"f32"}, "u16")) for name in ("bf16", "f16")},
     **{f"{name}-of-bits": Definition(operands=(1, 1), result=_elementwise({"u16"}, "f32")) for name in ("bf16", "f16")},
     "atan2": Definition(operands=(2, 2), result=_elementwise(_FLOATS)),
-    "batch-norm-inference": Definition(operands=(5, 5), result=_batch_norm, attributes=("feature", "epsilon")),
+    "batch-norm-inference": Definition(operands=(5, 5), result=_batch_norm, attributes=Feature),
     "bitcast-convert": Definition(operands=(1, 1), result=_bitcast),
-    "broadcast": Definition(operands=(1, 1), result=_broadcast, attributes=("dimensions",)),
+    "broadcast": Definition(operands=(1, 1), result=_broadcast, attributes=Dimensions),
     "call": Definition(operands=(0, None), result=_call, regions=(1, 1)),
     "clamp": Definition(operands=(3, 3), result=_clamp),
-    "compare": Definition(operands=(2, 2), result=_compare, attributes=("direction",), optional=("order", "type")),
-    "concatenate": Definition(operands=(1, None), result=_concatenate, attributes=("dimensions",)),
+    "compare": Definition(operands=(2, 2), result=_compare, attributes=Comparison),
+    "concatenate": Definition(operands=(1, None), result=_concatenate, attributes=Dimensions),
     "conditional": Definition(operands=(1, None), result=_conditional, regions=(1, None)),
-    "constant": Definition(operands=(0, 0), result=_constant, attributes=("literal",)),
-    "conv2d": Definition(operands=(2, 3), result=_conv2d, attributes=_WINDOW),
-    "conv2d_max_pool": Definition(operands=(2, 3), result=_conv2d_max_pool, attributes=(*_WINDOW, "pool")),
+    "constant": Definition(operands=(0, 0), result=_constant, attributes=Constant),
+    "conv2d": Definition(operands=(2, 3), result=_conv2d, attributes=Conv2d),
+    "conv2d_max_pool": Definition(operands=(2, 3), result=_conv2d_max_pool, attributes=Conv2dMaxPool),
     "convert": Definition(operands=(1, 1), result=_converted),
-    "convolution": Definition(
-        operands=(2, 2), result=_convolution,
-        attributes=("input", "kernel", "output", "window", "feature_groups", "batch_groups"),
-    ),
-    "custom-call": Definition(operands=(0, None), result=_as_stated, attributes=("target",), optional=("config",)),
-    "dense": Definition(operands=(2, 3), result=_dense, attributes=("weights_axis", "activation")),
-    "dot": Definition(
-        operands=(2, 2), result=_dot, attributes=("contracting", "batch"), optional=("precision", "order")
-    ),
-    "dynamic-slice": Definition(operands=(1, None), result=_dynamic_slice, attributes=("sizes",)),
+    "convolution": Definition(operands=(2, 2), result=_convolution, attributes=Convolution),
+    "custom-call": Definition(operands=(0, None), result=_as_stated, attributes=CustomCall),
+    "dense": Definition(operands=(2, 3), result=_dense, attributes=Dense),
+    "dot": Definition(operands=(2, 2), result=_dot, attributes=Dot),
+    "dynamic-slice": Definition(operands=(1, None), result=_dynamic_slice, attributes=Sizes),
     "dynamic-update-slice": Definition(operands=(2, None), result=_dynamic_update_slice),
-    "gather": Definition(operands=(2, 2), result=_gather, attributes=("offset", "collapsed", "sizes", *_INDEXED)),
-    "get-tuple-element": Definition(operands=(1, 1), result=_element, attributes=("index",)),
-    "interpolate": Definition(operands=(3, 3), result=_interpolate, attributes=("axis",)),
-    "iota": Definition(operands=(0, 0), result=_iota, attributes=("dimensions",)),
+    "gather": Definition(operands=(2, 2), result=_gather, attributes=Gather),
+    "get-tuple-element": Definition(operands=(1, 1), result=_element, attributes=Element),
+    "interpolate": Definition(operands=(3, 3), result=_interpolate, attributes=Along),
+    "iota": Definition(operands=(0, 0), result=_iota, attributes=Dimensions),
     "is-finite": Definition(operands=(1, 1), result=_elementwise(_FLOATS, "pred")),
-    "max_pool": Definition(operands=(1, 1), result=_max_pool, attributes=("window",)),
+    "max_pool": Definition(operands=(1, 1), result=_max_pool, attributes=MaxPool),
     "multiply-add": Definition(operands=(3, 3), result=_elementwise(_FLOATS)),
-    "pad": Definition(operands=(2, 2), result=_pad, attributes=("padding",)),
-    "parameter": Definition(operands=(0, 0), result=_as_stated, attributes=("number",)),
-    "reduce": Definition(operands=(2, None), result=_reduce, attributes=("dimensions",), regions=(1, 1)),
-    "reduce-window": Definition(operands=(2, None), result=_reduce_window, attributes=("window",), regions=(1, 1)),
-    "resample": Definition(operands=(3, 3), result=_resample, attributes=("axes",)),
+    "pad": Definition(operands=(2, 2), result=_pad, attributes=Pad),
+    "parameter": Definition(operands=(0, 0), result=_as_stated, attributes=Number),
+    "reduce": Definition(operands=(2, None), result=_reduce, attributes=Dimensions, regions=(1, 1)),
+    "reduce-window": Definition(operands=(2, None), result=_reduce_window, attributes=Windows, regions=(1, 1)),
+    "resample": Definition(operands=(3, 3), result=_resample, attributes=Resample),
     "reshape": Definition(operands=(1, 1), result=_reshape),
-    "reverse": Definition(operands=(1, 1), result=_reverse, attributes=("dimensions",)),
-    "scatter": Definition(
-        operands=(3, None), result=_scatter, attributes=("window", "inserted", *_INDEXED), regions=(1, 1)
-    ),
+    "reverse": Definition(operands=(1, 1), result=_reverse, attributes=Dimensions),
+    "scatter": Definition(operands=(3, None), result=_scatter, attributes=Scatter, regions=(1, 1)),
     "select": Definition(operands=(3, 3), result=_select),
-    "set-dimension-size": Definition(operands=(2, 2), result=_set_dimension_size, attributes=("dimensions",)),
-    "slice": Definition(operands=(1, 1), result=_slice, attributes=("slices",)),
-    "softmax": Definition(operands=(1, 1), result=_softmax, optional=("axis",)),
-    "sort": Definition(operands=(1, None), result=_sort, attributes=("dimensions",), regions=(1, 1)),
-    "top_k": Definition(operands=(1, 1), result=_top_k, attributes=("k", "largest", "zeros")),
-    "transpose": Definition(operands=(1, 1), result=_transpose, attributes=("dimensions",)),
-    "trees": Definition(operands=(1, 1), result=_trees, attributes=("forest",)),
+    "set-dimension-size": Definition(operands=(2, 2), result=_set_dimension_size, attributes=Dimensions),
+    "slice": Definition(operands=(1, 1), result=_slice, attributes=Slices),
+    "softmax": Definition(operands=(1, 1), result=_softmax, attributes=Along),
+    "sort": Definition(operands=(1, None), result=_sort, attributes=Dimensions, regions=(1, 1)),
+    "top_k": Definition(operands=(1, 1), result=_top_k, attributes=TopK),
+    "transpose": Definition(operands=(1, 1), result=_transpose, attributes=Dimensions),
+    "transposed_conv2d": Definition(operands=(2, 3), result=_transposed_conv2d, attributes=TransposedConv2d),
+    "trees": Definition(operands=(1, 1), result=_trees, attributes=Trees),
     "while": Definition(operands=(1, None), result=_while, regions=(2, 2)),
 }  # fmt: skip
 """Opcode -> its definition."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
@@ -61,7 +62,7 @@ def sort_together(emitter: Emitter, operation: Operation) -> None:
 def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
     """The order of the elements' indices is found first, then all arrays are copied in that order."""
     # HLO's comparator reads elements of all arrays, so none may move before the order is known.
-    (axis,), shape = operation.attributes["dimensions"], operation.shapes[0]
+    (axis,), shape = Dimensions.of(operation).dimensions, operation.shapes[0]
     sources, made = [emitter.stored(operand) for operand in operation.operands], targets(emitter, operation)
     size, stride = shape.sizes[axis], cpp(shape.strides[axis])
     rooms = [emitter.buffer("s32", size) for _ in range(2)]
@@ -110,18 +111,18 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
     made = targets(emitter, operation)
     for operand, target, shape in zip(operation.operands, made, operation.shapes, strict=False):
         emitter.loop(shape.sizes, [(operand, target, Index(ZERO, shape.strides))])
-    attributes, shape = operation.attributes, operation.shapes[0]
-    outer = [axis for axis in range(updates[0].rank) if axis not in attributes["window"]]
-    single = {*attributes["inserted"], *attributes["operand_batch"]}
-    windows = dict(zip((axis for axis in range(shape.rank) if axis not in single), attributes["window"], strict=True))
+    attributes, shape = Scatter.of(operation), operation.shapes[0]
+    outer = [axis for axis in range(updates[0].rank) if axis not in attributes.window]
+    single = {*attributes.inserted, *attributes.operand_batch}
+    windows = dict(zip((axis for axis in range(shape.rank) if axis not in single), attributes.window, strict=True))
     # A loop of one iteration if there is one update, so that `continue` can skip it.
     with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in outer] or [("once", ONE)]):
         _starts(emitter, operation, index, outer)
-        for axis in attributes["indexed"]:
+        for axis in attributes.indexed:
             width = updates[0].sizes[windows[axis]] if axis in windows else ONE
             most = f"std::ptrdiff_t({cpp(shape.sizes[axis])}) - std::ptrdiff_t({cpp(width)})"
             emitter.line(f"if (start{axis} < 0 || start{axis} > {most}) continue;")
-        with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes["window"]]):
+        with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes.window]):
             places = _places(operation, windows)
             for number, target in enumerate(made):
                 emitter.line(f"auto* const to{number} = {address(target, *places)};")
@@ -142,21 +143,21 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
 
 def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]) -> None:
     """Declare start0, start1 ...: the start of an update's window along each axis of the array that has an index."""
-    attributes, half = operation.attributes, len(operation.operands) // 2
-    indices, vector = emitter.known[operation.operands[half]].shape, attributes["vector"]
+    attributes, half = Indexed.of(operation), len(operation.operands) // 2
+    indices, vector = emitter.known[operation.operands[half]].shape, attributes.vector
     axes = [axis for axis in range(indices.rank) if axis != vector]
     counters = {axis: f"u{update}" for axis, update in zip(axes, outer, strict=True)}
     at = address(index, *((counters[axis], indices.strides[axis]) for axis in axes))
     emitter.line(f"[[maybe_unused]] const {C_TYPES[indices.dtype]}* const index = {at};")
     step = indices.strides[vector] if vector < indices.rank else ONE
-    for number, axis in enumerate(attributes["indexed"]):
+    for number, axis in enumerate(attributes.indexed):
         emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}]);")
-    for axis, among in zip(attributes["operand_batch"], attributes["index_batch"], strict=True):
+    for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):
         emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>({counters[among]});")
 
 
 def _places(operation: Operation, windows: dict[int, int]) -> list[tuple[str, Size]]:
-    attributes, strides = operation.attributes, operation.shapes[0].strides
-    known = {*attributes["indexed"], *attributes["operand_batch"]}
+    attributes, strides = Indexed.of(operation), operation.shapes[0].strides
+    known = {*attributes.indexed, *attributes.operand_batch}
     starts = [(f"start{axis}", strides[axis]) for axis in sorted(known)]
     return [*starts, *((f"u{window}", strides[axis]) for axis, window in windows.items())]

@@ -7,10 +7,10 @@ Sizes, and integers in attributes, are polynomials in the symbols: `Size`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -153,6 +153,26 @@ class Size:
 
 ZERO, ONE, ROWS = Size(0), Size(1), Size(0, 1)
 
+Extent = int | Size
+"""A number in an attribute: a Size if it depends on symbols."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The numbers that symbols stand for."""
+
+    batch: int
+    symbols: Mapping[str, int]
+
+    def number(self, extent: Extent) -> int:
+        return extent.at(self.batch, self.symbols) if isinstance(extent, Size) else extent
+
+    def numbers(self, extents: Iterable[Extent]) -> tuple[int, ...]:
+        return tuple(map(self.number, extents))
+
+    def table(self, rows: Iterable[Iterable[Extent]]) -> tuple[tuple[int, ...], ...]:
+        return tuple(map(self.numbers, rows))
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -201,18 +221,46 @@ class Literal:
         return Size.of((monomial, int(values.reshape(()))) for monomial, values in terms)
 
 
+_A = TypeVar("_A", bound="Attributes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """What the meaning of an operation depends on beside its operands; attributes.py has a type for each kind."""
+
+    @classmethod
+    def of(cls: type[_A], operation: HasAttributes) -> _A:
+        """Those of `operation`. Raises TypeError if they are of another kind."""
+        found = operation.attributes
+        if not isinstance(found, cls):
+            raise TypeError(f"{type(found).__name__} are not the attributes {cls.__name__}")
+        return found
+
+
+NO_ATTRIBUTES = Attributes()
+
+
+class HasAttributes(Protocol):
+    @property
+    def attributes(self) -> Attributes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Attributes):
+    """Of a parameter, among those of its region."""
+
+    number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """`id` names its result, unique within the program; `node` is the TensorFlow operation that it came from.
-
-    Attributes of HLO's operations are those that the worker lists (worker_program/hlo.py).
-    """
+    """`id` names its result, unique within the program; `node` is the TensorFlow operation that it came from."""
 
     id: int
     opcode: str
     type: Type
     operands: tuple[int, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Attributes = NO_ATTRIBUTES
     regions: tuple[Region, ...] = ()
     node: str = ""
 
@@ -253,7 +301,7 @@ class Region:
     def parameters(self) -> tuple[Operation, ...]:
         """Its parameters by number."""
         found = [operation for operation in self.operations if operation.opcode == "parameter"]
-        return tuple(sorted(found, key=lambda operation: operation.attributes["number"]))
+        return tuple(sorted(found, key=lambda operation: Number.of(operation).number))
 
     def by_id(self) -> dict[int, Operation]:
         return {operation.id: operation for operation in self.operations}
@@ -274,7 +322,7 @@ class Program:
     symbols: tuple[Symbol, ...] = ()
 
 
-Attributes = dict[str, tuple[float, ...]]
+OwnAttributes = dict[str, tuple[float, ...]]
 """Attributes of an operation of the author's: numbers by name."""
 ArrayOfRow = tuple[str, tuple[int, ...]]
 """An input or output of an operation of the author's: its element type in HLO, and the sizes of a row."""
@@ -290,7 +338,7 @@ class OperationCall:
     target: str
     operation: str
     node: str
-    attributes: Attributes
+    attributes: OwnAttributes
     inputs: tuple[ArrayOfRow, ...]
     outputs: tuple[ArrayOfRow, ...]
     batched: tuple[bool, ...]
@@ -326,8 +374,8 @@ def only(program: Program, border: Border) -> Program:
     for each in kept:
         if each.opcode != "parameter":
             operations.append(each)
-        elif each.attributes["number"] in numbers:
-            operations.append(replace(each, attributes={"number": numbers[each.attributes["number"]]}))
+        elif (number := Number.of(each).number) in numbers:
+            operations.append(replace(each, attributes=Number(number=numbers[number])))
         elif each.id in read:
             raise Unsupported("an output of one signature depends on an input of another one")
     return replace(program, entry=Region(operations=tuple(operations), results=results))
@@ -352,49 +400,3 @@ def reducer(operation: Operation) -> str | None:
     parameters = {parameter.id for parameter in region.parameters}
     plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
     return root.opcode if plain and root is not None else None
-
-
-_SHOWN = 8
-"""Elements of a constant that are shown in full."""
-
-
-def text_of(program: Program) -> str:
-    """One line per operation: `%4 f32[batch,32] = add %2 %3`, with its regions indented below it."""
-    return "\n".join([*_lines(program.entry, ""), ""])
-
-
-def _lines(region: Region, indent: str) -> Iterator[str]:
-    for operation in region.operations:
-        yield indent + _line(operation)
-        for number, nested in enumerate(operation.regions):
-            yield f"{indent}  {_REGION_NAMES.get((operation.opcode, number), 'region')}:"
-            yield from _lines(nested, indent + "    ")
-    yield f"{indent}give {' '.join(f'%{result}' for result in region.results)}"
-
-
-_REGION_NAMES = {("while", 0): "body", ("while", 1): "condition"}
-
-
-def _line(operation: Operation) -> str:
-    words = [f"%{operation.id} {type_text(operation.type)} = {operation.opcode}"]
-    words += [f"%{operand}" for operand in operation.operands]
-    words += [f"{name}={_value(value)}" for name, value in operation.attributes.items()]
-    return " ".join(words)
-
-
-def type_text(type_: Type) -> str:
-    """`f32[batch,32]`, or several in brackets."""
-    return f"({', '.join(map(str, type_))})" if isinstance(type_, tuple) else str(type_)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{','.join(map(_value, value))}]"
-    if not isinstance(value, Literal):
-        return str(value)
-    if value.constant.size > _SHOWN:
-        return f"{{{value.constant.size} values}}"
-    shown = ",".join(map(str, value.constant.reshape(-1).tolist()))
-    for monomial, values in value.growing:
-        shown += f" + {'*'.join(monomial)}*" + ",".join(map(str, values.reshape(-1).tolist()))
-    return f"{{{shown}}}"

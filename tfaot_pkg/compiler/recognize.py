@@ -23,17 +23,47 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import (
+    Along,
+    Comparison,
+    Constant,
+    Conv2d,
+    Conv2dMaxPool,
+    Dense,
+    Dimensions,
+    Dot,
+    Element,
+    Gather,
+    Indexed,
+    MaxPool,
+    Resample,
+    Slices,
+    TopK,
+    Windows,
+    in_total_order,
+    numbers,
+)
 from tfaot_pkg.compiler.cancellation import without_cancellation
 from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, Symbol, reducer, used
+from tfaot_pkg.compiler.program import (
+    NO_ATTRIBUTES,
+    Attributes,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Symbol,
+    reducer,
+    used,
+)
 from tfaot_pkg.compiler.series import fused
 
 
@@ -95,21 +125,21 @@ def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, id
 def _resample(look: Look, operation: Operation) -> Operation | None:
     """TensorFlow's resizing of images: a window for each pixel of the output, gathered, times the pixel's weights."""
     # As a gather and a product for each pixel, bilinear resizing took nearly four times XLA's time (decision 069).
-    if operation.opcode != "transpose" or operation.attributes["dimensions"] != (2, 0, 1, 3):
+    if operation.opcode != "transpose" or Dimensions.of(operation).dimensions != (2, 0, 1, 3):
         return None
     dot = look.made_by(operation.operands[0], "dot", once=True)
     gather = look.made_by(dot.operands[1], "gather", once=True) if dot else None
     if dot is None or gather is None or dot.shape.dtype != "f32":
         return None
-    (of_weights, over), (left, right) = dot.attributes["batch"], dot.attributes["contracting"]
+    (of_weights, over), (left, right) = Dot.of(dot).batch, Dot.of(dot).contracting
     weights, image = (look.known[value].shape for value in (dot.operands[0], gather.operands[0]))
     starts = look.constant(gather.operands[1])
     if over != (4, 5) or sorted(right) != [1, 2] or weights.rank != 4 or image.rank != 4 or starts is None:
         return None
-    if gather.attributes["indexed"] != (1, 2) or gather.attributes["offset"] != (0, 1, 2, 3) or starts.ndim != 3:
+    if Indexed.of(gather).indexed != (1, 2) or Gather.of(gather).offset != (0, 1, 2, 3) or starts.ndim != 3:
         return None
-    sizes = tuple(as_size(size) for size in gather.attributes["sizes"])
-    if gather.attributes["vector"] != 2 or (sizes[0], sizes[3]) != (image.sizes[0], image.sizes[3]):
+    sizes = tuple(as_size(size) for size in Gather.of(gather).sizes)
+    if Indexed.of(gather).vector != 2 or (sizes[0], sizes[3]) != (image.sizes[0], image.sizes[3]):
         return None
     if not all(size.is_constant for size in (*image.sizes[1:], *sizes[1:])):
         return None
@@ -121,7 +151,7 @@ def _resample(look: Look, operation: Operation) -> Operation | None:
     return replace(
         operation, opcode="resample",
         operands=(gather.operands[0], dot.operands[0], look.add_constant(places, operation)),
-        attributes={"axes": (*of_weights, left[right.index(1)], left[right.index(2)])},
+        attributes=Resample(axes=(*of_weights, left[right.index(1)], left[right.index(2)])),
     )  # fmt: skip
 
 
@@ -130,7 +160,7 @@ def _interpolated(look: Look, operation: Operation) -> Operation | None:
     if operation.opcode != "reduce" or isinstance(operation.type, tuple) or operation.shape.dtype != "f32":
         return None
     axis, product = (
-        operation.attributes["dimensions"][0] - 1,
+        Dimensions.of(operation).dimensions[0] - 1,
         look.made_by(operation.operands[0], "multiply", once=True),
     )
     if reducer(operation) != "add" or look.scalar(operation.operands[1]) != 0 or product is None or axis < 0:
@@ -140,30 +170,31 @@ def _interpolated(look: Look, operation: Operation) -> Operation | None:
         return None
     weights, starts, shape = look.constant(spread.operands[0]), look.constant(gather.operands[1]), product.shape
     along, source = (axis, axis + 1), look.known[gather.operands[0]].shape
-    if spread.attributes["dimensions"] != along or len(operation.attributes["dimensions"]) > 1:
+    if Dimensions.of(spread).dimensions != along or len(Dimensions.of(operation).dimensions) > 1:
         return None
-    wanted = {
-        "indexed": (axis,), "collapsed": (axis,), "operand_batch": (), "vector": 2,
-        "offset": tuple(other for other in range(shape.rank) if other not in along),
-    }  # fmt: skip
-    if weights is None or starts is None or any(gather.attributes[name] != value for name, value in wanted.items()):
+    given = Gather.of(gather)
+    wanted = replace(
+        given, indexed=(axis,), collapsed=(axis,), operand_batch=(), vector=2,
+        offset=tuple(other for other in range(shape.rank) if other not in along),
+    )  # fmt: skip
+    if weights is None or starts is None or given != wanted:
         return None
-    sizes = tuple(as_size(size) for size in gather.attributes["sizes"])
+    sizes = tuple(as_size(size) for size in Gather.of(gather).sizes)
     if sizes != (*source.sizes[:axis], Size(1), *source.sizes[axis + 1 :]) or not source.sizes[axis].is_constant:
         return None
     # HLO's gather clamps places so that they lie inside the array.
     places = np.clip(starts.reshape(weights.shape), 0, source.sizes[axis].constant - 1).astype(np.int32)
     return replace(
-        operation, opcode="interpolate", attributes={"axis": axis}, regions=(),
+        operation, opcode="interpolate", attributes=Along(axis=axis), regions=(),
         operands=(gather.operands[0], spread.operands[0], look.add_constant(places, operation)),
     )  # fmt: skip
 
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
     """A product with constant weights on either side. Other axes than the last one are transposed first."""
-    if operation.opcode != "dot" or operation.attributes["batch"] != ((), ()):
+    if operation.opcode != "dot" or Dot.of(operation).batch != ((), ()):
         return None
-    operands, contracting = operation.operands, operation.attributes["contracting"]
+    operands, contracting = operation.operands, Dot.of(operation).contracting
     is_left = look.constant(operands[1]) is None
     if is_left:
         operands, contracting = operands[::-1], contracting[::-1]
@@ -173,14 +204,14 @@ def _dense(look: Look, operation: Operation) -> Operation | None:
         return None
     free = [axis for axis in range(first.rank) if axis not in left]
     if not is_left and weights.ndim == 2 and left == (first.rank - 1,):
-        return replace(operation, opcode="dense", attributes={"weights_axis": right[0], "activation": "none"})
+        return replace(operation, opcode="dense", attributes=Dense(weights_axis=right[0]))
     columns = [axis for axis in range(weights.ndim) if axis not in right]
     sizes = (math.prod(weights.shape[axis] for axis in axes) for axes in (right, columns))
     matrix = weights.transpose(*right, *columns).reshape(*sizes)
     rows, inner = [first.sizes[axis] for axis in free], [first.sizes[axis] for axis in left]
     made = [Size(weights.shape[axis]) for axis in columns]
 
-    def added(opcode: str, sizes: Sequence[Size], *of: int, **attributes: Any) -> int:
+    def added(opcode: str, sizes: Sequence[Size], *of: int, attributes: Attributes = NO_ATTRIBUTES) -> int:
         shape = Shape("f32", tuple(sizes))
         return look.add(
             Operation(
@@ -189,45 +220,42 @@ def _dense(look: Look, operation: Operation) -> Operation | None:
         ).id  # fmt: skip
 
     if (*free, *left) != tuple(range(first.rank)):
-        given = added("transpose", (*rows, *inner), given, dimensions=(*free, *left))
+        given = added("transpose", (*rows, *inner), given, attributes=Dimensions(dimensions=(*free, *left)))
     if len(left) > 1:
         given = added("reshape", (*rows, Size(matrix.shape[0])), given)
     layer = (given, look.add_constant(np.ascontiguousarray(matrix), operation))
-    value = added("dense", (*rows, Size(matrix.shape[1])), *layer, weights_axis=0, activation="none")
+    value = added("dense", (*rows, Size(matrix.shape[1])), *layer, attributes=Dense(weights_axis=0))
     if not is_left:
-        return replace(operation, opcode="reshape", operands=(value,), attributes={})
+        return replace(operation, opcode="reshape", operands=(value,), attributes=NO_ATTRIBUTES)
     value = added("reshape", (*rows, *made), value)
     order = (*range(len(rows), operation.shape.rank), *range(len(rows)))
-    return replace(operation, opcode="transpose", operands=(value,), attributes={"dimensions": order})
+    return replace(operation, opcode="transpose", operands=(value,), attributes=Dimensions(dimensions=order))
 
 
 def _result_order(look: Look, operation: Operation) -> Operation | None:
     """A product that is transposed: written in that order if its columns stay innermost, or with operands exchanged."""
     # (A B) transposed is B' A': if the rows become innermost, they are the columns of the exchanged product.
     dot = look.made_by(operation.operands[0], "dot", once=True) if operation.opcode == "transpose" else None
-    if dot is None or "order" in dot.attributes:
+    if dot is None or (given := Dot.of(dot)).order:
         return None
     shapes = [look.known[operand].shape for operand in dot.operands]
-    contracting, batch = dot.attributes["contracting"], dot.attributes["batch"]
+    contracting, batch = given.contracting, given.batch
     shared = len(batch[0])
     rows, columns = (shape.rank - shared - len(axes) for shape, axes in zip(shapes, contracting, strict=True))
     if any(shape.dtype != "f32" for shape in shapes) or any(size.grows for size in dot.shape.sizes[shared:]):
         return None
-    order: tuple[int, ...] = operation.attributes["dimensions"]
+    order: tuple[int, ...] = Dimensions.of(operation).dimensions
     of_rows = range(shared, shared + rows)
     of_columns = range(shared + rows, shared + rows + columns)
     if columns and order[-columns:] == tuple(of_columns):
-        return replace(dot, id=operation.id, type=operation.type, attributes={**dot.attributes, "order": order})
+        return replace(dot, id=operation.id, type=operation.type, attributes=replace(given, order=order))
     if not rows or order[-rows:] != tuple(of_rows):
         return None
     place = {axis: number for number, axis in enumerate((*range(shared), *of_columns, *of_rows))}
-    attributes = {
-        "contracting": contracting[::-1], "batch": batch[::-1], "order": tuple(place[axis] for axis in order)
-    }  # fmt: skip
-    return replace(
-        dot, id=operation.id, type=operation.type, operands=dot.operands[::-1],
-        attributes={**dot.attributes, **attributes},
-    )  # fmt: skip
+    exchanged = replace(
+        given, contracting=contracting[::-1], batch=batch[::-1], order=tuple(place[axis] for axis in order)
+    )
+    return replace(dot, id=operation.id, type=operation.type, operands=dot.operands[::-1], attributes=exchanged)
 
 
 def _max_pool(look: Look, operation: Operation) -> Operation | None:
@@ -235,16 +263,17 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
         return None
     if operation.shape.rank != 4 or operation.shape.dtype != "f32":
         return None
-    sides = operation.attributes["window"]
+    sides = Windows.of(operation).window
     # Windows over the batch or over channels are not those of image pooling.
     plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
     if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
         return None
     window = window_of(look.known[operation.operands[0]].shape, operation.shape, sides[1:3])
-    if window is None or not all(isinstance(number, int) for number in window):
+    known = None if window is None else numbers(window)
+    if known is None:
         return None
     return replace(
-        operation, opcode="max_pool", operands=operation.operands[:1], attributes={"window": window}, regions=()
+        operation, opcode="max_pool", operands=operation.operands[:1], attributes=MaxPool(window=known), regions=()
     )
 
 
@@ -253,7 +282,10 @@ def _pooled(look: Look, operation: Operation) -> Operation | None:
     conv = look.made_by(operation.operands[0], "conv2d", once=True) if operation.opcode == "max_pool" else None
     if conv is None:
         return None
-    attributes = {**conv.attributes, "pool": operation.attributes["window"]}
+    layer = Conv2d.of(conv)
+    attributes = Conv2dMaxPool(
+        window=layer.window, groups=layer.groups, activation=layer.activation, pool=MaxPool.of(operation).window
+    )
     return replace(conv, id=operation.id, opcode="conv2d_max_pool", type=operation.type, attributes=attributes)
 
 
@@ -263,7 +295,7 @@ def _one_nan(look: Look, operation: Operation) -> Operation | None:
         return None
     compare, x = look.made_by(operation.operands[0], "compare"), operation.operands[2]
     number = look.scalar(operation.operands[1])
-    if compare is None or compare.attributes["direction"] != "NE" or compare.operands != (x, x):
+    if compare is None or Comparison.of(compare).direction != "NE" or compare.operands != (x, x):
         return None
     if number is None or not math.isnan(number) or math.copysign(1, number) < 0:
         return None
@@ -285,17 +317,17 @@ def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int])
             each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements
         )
         size = look.known[sort.operands[0]].shape.sizes[-1]
-        ends = [as_size(s.attributes["slices"][-1][1]) for found in slices.values() for s in found] if sliced else []
+        ends = [as_size(Slices.of(s).slices[-1][1]) for found in slices.values() for s in found] if sliced else []
         k = max(ends, key=lambda end: end.constant) if ends and all(end.is_constant for end in ends) else size
         shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], k)) for t in sort.shapes)
         signed = _of_one_zero(look, sort.operands[0])
         zeros, source = ("signed", sort.operands[0]) if signed is None else ("equal", signed)
         changed[sort.id] = replace(
             sort, opcode="top_k", type=shapes, operands=(source,), regions=(),
-            attributes={"k": k, "largest": largest, "zeros": zeros},
+            attributes=TopK(k=k, largest=largest, zeros=zeros),
         )  # fmt: skip
         for each in elements:
-            changed[each.id] = replace(each, type=shapes[each.attributes["index"]])
+            changed[each.id] = replace(each, type=shapes[Element.of(each).index])
     made = [changed.get(each.id, each) for each in region.operations]
     return Region(operations=used(made, region.results), results=region.results)
 
@@ -309,9 +341,9 @@ def _of_one_zero(look: Look, value: int) -> int | None:
     if select is None:
         return None
     compare, x = look.known[select.operands[0]], select.operands[2]
-    if compare.opcode != "compare" or compare.operands[0] != x or compare.attributes["direction"] != "EQ":
+    if compare.opcode != "compare" or compare.operands[0] != x or Comparison.of(compare).direction != "EQ":
         return None
-    is_zero = compare.attributes.get("order") != "TOTALORDER" and look.scalar(compare.operands[1]) == 0
+    is_zero = not in_total_order(compare) and look.scalar(compare.operands[1]) == 0
     return x if is_zero and look.scalar(select.operands[1]) == 0 else None
 
 
@@ -321,25 +353,25 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
         return None
     values, numbers = (look.known[operand] for operand in sort.operands)
     axis = values.shape.rank - 1
-    if values.shape.dtype != "f32" or sort.attributes["dimensions"] != (axis,) or values.shape.sizes[-1].grows:
+    if values.shape.dtype != "f32" or Dimensions.of(sort).dimensions != (axis,) or values.shape.sizes[-1].grows:
         return None
-    if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or numbers.attributes["dimensions"] != (axis,):
+    if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or Dimensions.of(numbers).dimensions != (axis,):
         return None
     region = sort.regions[0]
     # Constants of the comparison may stand outside its region.
     known, parameters = {**look.known, **region.by_id()}, [parameter.id for parameter in region.parameters]
     root = known[region.results[0]]
     if root.opcode == "select" and known[root.operands[0]].opcode == "constant":
-        chosen = 1 if known[root.operands[0]].attributes["literal"].constant else 2
+        chosen = 1 if Constant.of(known[root.operands[0]]).literal.constant else 2
         root = known[root.operands[chosen]]
     if (
         root.opcode != "compare"
         or root.operands != tuple(parameters[:2])
         # Without a total order the position of NaN is undefined, and the kernel library's order might differ.
-        or root.attributes.get("order") != "TOTALORDER"
+        or not in_total_order(root)
     ):
         return None
-    return {"GT": True, "LT": False}.get(root.attributes["direction"])
+    return {"GT": True, "LT": False}.get(Comparison.of(root).direction)
 
 
 _COLUMNS = 4
@@ -360,7 +392,7 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
         return None
     source = look.known[difference.operands[0]]
     if source.opcode == "transpose" and look.uses[source.id] == 2:
-        whole, axis = look.known[source.operands[0]], source.attributes["dimensions"][-1]
+        whole, axis = look.known[source.operands[0]], Dimensions.of(source).dimensions[-1]
         columns = whole.shape.strides[axis]
         if columns.is_constant and columns.constant >= _COLUMNS:
             # TensorFlow has a softmax over the last axis only, and transposes before and after it for other axes.
@@ -371,20 +403,21 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
                     opcode="softmax",
                     type=whole.type,
                     operands=(whole.id,),
-                    attributes={"axis": axis},
+                    attributes=Along(axis=axis),
                 )
             )
             return replace(source, id=operation.id, operands=(made.id,))
-    return replace(operation, opcode="softmax", operands=(source.id,), attributes={}, regions=())
+    last = Along(axis=operation.shape.rank - 1)
+    return replace(operation, opcode="softmax", operands=(source.id,), attributes=last, regions=())
 
 
 def _reduced(look: Look, value: int, by: str) -> int | None:
     """The array whose reduction over the last axis `value` repeats along that axis; None if it is something else."""
     broadcast = look.made_by(value, "broadcast", once=True)
-    if broadcast is None or broadcast.attributes["dimensions"] != tuple(range(broadcast.shape.rank - 1)):
+    if broadcast is None or Dimensions.of(broadcast).dimensions != tuple(range(broadcast.shape.rank - 1)):
         return None
     reduce = look.made_by(broadcast.operands[0], "reduce", once=True)
-    if reduce is None or reduce.attributes["dimensions"] != (broadcast.shape.rank - 1,) or reducer(reduce) != by:
+    if reduce is None or Dimensions.of(reduce).dimensions != (broadcast.shape.rank - 1,) or reducer(reduce) != by:
         return None
     start = {"add": 0.0, "maximum": -np.inf}[by]
     return reduce.operands[0] if look.scalar(reduce.operands[1]) == start else None
@@ -400,7 +433,7 @@ def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterato
     look = Look(region, outside, ids)
     computed: set[int] = set()
     for operation in region.operations:
-        if operation.opcode in ("sort", "top_k") or operation.attributes.get("order") == "TOTALORDER":
+        if operation.opcode in ("sort", "top_k") or in_total_order(operation):
             computed.update(_computed(look, operand) for operand in operation.operands)
     operations: list[Operation] = []
     for operation in region.operations:

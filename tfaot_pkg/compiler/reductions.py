@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
+from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.chains import Step, add, step_of
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
@@ -50,7 +51,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     combine, operand = functions.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
     if combine is None or emitter.known[operation.operands[1]].opcode != "constant":
         return _reduce_plainly(emitter, operation)[0].name
-    dimensions, is_wide = operation.attributes["dimensions"], operation.shape.dtype in WIDE_TYPES
+    dimensions, is_wide = Dimensions.of(operation).dimensions, operation.shape.dtype in WIDE_TYPES
     is_by_rows = operand.shape.rank - 1 in dimensions
     if is_wide and not is_by_rows:
         return _reduce_plainly(emitter, operation)[0].name
@@ -142,7 +143,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     half = len(operation.operands) // 2
     arrays = [emitter.known[operand] for operand in operation.operands[:half]]
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
-    dimensions = operation.attributes["dimensions"]
+    dimensions = Dimensions.of(operation).dimensions
     order = [*(axis for axis in range(arrays[0].shape.rank) if axis not in dimensions), *dimensions]
     kept = len(order) - len(dimensions)
     body = Body(tuple(arrays[0].shape.sizes[axis] for axis in order), alone=True)
@@ -186,7 +187,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
 def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | None:
     """The same with several short rows of results in a vector; None if rows are long, or the innermost axis goes."""
     emitter.flush()  # not within the loops of the reduction
-    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
+    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], Dimensions.of(operation).dimensions
     if shape.rank < 2 or not all(_has_vectors(each, VECTOR_TYPES) for each in operation.regions[0].operations):
         return None
     sizes = emitter.known[operation.operands[0]].shape.sizes
@@ -228,7 +229,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
 def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     """The same order with a result in each lane; None if elements have strides at which no vectors are loaded."""
     emitter.flush()  # not within the loops of the reduction
-    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], operation.attributes["dimensions"]
+    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], Dimensions.of(operation).dimensions
     is_wide = shape.dtype in WIDE_TYPES
     types = WIDE_TYPES if is_wide else VECTOR_TYPES
     if not shape.rank or not all(_has_vectors(each, types) for each in operation.regions[0].operations):

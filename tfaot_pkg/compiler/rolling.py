@@ -11,10 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Slices, numbers, with_sizes
 from tfaot_pkg.compiler.expressions import MOVING
-from tfaot_pkg.compiler.program import BATCH, ONE, Literal, Operation, Program, Region, Shape, Size, used
+from tfaot_pkg.compiler.program import (
+    BATCH,
+    NO_ATTRIBUTES,
+    ONE,
+    Attributes,
+    Literal,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    used,
+)
 from tfaot_pkg.compiler.row_by_row import axis_of_rows, is_row_by_row, rows_at
 from tfaot_pkg.compiler.simplify import simplify
 
@@ -99,7 +111,7 @@ def _ends_well(whole: Operation, known: Mapping[int, Operation]) -> bool:
     """Whether the results have rows of one element along another axis than the one that they are put together along."""
     types = {known[operand].type for operand in whole.operands}
     rows = axis_of_rows(whole.shape)
-    if rows is None or rows in whole.attributes["dimensions"] or len(types) > 1:
+    if rows is None or rows in Dimensions.of(whole).dimensions or len(types) > 1:
         return False
     return rows_at(whole.shape, rows) == 1
 
@@ -111,7 +123,7 @@ def _is_shared(copies: Copies, known: Mapping[int, Operation]) -> bool:
         return True
     if first.opcode != "constant" or any(known[value].opcode != "constant" for value in copies):
         return False
-    literals: list[Literal] = [known[value].attributes["literal"] for value in copies]
+    literals: list[Literal] = [Constant.of(known[value]).literal for value in copies]
     content = literals[0].constant.tobytes()
     return all(
         known[value].type == first.type and not literal.growing and literal.constant.tobytes() == content
@@ -141,15 +153,17 @@ def _are_parts(operations: Sequence[Operation], known: Mapping[int, Operation]) 
         return False
     if first.shape.sizes[rows] != array.sizes[rows]:
         return False
-    start, stop, _ = first.attributes["slices"][axis]
+    cuts = [numbers(Slices.of(each).slices[axis]) for each in operations]
+    if cuts[0] is None:
+        return False
+    start, stop, _ = cuts[0]
     length = stop - start
-    wanted = [(start + place * length, start + (place + 1) * length, 1) for place in range(len(operations))]
-    return [tuple(each.attributes["slices"][axis]) for each in operations] == wanted
+    return cuts == [(start + place * length, start + (place + 1) * length, 1) for place in range(len(operations))]
 
 
 def _axis_of_parts(operations: Sequence[Operation]) -> int | None:
     """The one axis along which slices differ, if they do that by numbers."""
-    slices = [each.attributes["slices"] for each in operations]
+    slices = [Slices.of(each).slices for each in operations]
     axes = [axis for axis, each in enumerate(slices[0]) if any(other[axis] != each for other in slices[1:])]
     numbers = all(isinstance(number, int) for each in slices for axis in axes for number in each[axis])
     return axes[0] if len(axes) == 1 and numbers else None
@@ -161,8 +175,8 @@ def _are_alike(operations: Sequence[Operation], known: Mapping[int, Operation]) 
     if first.opcode in ("constant", "parameter") or not is_row_by_row(first, [known[i] for i in first.operands]):
         return False
     return all(
-        (each.opcode, each.type, len(each.operands), dict(each.attributes))
-        == (first.opcode, first.type, len(first.operands), dict(first.attributes))
+        (each.opcode, each.type, len(each.operands), each.attributes)
+        == (first.opcode, first.type, len(first.operands), first.attributes)
         and [_text(region) for region in each.regions] == [_text(region) for region in first.regions]
         for each in operations[1:]
     )
@@ -173,10 +187,9 @@ def _text(region: Region) -> list[tuple[object, ...]]:
     places = {each.id: place for place, each in enumerate(region.operations)}
     listed: list[tuple[object, ...]] = [tuple(places[value] for value in region.results)]
     for each in region.operations:
-        attributes = {
-            name: (value.constant.tobytes(), value.growing) if isinstance(value, Literal) else value
-            for name, value in each.attributes.items()
-        }
+        attributes: object = each.attributes
+        if isinstance(attributes, Constant):
+            attributes = (attributes.literal.constant.tobytes(), attributes.literal.growing)
         inner = [_text(nested) for nested in each.regions]
         listed.append((each.opcode, each.type, [places[value] for value in each.operands], attributes, inner))
     return listed
@@ -262,7 +275,7 @@ class _Joining:
         assert rows is not None
         sizes = (*shape.sizes[: rows + 1], Size(self.group.count), *shape.sizes[rows + 1 :])
         places = tuple(axis for axis in range(shape.rank + 1) if axis != rows + 1)
-        value = self._moved(shared, "broadcast", sizes, shared.id, dimensions=places)
+        value = self._moved(shared, "broadcast", sizes, shared.id, Dimensions(dimensions=places))
         return self._moved(shared, "reshape", self._sizes(shape.sizes), value)
 
     def _parts(self, copies: Copies) -> int:
@@ -271,17 +284,17 @@ class _Joining:
         first, axis = operations[0], _axis_of_parts(operations)
         rows = axis_of_rows(first.shape)
         assert axis is not None and rows is not None
-        slices, sizes = list(first.attributes["slices"]), list(first.shape.sizes)
-        slices[axis] = (slices[axis][0], operations[-1].attributes["slices"][axis][1], 1)
+        slices, sizes = list(Slices.of(first).slices), list(first.shape.sizes)
+        slices[axis] = (slices[axis][0], Slices.of(operations[-1]).slices[axis][1], 1)
         sizes[axis] *= Size(self.group.count)
-        value = self._moved(first, "slice", sizes, first.operands[0], slices=tuple(slices))
+        value = self._moved(first, "slice", sizes, first.operands[0], Slices(slices=tuple(slices)))
         by_parts, by_rows = self._orders(first.shape, axis, rows)
         value = self._arranged(first, value, by_parts, by_rows)
         return self._moved(first, "reshape", self._sizes(first.shape.sizes), value)
 
     def _unjoined(self, value: int, like: Operation) -> None:
         """The results of all copies put together as in `like`."""
-        shape, (axis,) = self.known[like.operands[0]].shape, like.attributes["dimensions"]
+        shape, (axis,) = self.known[like.operands[0]].shape, Dimensions.of(like).dimensions
         rows = axis_of_rows(shape)
         assert rows is not None
         by_parts, by_rows = self._orders(shape, axis, rows)
@@ -303,18 +316,12 @@ class _Joining:
         """`value`, whose axes are those of `given`, with those of `wanted`."""
         value = self._moved(like, "reshape", [each.size for each in given], value)
         order = tuple(given.index(each) for each in wanted)
-        return self._moved(like, "transpose", [each.size for each in wanted], value, dimensions=order)
+        return self._moved(like, "transpose", [each.size for each in wanted], value, Dimensions(dimensions=order))
 
     def _larger(self, operation: Operation) -> Operation:
         """`operation` for the rows of all copies."""
         shape = Shape(operation.shape.dtype, self._sizes(operation.shape.sizes))
-        attributes = {name: self._scaled(value) for name, value in operation.attributes.items()}
-        return replace(operation, type=shape, attributes=attributes)
-
-    def _scaled(self, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(self._scaled, value))
-        return self._size(value) if isinstance(value, Size) else value
+        return replace(operation, type=shape, attributes=with_sizes(operation.attributes, self._size))
 
     def _sizes(self, sizes: Iterable[Size]) -> tuple[Size, ...]:
         return tuple(map(self._size, sizes))
@@ -323,7 +330,9 @@ class _Joining:
         parts = self.group.count
         return Size.of((monomial, factor * (parts if BATCH in monomial else 1)) for monomial, factor in size.terms)
 
-    def _moved(self, like: Operation, opcode: str, sizes: Iterable[Size], operand: int, **attributes: Any) -> int:
+    def _moved(
+        self, like: Operation, opcode: str, sizes: Iterable[Size], operand: int, attributes: Attributes = NO_ATTRIBUTES
+    ) -> int:
         shape = Shape(like.shape.dtype, tuple(sizes))
         return self._add(Operation(id=0, opcode=opcode, type=shape, attributes=attributes, node=like.node), (operand,))
 

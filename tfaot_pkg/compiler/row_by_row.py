@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
+from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Pad, Slices, Windows
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Shape
 
@@ -50,7 +51,7 @@ def _anyhow(_operation: Operation, _shapes: Sequence[Shape]) -> bool:
 
 def _broadcast(operation: Operation, shapes: Sequence[Shape]) -> bool:
     given, made = axis_of_rows(shapes[0]), axis_of_rows(operation.shape)
-    return made is not None and (given is None or operation.attributes["dimensions"][given] == made)
+    return made is not None and (given is None or Dimensions.of(operation).dimensions[given] == made)
 
 
 def _reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
@@ -65,30 +66,30 @@ def _reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
 
 def _slice(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axis = axis_of_rows(shapes[0])
-    return axis is not None and tuple(operation.attributes["slices"][axis]) == (0, shapes[0].sizes[axis], 1)
+    return axis is not None and tuple(Slices.of(operation).slices[axis]) == (0, shapes[0].sizes[axis], 1)
 
 
 def _reverse(operation: Operation, shapes: Sequence[Shape]) -> bool:
-    return axis_of_rows(shapes[0]) not in operation.attributes["dimensions"]
+    return axis_of_rows(shapes[0]) not in Dimensions.of(operation).dimensions
 
 
 def _iota(operation: Operation, _: Sequence[Shape]) -> bool:
-    return axis_of_rows(operation.shape) not in (None, *operation.attributes["dimensions"])
+    return axis_of_rows(operation.shape) not in (None, *Dimensions.of(operation).dimensions)
 
 
 def _pad(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axis = axis_of_rows(shapes[0])
-    return axis is not None and tuple(operation.attributes["padding"][axis]) == (0, 0, 0)
+    return axis is not None and tuple(Pad.of(operation).padding[axis]) == (0, 0, 0)
 
 
 def _concatenate(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axes = {axis_of_rows(shape) for shape in shapes}
-    return len(axes) == 1 and axis_of_rows(operation.shape) not in operation.attributes["dimensions"]
+    return len(axes) == 1 and axis_of_rows(operation.shape) not in Dimensions.of(operation).dimensions
 
 
 def _reduce(operation: Operation, shapes: Sequence[Shape]) -> bool:
     (array, *starts) = shapes
-    return len(starts) == 1 and axis_of_rows(array) not in (None, *operation.attributes["dimensions"])
+    return len(starts) == 1 and axis_of_rows(array) not in (None, *Dimensions.of(operation).dimensions)
 
 
 def _reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
@@ -96,13 +97,13 @@ def _reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axis = axis_of_rows(array)
     if len(starts) != 1 or axis is None or axis != axis_of_rows(operation.shape):
         return False
-    return tuple(operation.attributes["window"][axis]) == (1, 1, 0, 0, 1, 1)
+    return tuple(Windows.of(operation).window[axis]) == (1, 1, 0, 0, 1, 1)
 
 
 def _dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
     """Rows are no axis that is summed over; if both have rows, a product of a row is one of both."""
     axes = [axis_of_rows(shape) for shape in shapes]
-    contracting, batch = operation.attributes["contracting"], operation.attributes["batch"]
+    contracting, batch = Dot.of(operation).contracting, Dot.of(operation).batch
     if any(axis in summed for axis, summed in zip(axes, contracting, strict=True)):
         return False
     places = [list(each).index(axis) if axis in each else None for axis, each in zip(axes, batch, strict=True)]
@@ -111,12 +112,12 @@ def _dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
 
 def _convolution(operation: Operation, shapes: Sequence[Shape]) -> bool:
     image, filters = shapes
-    attributes = operation.attributes
-    rows = (attributes["input"][0], attributes["output"][0])
+    attributes = Convolution.of(operation)
+    rows = (attributes.input[0], attributes.output[0])
     return (
         (axis_of_rows(image), axis_of_rows(operation.shape)) == rows
         and not any(size.grows for size in filters.sizes)
-        and attributes["batch_groups"] == 1
+        and attributes.batch_groups == 1
     )
 
 

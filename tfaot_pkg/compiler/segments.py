@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.program import ONE, ROWS, Attributes, Called, Operation, Shape, Unsupported
+from tfaot_pkg.compiler.program import ONE, ROWS, Called, Operation, OwnAttributes, Shape, Unsupported
 from tfaot_pkg.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
@@ -21,7 +22,7 @@ class _Described:
     """The configuration of a call of an operation of the author's (worker_program/authored.py)."""
 
     name: str
-    attributes: Attributes
+    attributes: OwnAttributes
 
 
 def call(emitter: Emitter, operation: Operation) -> str:
@@ -38,7 +39,7 @@ def calls(emitter: Emitter, operation: Operation) -> None:
 
 
 def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
-    target = operation.attributes["target"]
+    target = CustomCall.of(operation).target
     if not target.startswith(PREFIX) and target != OPERATION:
         raise Unsupported(f"custom-call of {target} (node {operation.node!r})")
     # Waiting values must not be written into the loop below.
@@ -65,7 +66,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
 def _called(emitter: Emitter, operation: Operation) -> str:
     """The function that calls an operation of the author's."""
     try:
-        described = convert(_Described, json.loads(operation.attributes["config"]))
+        described = convert(_Described, json.loads(CustomCall.of(operation).config))
     except ValueError as error:
         raise Unsupported(f"a call of an operation that is not described: {error}") from error
     operands = [emitter.known[each] for each in operation.operands]

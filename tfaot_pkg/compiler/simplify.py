@@ -15,18 +15,33 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import (
+    Comparison,
+    Constant,
+    Convolution,
+    Dimensions,
+    Dot,
+    Element,
+    Slices,
+    Windows,
+    numbers,
+)
 from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
 from tfaot_pkg.compiler.narrowing import compared
 from tfaot_pkg.compiler.normalization import batch_norm_inference
 from tfaot_pkg.compiler.program import (
+    NO_ATTRIBUTES,
     NUMPY_TYPES,
     ONE,
     ZERO,
+    Attributes,
     Literal,
+    Number,
     Operation,
     Program,
     Region,
     Shape,
+    Size,
     Unsupported,
     reducer,
     used,
@@ -91,7 +106,7 @@ class _Rewrite:
         for operation in region.operations:
             operands = tuple(new[operand] for operand in operation.operands)
             if operation.opcode == "parameter" and arguments is not None:
-                new[operation.id] = arguments[operation.attributes["number"]]
+                new[operation.id] = arguments[Number.of(operation).number]
             elif operation.opcode == "call" and not isinstance(operation.type, tuple):
                 new[operation.id] = self._inlined(operation.regions[0], new, operands)[0]
             elif operation.opcode == "get-tuple-element":
@@ -119,7 +134,7 @@ class _Rewrite:
     def _element(self, operation: Operation, operand: int, new: Mapping[int, int]) -> int:
         whole = self.made[operand]
         if whole.opcode == "tuple":
-            return whole.operands[int(operation.attributes["index"])]
+            return whole.operands[int(Element.of(operation).index)]
         return self.add(replace(operation, operands=(operand,)))
 
     # Loops
@@ -147,10 +162,10 @@ class _Rewrite:
             for each in region.operations:
                 if each.opcode != "parameter":
                     operations.append(each)
-                elif (index := each.attributes["number"]) in unchanged:
+                elif (index := Number.of(each).number) in unchanged:
                     known[each.id] = operands[index]
                 else:
-                    operations.append(replace(each, attributes={"number": place[index]}))
+                    operations.append(replace(each, attributes=Number(number=place[index])))
             return self._region(Region(operations=tuple(operations), results=tuple(results)), known)
 
         regions = (renewed(body, [body.results[index] for index in kept]), renewed(condition, condition.results))
@@ -164,8 +179,8 @@ class _Rewrite:
         for place, index in enumerate(kept):
             values[index] = self.add(
                 Operation(
-                    id=0, opcode="get-tuple-element", type=shapes[place], operands=(made,), attributes={"index": place},
-                    node=operation.node,
+                    id=0, opcode="get-tuple-element", type=shapes[place], operands=(made,),
+                    attributes=Element(index=place), node=operation.node,
                 )
             )  # fmt: skip
         return self._tuple(operation, values)
@@ -229,7 +244,7 @@ class _Rewrite:
 def _known(operation: Operation, *, counts: bool) -> Literal | None:
     """The value of an operand that depends on nothing: a constant, or a short iota."""
     if operation.opcode == "constant":
-        literal: Literal = operation.attributes["literal"]
+        literal: Literal = Constant.of(operation).literal
         return literal
     elements = operation.shape.elements if operation.opcode == "iota" else None
     if counts and elements is not None and elements.is_constant and elements.constant <= _LONGEST_COUNT:
@@ -241,20 +256,20 @@ def _steps(operation: Operation) -> int:
     """How often elements of operands are read, if that may be more than once each."""
     if operation.opcode == "reduce" and reducer(operation) is None:
         return _MOST_STEPS + 1
-    window = operation.attributes.get("window", ())
-    if not window:
+    given = operation.attributes
+    if not isinstance(given, (Convolution, Windows)) or not given.window:
         return 0
     if operation.opcode == "reduce-window" and reducer(operation) is None:
         return _MOST_STEPS + 1
-    sizes = [side[0] for side in window]
-    if not all(isinstance(size, int) for size in sizes):
+    sizes = [side[0] for side in given.window if isinstance(side[0], int)]
+    if len(sizes) < len(given.window):
         return _MOST_STEPS + 1
     elements = operation.shape.elements
-    return elements.constant * int(math.prod(sizes)) if elements.is_constant else _MOST_STEPS + 1
+    return elements.constant * math.prod(sizes) if elements.is_constant else _MOST_STEPS + 1
 
 
 def constant(value: Any, shape: Shape, node: str = "") -> Operation:
-    return Operation(id=0, opcode="constant", type=shape, attributes={"literal": Literal(value)}, node=node)
+    return Operation(id=0, opcode="constant", type=shape, attributes=Constant(literal=Literal(value)), node=node)
 
 
 def _key(operation: Operation) -> object | None:
@@ -262,14 +277,13 @@ def _key(operation: Operation) -> object | None:
     combined = reducer(operation) if operation.opcode in ("reduce", "reduce-window") else None
     if (operation.regions and combined not in _MERGED) or operation.opcode in ("parameter", *_IMPURE):
         return None
-    attributes: Mapping[str, Any] = operation.attributes
     if operation.opcode == "constant":
-        literal: Literal = attributes["literal"]
+        literal = Constant.of(operation).literal
         # Larger ones are merged by their digests when they are placed (`Constants` in writer.py).
         if literal.growing or literal.constant.size > 64:
             return None
         return ("constant", operation.type, literal.constant.tobytes())
-    return (operation.opcode, combined, operation.type, operation.operands, tuple(sorted(attributes.items())))
+    return (operation.opcode, combined, operation.type, operation.operands, operation.attributes)
 
 
 def _reshape(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
@@ -289,41 +303,41 @@ def _reshaped_broadcast(reshape: Operation, broadcast: Operation) -> Operation |
     inner, outer = broadcast.shape.sizes, reshape.shape.sizes
     if [size for size in inner if size != ONE] != [size for size in outer if size != ONE]:
         return None
-    if any(inner[axis] == ONE for axis in broadcast.attributes["dimensions"]):
+    if any(inner[axis] == ONE for axis in Dimensions.of(broadcast).dimensions):
         return None
     places = [axis for axis, size in enumerate(outer) if size != ONE]
     new = iter(places)
     moved = {axis: next(new) for axis, size in enumerate(inner) if size != ONE}
-    dimensions = tuple(moved[axis] for axis in broadcast.attributes["dimensions"])
-    return replace(broadcast, type=reshape.type, attributes={"dimensions": dimensions})
+    dimensions = tuple(moved[axis] for axis in Dimensions.of(broadcast).dimensions)
+    return replace(broadcast, type=reshape.type, attributes=Dimensions(dimensions=dimensions))
 
 
 def _transpose(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    order: tuple[int, ...] = operation.attributes["dimensions"]
+    order: tuple[int, ...] = Dimensions.of(operation).dimensions
     if order == tuple(range(len(order))):
         return operand.id
     if operand.opcode == "transpose":
-        inner = operand.attributes["dimensions"]
+        inner = Dimensions.of(operand).dimensions
         composed = tuple(inner[axis] for axis in order)
-        return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
+        return rewrite.add(replace(operation, operands=operand.operands, attributes=Dimensions(dimensions=composed)))
     longer = [axis for axis in order if operand.shape.sizes[axis] != ONE]
     # Only axes of size 1 change places, so elements stay in their order in memory.
     if longer == sorted(longer):
-        return rewrite.add(replace(operation, opcode="reshape", attributes={}))
+        return rewrite.add(replace(operation, opcode="reshape", attributes=NO_ATTRIBUTES))
     if operand.opcode == "broadcast":
         place = {axis: index for index, axis in enumerate(order)}
-        dimensions = tuple(place[axis] for axis in operand.attributes["dimensions"])
-        return rewrite.add(replace(operand, type=operation.type, attributes={"dimensions": dimensions}))
+        dimensions = tuple(place[axis] for axis in Dimensions.of(operand).dimensions)
+        return rewrite.add(replace(operand, type=operation.type, attributes=Dimensions(dimensions=dimensions)))
     return operation
 
 
 def _broadcast(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
-    dimensions: tuple[int, ...] = operation.attributes["dimensions"]
+    dimensions: tuple[int, ...] = Dimensions.of(operation).dimensions
     if operation.type == operand.type and dimensions == tuple(range(len(dimensions))):
         return operand.id
     if operand.opcode == "broadcast":
-        composed = tuple(dimensions[axis] for axis in operand.attributes["dimensions"])
-        return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
+        composed = tuple(dimensions[axis] for axis in Dimensions.of(operand).dimensions)
+        return rewrite.add(replace(operation, operands=operand.operands, attributes=Dimensions(dimensions=composed)))
     if any(size == ONE for size in operand.shape.sizes):  # without them, more broadcasts are equal
         kept = [axis for axis, size in enumerate(operand.shape.sizes) if size != ONE]
         shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in kept))
@@ -331,7 +345,7 @@ def _broadcast(rewrite: _Rewrite, operation: Operation, operand: Operation) -> i
             Operation(id=0, opcode="reshape", type=shape, operands=(operand.id,), node=operation.node)
         )
         dimensions = tuple(dimensions[axis] for axis in kept)
-        return rewrite.add(replace(operation, operands=(smaller,), attributes={"dimensions": dimensions}))
+        return rewrite.add(replace(operation, operands=(smaller,), attributes=Dimensions(dimensions=dimensions)))
     return operation
 
 
@@ -349,14 +363,12 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
     if operation.type == operand.type:
         return operand.id  # it could not be reversed: strides are positive
     if operand.opcode == "slice":
-        pairs = zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
+        outer, inner = ([numbers(cut) for cut in Slices.of(each).slices] for each in (operation, operand))
         # Sizes with symbols would need divisions with remainders to combine steps.
-        if all(isinstance(part, int) for pair in pairs for each in pair for part in each):
-            slices = tuple(
-                (inner[0] + outer[0] * inner[2], inner[0] + outer[1] * inner[2], outer[2] * inner[2])
-                for outer, inner in zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
-            )
-            return rewrite.add(replace(operation, operands=operand.operands, attributes={"slices": slices}))
+        pairs = [(one, two) for one, two in zip(outer, inner, strict=True) if one is not None and two is not None]
+        if len(pairs) == len(outer):
+            slices = tuple((i[0] + o[0] * i[2], i[0] + o[1] * i[2], o[2] * i[2]) for o, i in pairs)
+            return rewrite.add(replace(operation, operands=operand.operands, attributes=Slices(slices=slices)))
     return operation
 
 
@@ -391,20 +403,24 @@ def _power(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
     if exponent is None or operation.shape.dtype not in ("f32", "f64"):
         return operation
 
-    def made(opcode: str, *operands: int, dtype: str = operation.shape.dtype, **attributes: str) -> int:
+    def made(
+        opcode: str, *operands: int, dtype: str = operation.shape.dtype, attributes: Attributes = NO_ATTRIBUTES
+    ) -> int:
         shape = replace(operation.shape, dtype=dtype)
         return rewrite.add(replace(operation, opcode=opcode, type=shape, operands=operands, attributes=attributes))
 
     def filled(number: float) -> int:
         scalar = Shape(operation.shape.dtype, ())
         value = rewrite.add(constant(np.asarray(number, NUMPY_TYPES[scalar.dtype]), scalar, operation.node))
-        return rewrite.add(replace(operation, opcode="broadcast", operands=(value,), attributes={"dimensions": ()}))
+        return rewrite.add(
+            replace(operation, opcode="broadcast", operands=(value,), attributes=Dimensions(dimensions=()))
+        )
 
     x = operand.id
     if abs(exponent) == 0.5:
         # pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf (C11, F.10.4.4), but sqrt gives -0.0 and NaN.
         root = made("add", made("sqrt", x), filled(0.0))
-        infinite = made("compare", x, filled(-np.inf), dtype="pred", direction="EQ", type="FLOAT")
+        infinite = made("compare", x, filled(-np.inf), dtype="pred", attributes=Comparison(direction="EQ"))
         x = made("select", infinite, filled(np.inf), root)
     elif exponent > 1:
         square = made("multiply", x, x)
@@ -420,9 +436,9 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     operation = made[value]
     while operation.opcode in ("broadcast", "reshape"):
         operation = made[operation.operands[0]]
-    if operation.opcode != "constant" or operation.attributes["literal"].growing:
+    if operation.opcode != "constant" or Constant.of(operation).literal.growing:
         return False
-    values = operation.attributes["literal"].constant
+    values = Constant.of(operation).literal.constant
     # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0. Integers have one zero.
     has_sign = values.dtype.kind in "iu" or np.all(np.signbit(values) == np.signbit(wanted))
     return bool(np.all(values == wanted) and has_sign)
@@ -431,7 +447,7 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
 def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """A product that adds nothing up, as an elementwise one. As a `dot` it would be a tiny matrix for each element."""
     operands = (operand, rewrite.made[operation.operands[1]])
-    contracting, batch = operation.attributes["contracting"], operation.attributes["batch"]
+    contracting, batch = Dot.of(operation).contracting, Dot.of(operation).batch
     if operation.shape.dtype == "pred" or any(operand.shape.sizes[axis] != ONE for axis in contracting[0]):
         return operation
     if contracting[0] and any(each.opcode == "constant" for each in operands):
@@ -442,23 +458,24 @@ def _dot(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | O
         order, places = (*shared, *free, *summed), (*range(len(shared)), *range(beside, beside + len(free)))
         beside += len(free)
         value, sizes = each.id, tuple(each.shape.sizes[axis] for axis in order)
-        for opcode, kept, attributes in (
-            ("transpose", sizes, {"dimensions": order}),
-            ("reshape", sizes[: len(places)], {}),
-            ("broadcast", operation.shape.sizes, {"dimensions": places}),
-        ):
+        steps: tuple[tuple[str, tuple[Size, ...], Attributes], ...] = (
+            ("transpose", sizes, Dimensions(dimensions=order)),
+            ("reshape", sizes[: len(places)], NO_ATTRIBUTES),
+            ("broadcast", operation.shape.sizes, Dimensions(dimensions=places)),
+        )
+        for opcode, kept, attributes in steps:
             shape = replace(operation.shape, sizes=kept)
             value = rewrite.add(replace(operation, opcode=opcode, type=shape, operands=(value,), attributes=attributes))
         factors.append(value)
-    return replace(operation, opcode="multiply", operands=tuple(factors), attributes={})
+    return replace(operation, opcode="multiply", operands=tuple(factors), attributes=NO_ATTRIBUTES)
 
 
 def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """No operation if it sets the size that the array has. Arrays with fewer valid elements are not supported."""
-    (axis,) = operation.attributes["dimensions"]
+    (axis,) = Dimensions.of(operation).dimensions
     size, length = rewrite.made[operation.operands[1]], operand.shape.sizes[axis]
     if size.opcode == "constant":
-        literal: Literal = size.attributes["literal"]
+        literal: Literal = Constant.of(size).literal
         if literal.size == length:
             return operand.id
     return operation
@@ -469,7 +486,7 @@ def _reduce(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int
     if len(operation.operands) != 2 or ZERO not in operand.shape.sizes:
         return operation
     start = operation.operands[1:]
-    return replace(operation, opcode="broadcast", operands=start, attributes={"dimensions": ()}, regions=())
+    return replace(operation, opcode="broadcast", operands=start, attributes=Dimensions(dimensions=()), regions=())
 
 
 _RULES: Mapping[str, Any] = {

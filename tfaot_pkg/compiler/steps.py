@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.program import Operation, type_text
+from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.text import type_text
 
 _LONGEST_NAME, _LONGEST_NODE = 120, 300
 # All characters except those that are safe in strings of C++ and JSON. Names come from models, which are not trusted.

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 
+from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Slices
 from tfaot_pkg.compiler.expressions import ELEMENTWISE, LONG, MOVING
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Program
 from tfaot_pkg.compiler.rows import LONGEST
@@ -76,20 +77,20 @@ class Uses:
         """Whether it joins single numbers into vectors of indices, not one of `places`, that only gathers read."""
         if operation.opcode != "concatenate" or operation.id in places or not self.joined(operation, places):
             return False
-        (axis,), users = operation.attributes["dimensions"], self.all_of(operation.id)
+        (axis,), users = Dimensions.of(operation).dimensions, self.all_of(operation.id)
         if [user.opcode for user in users] == ["concatenate"]:  # a part of such vectors
-            return users[0].attributes["dimensions"] == (axis,) and self.is_joined_index(users[0], places)
+            return Dimensions.of(users[0]).dimensions == (axis,) and self.is_joined_index(users[0], places)
         gathers = (user.opcode == "gather" and user.operands[0] != operation.id for user in users)
-        return bool(users) and all(gathers) and all(user.attributes["vector"] == axis for user in users)
+        return bool(users) and all(gathers) and all(Indexed.of(user).vector == axis for user in users)
 
     def joined(self, operation: Operation, places: Container[int], depth: int = 2) -> tuple[int, ...]:
         """The single numbers that vectors are joined of, also in two steps; none if these are not all of its parts."""
-        (axis,), parts = operation.attributes["dimensions"], list[int]()
+        (axis,), parts = Dimensions.of(operation).dimensions, list[int]()
         for part in (self._known[operand] for operand in operation.operands):
             inner: tuple[int, ...] = (part.id,) if part.shape.sizes[axis] == ONE else ()
             is_alone = part.id not in places and [user.id for user in self.all_of(part.id)] == [operation.id]
             if not inner and depth > 1 and part.opcode == "concatenate" and is_alone:
-                inner = self.joined(part, places, depth - 1) if part.attributes["dimensions"] == (axis,) else ()
+                inner = self.joined(part, places, depth - 1) if Dimensions.of(part).dimensions == (axis,) else ()
             if not inner:
                 return ()
             parts += inner
@@ -105,7 +106,7 @@ class Uses:
         users = self.all_of(operation.id)
         if not users or any(user.opcode != "slice" for user in users):
             return False
-        starts = {user.attributes["slices"] for user in users}
+        starts = {Slices.of(user).slices for user in users}
         parts = sum((user.shape.elements for user in users), start=ZERO)
         return len(starts) == len(users) and parts == operation.shape.elements
 
@@ -129,7 +130,7 @@ class Uses:
 
 
 def _repeats_few(broadcast: Operation) -> bool:
-    kept = broadcast.attributes["dimensions"]
+    kept = Dimensions.of(broadcast).dimensions
     added = [size for axis, size in enumerate(broadcast.shape.sizes) if axis not in kept]
     return all(size.is_constant for size in added) and 1 < math.prod(size.constant for size in added) <= LONGEST
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
+from tfaot_pkg.compiler.attributes import MalformedAttributes, check_types, varies
 from tfaot_pkg.compiler.operations import OPERATIONS, ArrayType, Callee, Malformed, Types, Use
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Program, Region, Shape, Size, Symbol
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Binding, Number, Operation, Program, Region, Shape, Symbol
 
 _BATCHES = (1, 2, 3, 64)
 """Two are enough for a line; the others are for quotients that are rounded, as of the windows of a pool."""
@@ -49,11 +49,7 @@ def verify(program: Program) -> None:
 def _is_fixed(operation: Operation) -> bool:
     """Whether sizes of the result and numbers in the attributes are the same in all batches; it has no regions."""
     is_fixed = all(size.is_constant for shape in operation.shapes for size in shape.sizes)
-    return is_fixed and not operation.regions and not any(map(_varies, operation.attributes.values()))
-
-
-def _varies(value: Any) -> bool:
-    return any(map(_varies, value)) if isinstance(value, tuple) else isinstance(value, Size) and not value.is_constant
+    return is_fixed and not operation.regions and not varies(operation.attributes)
 
 
 def _require_definitions(program: Program) -> None:
@@ -103,7 +99,7 @@ class _Types:
     def __init__(
         self, batch: int, sizes: Mapping[str, int], fixed: Collection[int], before: Mapping[int, _Seen]
     ) -> None:
-        self._batch, self._sizes, self._constant, self._before = batch, sizes, fixed, before
+        self._sizes, self._constant, self._before = Binding(batch, sizes), fixed, before
         self.seen: dict[int, _Seen] = {}
         self._known: ChainMap[int, Types] = ChainMap()
 
@@ -112,7 +108,7 @@ class _Types:
         self._known = self._known.new_child()
         for operation in region.operations:
             self._known[operation.id] = self._of_operation(operation)
-        numbers = [each.attributes["number"] for each in region.parameters]
+        numbers = [Number.of(each).number for each in region.parameters]
         if numbers != list(range(len(numbers))):
             raise InvalidProgram(f"a region has the parameters {numbers}")
         takes = tuple(self._known[each.id][0] for each in region.parameters)
@@ -137,31 +133,26 @@ class _Types:
             use = Use(
                 operands=operands,
                 stated=stated,
-                attributes={name: self._fixed(value) for name, value in operation.attributes.items()},
+                attributes=operation.attributes,
                 regions=tuple(map(self.of_region, operation.regions)),
+                sizes=self._sizes,
             )
             given = OPERATIONS[operation.opcode].result(use)
         except Malformed as error:
             raise InvalidProgram(f"{_named(operation)}: {error}") from None
-        # An attribute of another form than its rule expects.
-        except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        # An attribute with fewer numbers than its rule reads, or with a number that is too large.
+        except (LookupError, ValueError, ArithmeticError) as error:
             raise InvalidProgram(f"{_named(operation)}: an attribute is not of its form: {error}") from None
         if given != stated:
             told, wrong = (" ".join(map(str, types)) for types in (given, stated))
-            raise InvalidProgram(f"{_named(operation)} gives {told}, not {wrong} (batch size {self._batch})")
+            raise InvalidProgram(f"{_named(operation)} gives {told}, not {wrong} (batch size {self._sizes.batch})")
         return stated
 
     def _type(self, shape: Shape) -> ArrayType:
-        sizes = shape.at(self._batch, self._sizes)
+        sizes = self._sizes.numbers(shape.sizes)
         if any(size < 0 for size in sizes):
-            raise Malformed(f"sizes of {shape} are negative at batch size {self._batch}")
+            raise Malformed(f"sizes of {shape} are negative at batch size {self._sizes.batch}")
         return ArrayType(shape.dtype, sizes)
-
-    def _fixed(self, value: Any) -> Any:
-        """An attribute at these sizes."""
-        if isinstance(value, tuple):
-            return tuple(map(self._fixed, value))
-        return value.at(self._batch, self._sizes) if isinstance(value, Size) else value
 
 
 def _require_form(operation: Operation) -> None:
@@ -175,10 +166,12 @@ def _require_form(operation: Operation) -> None:
     ):
         if many < least or (most is not None and many > most):
             raise InvalidProgram(f"{_named(operation)} has {many} {what}")
-    names, wanted = set(operation.attributes), set(definition.attributes)
-    if not wanted <= names:
-        raise InvalidProgram(f"{_named(operation)} lacks {', '.join(sorted(wanted - names))}")
-    if strange := names - wanted - set(definition.optional):
-        raise InvalidProgram(f"{_named(operation)} has no attribute {', '.join(sorted(strange))}")
+    found, wanted = type(operation.attributes).__name__, definition.attributes.__name__
+    if type(operation.attributes) is not definition.attributes:
+        raise InvalidProgram(f"{_named(operation)} has attributes of the type {found}, not {wanted}")
+    try:
+        check_types(operation.attributes)
+    except MalformedAttributes as error:
+        raise InvalidProgram(f"{_named(operation)}: {error}") from None
     if unknown := {shape.dtype for shape in operation.shapes} - set(NUMPY_TYPES):
         raise InvalidProgram(f"{_named(operation)}: there is no type {min(unknown)}")

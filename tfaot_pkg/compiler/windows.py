@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.attributes import Along, Convolution, Resample, Windows
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
@@ -19,22 +20,26 @@ _WHOLE = (1, 1, 0, 0, 1, 1)
 
 def convolution(emitter: Emitter, operation: Operation) -> str:
     """Each output element adds up its window, feature by feature; the innermost loop is over a group's filters."""
-    attributes, dtype = operation.attributes, operation.shape.dtype
+    attributes, dtype = Convolution.of(operation), operation.shape.dtype
     array, kernel = (emitter.known[operand] for operand in operation.operands)
-    if attributes["batch_groups"] != 1:
+    if attributes.batch_groups != 1:
         raise Unsupported(f"a convolution with groups of the batch (node {operation.node!r})")
     if {array.shape.dtype, kernel.shape.dtype} != {dtype}:
         raise Unsupported(f"a convolution of several types (node {operation.node!r})")
     source, filters, (target,) = emitter.stored(array.id), emitter.stored(kernel.id), targets(emitter, operation)
     into, over, out = (
-        [shape.strides[axis] for axis in attributes[name]]
-        for shape, name in ((array.shape, "input"), (kernel.shape, "kernel"), (operation.shape, "output"))
+        [shape.strides[axis] for axis in axes]
+        for shape, axes in (
+            (array.shape, attributes.input),
+            (kernel.shape, attributes.kernel),
+            (operation.shape, attributes.output),
+        )
     )
-    groups = attributes["feature_groups"]
-    made = _divided(operation.shape.sizes[attributes["output"][1]], groups)
-    features, batch = kernel.shape.sizes[attributes["kernel"][1]], operation.shape.sizes[attributes["output"][0]]
-    spatial = [operation.shape.sizes[axis] for axis in attributes["output"][2:]]
-    lengths = [array.shape.sizes[axis] for axis in attributes["input"][2:]]
+    groups = attributes.feature_groups
+    made = _divided(operation.shape.sizes[attributes.output[1]], groups)
+    features, batch = kernel.shape.sizes[attributes.kernel[1]], operation.shape.sizes[attributes.output[0]]
+    spatial = [operation.shape.sizes[axis] for axis in attributes.output[2:]]
+    lengths = [array.shape.sizes[axis] for axis in attributes.input[2:]]
     places = [(f"o{axis}", size) for axis, size in enumerate(spatial)]
     to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
     each = "each" if dtype == "f32" else "eachAlone"
@@ -48,10 +53,10 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
         return target
     # Filters are contiguous in most models, so the innermost loop reads and writes neighbours.
     with counting(emitter, [("b", batch), *places]):
-        with counting(emitter, [("f", operation.shape.sizes[attributes["output"][1]])]):
+        with counting(emitter, [("f", operation.shape.sizes[attributes.output[1]])]):
             emitter.line(f"*({to} + f * {cpp(out[1])}) = 0;")
         with (
-            _window(emitter, attributes["window"], lengths),
+            _window(emitter, attributes.window, lengths),
             counting(emitter, [("g", Size(groups)), ("c", features)]),
         ):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
@@ -78,11 +83,11 @@ def resample(emitter: Emitter, operation: Operation) -> str:
     image, weights, places = (emitter.stored(operand) for operand in operation.operands)
     target = emitter.target(operation)
     array, factors = (emitter.known[operand].shape for operand in operation.operands[:2])
-    of_row, of_column, in_rows, in_columns = (factors.strides[axis] for axis in operation.attributes["axes"])
+    of_row, of_column, in_rows, in_columns = (factors.strides[axis] for axis in Resample.of(operation).axes)
     batch, rows, columns, channels = operation.shape.sizes
     sizes = [
-        ("k0", factors.sizes[operation.attributes["axes"][2]]),
-        ("k1", factors.sizes[operation.attributes["axes"][3]]),
+        ("k0", factors.sizes[Resample.of(operation).axes[2]]),
+        ("k1", factors.sizes[Resample.of(operation).axes[3]]),
     ]
     with counting(emitter, [("b", batch), ("o0", rows), ("o1", columns)]):
         start = f"({places})[o0 * {cpp(columns)} + o1]"
@@ -113,7 +118,7 @@ _UNROLLED = 4
 def interpolate(emitter: Emitter, operation: Operation) -> str:
     """Each element along the axis adds up those at its places; each lane has an element of the axes behind."""
     source, weights, places = (emitter.stored(operand) for operand in operation.operands)
-    target, axis = emitter.target(operation), operation.attributes["axis"]
+    target, axis = emitter.target(operation), Along.of(operation).axis
     array, (elements, count) = (
         emitter.known[operation.operands[0]].shape,
         emitter.known[operation.operands[1]].shape.sizes,
@@ -154,12 +159,12 @@ def _depthwise(
 ) -> None:  # fmt: skip
     """One filter per feature, and contiguous features: each lane has one."""
     (source, filters, to), (into, over) = pointers, strides
-    attributes = operation.attributes
+    attributes = Convolution.of(operation)
     emitter.line(f"float* const row = {to};")
-    size = cpp(operation.shape.sizes[attributes["output"][1]])
+    size = cpp(operation.shape.sizes[attributes.output[1]])
     with emitter.braces(f"eachTogether({size}, [&]([[maybe_unused]] auto... places)", "});"):
         emitter.line("Vector totals[] = {places.fill(0.0f)...};")
-        with _window(emitter, attributes["window"], lengths):
+        with _window(emitter, attributes.window, lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
             emitter.line(f"const float* const in = {address(source, ('b', into[0]), *at)};")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
@@ -226,7 +231,7 @@ def _by_vectors(operation: Operation) -> bool:
     """Whether windows are single elements along the last axis, and a function of the kernel library combines them."""
     if len(operation.operands) != 2 or operation.shape.dtype != "f32" or reducer(operation) not in COMBINED:
         return False
-    return bool(operation.attributes["window"]) and tuple(operation.attributes["window"][-1]) == _WHOLE
+    return bool(Windows.of(operation).window) and tuple(Windows.of(operation).window[-1]) == _WHOLE
 
 
 def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
@@ -234,7 +239,7 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     array = emitter.known[operation.operands[0]].shape
     source, start = emitter.stored(operation.operands[0]), emitter.scalar(operation.operands[1])
     (target,), outer = targets(emitter, operation), list(range(shape.rank - 1))
-    size, window = shape.sizes[-1], operation.attributes["window"]
+    size, window = shape.sizes[-1], Windows.of(operation).window
     if (running := _running(window, array.sizes, shape.sizes)) is not None:
         _reduce_running(emitter, operation, running, source, start, target)
         return target
@@ -290,7 +295,7 @@ def _reduce_running(
 
 def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: str, target: str) -> None:
     """Rows of few elements: vectors hold those of several windows that follow one another."""
-    combine, shape, window = COMBINED[reducer(operation) or ""], operation.shape, operation.attributes["window"]
+    combine, shape, window = COMBINED[reducer(operation) or ""], operation.shape, Windows.of(operation).window
     array, axis = emitter.known[operation.operands[0]].shape, shape.rank - 2
     step = as_size(window[axis][1]) * array.strides[axis]
     with emitter.braces(""), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
@@ -328,7 +333,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
     arrays = [emitter.known[operand].shape for operand in operation.operands[:half]]
     sources = [emitter.stored(operand) for operand in operation.operands[:half]]
     starts = [emitter.scalar(operand) for operand in operation.operands[half:]]
-    made, window, shape = targets(emitter, operation), operation.attributes["window"], operation.shapes[0]
+    made, window, shape = targets(emitter, operation), Windows.of(operation).window, operation.shapes[0]
     names, types = [f"r{next(emitter.new)}" for _ in arrays], [C_TYPES[each.dtype] for each in arrays]
     running = _running(window, arrays[0].sizes, shape.sizes)
     places = [(f"o{axis}", size) for axis, size in enumerate(shape.sizes)]

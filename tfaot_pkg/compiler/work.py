@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import Comparison, Constant, Conv2d, Convolution, Dot
 from tfaot_pkg.compiler.program import Operation, Program, Region, Size
 
 PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
@@ -109,18 +110,18 @@ def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float
     if operation.opcode == "dense":
         return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * first[-1])
     if operation.opcode == "dot":
-        contracted = operation.attributes["contracting"][0]
+        contracted = Dot.of(operation).contracting[0]
         return float(
             math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(first[axis] for axis in contracted)
         )
     kernel = known[operation.operands[1]].shape.at(sizes.batch, sizes.symbols)
     if operation.opcode != "convolution":
-        _, _, _, *made = operation.attributes["window"][:5]
+        _, _, _, *made = Conv2d.of(operation).window[:5]
         height, width = (as_size(size).at(sizes.batch, sizes.symbols) for size in made)
         return float(first[0] * height * width * math.prod(kernel))
-    filters = kernel[operation.attributes["kernel"][0]]
+    filters = kernel[Convolution.of(operation).kernel[0]]
     # Zeros between the elements of a dilated array count as nothing.
-    spread = math.prod(float(dilation) for *_, dilation in operation.attributes["window"])
+    spread = math.prod(dilation for *_, dilation in Convolution.of(operation).window)
     return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(kernel) / filters / spread)
 
 
@@ -160,7 +161,7 @@ def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | 
     body, condition = loop.regions
     states = [parameter.id for parameter in condition.parameters]
     counter, limit = test.operands
-    if counter not in states or test.attributes["direction"] not in _COUNTED_BY:
+    if counter not in states or Comparison.of(test).direction not in _COUNTED_BY:
         return None
     place = states.index(counter)
     start, end = _integer(loop.operands[place], known), _at_start(limit, loop, known)
@@ -168,8 +169,8 @@ def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | 
     step = _step(body.results[place], body.parameters[place].id, known)
     if start is None or end is None or step is None:
         return None
-    distance = end - start + _COUNTED_BY[test.attributes["direction"]]
-    if test.attributes["direction"] == "NE" and (distance < 0 or distance % step):
+    distance = end - start + _COUNTED_BY[Comparison.of(test).direction]
+    if Comparison.of(test).direction == "NE" and (distance < 0 or distance % step):
         return None
     return max(0, -(-distance // step))
 
@@ -200,7 +201,7 @@ def _integer(value: int, known: _Known) -> int | None:
         operation = known[operation.operands[0]]
     if operation.opcode != "constant" or operation.shape.sizes not in ((), (Size(1),)):
         return None
-    literal = operation.attributes["literal"]
+    literal = Constant.of(operation).literal
     if literal.growing or literal.constant.dtype.kind not in "iu":
         return None
     return int(literal.constant.reshape(()))

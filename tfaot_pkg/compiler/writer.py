@@ -15,6 +15,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
+from tfaot_pkg.compiler.attributes import in_total_order
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     IN_WIDE_VECTORS,
@@ -102,7 +103,7 @@ class Body:
         name, dtype = f"y{next(self.names)}", operation.shape.dtype
         if operation.opcode not in OF_BITS:
             self.types.update({dtype, *sources})
-        self.opcodes.add("in total order" if operation.attributes.get("order") == "TOTALORDER" else operation.opcode)
+        self.opcodes.add("in total order" if in_total_order(operation) else operation.opcode)
         wide = sources[0] in VECTOR_TYPES and dtype in VECTOR_TYPES
         self.lines.append((name, dtype, expression(operation, operands, sources, by_vectors=wide)))
         return name

@@ -8,7 +8,8 @@ from typing import Literal
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiled.program import engine_of, program_of
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.program import Operation, Program, text_of, type_text
+from tfaot_pkg.compiler.program import Operation, Program
+from tfaot_pkg.compiler.text import text_of, type_text
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.inside.stages import Stages
 from tfaot_pkg.inside.view import View
