@@ -119,13 +119,17 @@ def test_nodes_of_a_saved_model_are_no_batch(shared_home_folder: Path, tmp_path:
     assert code == 0, checked
 
 
+_EVERY = 7
+"""Of about 100 models each seventh is tried: a command takes seconds."""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
 def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
     more = [str(WORKER_PROGRAM)] if maker == "symbolic" else []
     folder = saved_models(shared_home_folder, _MODELS / f"{maker}.py", _python(shared_home_folder), more)
     refused = {}
-    for place, model in enumerate(sorted(path.parent for path in folder.rglob("saved_model.pb"))[::3]):
+    for place, model in enumerate(sorted(path.parent for path in folder.rglob("saved_model.pb"))[::_EVERY]):
         (here := tmp_path / str(place)).mkdir()
         _, printed, code, checked = _first(model, here, shared_home_folder)
         if code and "to fill in" not in printed:
