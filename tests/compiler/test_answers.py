@@ -15,7 +15,7 @@ from tests.kept import REPOSITORY, kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify

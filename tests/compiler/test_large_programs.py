@@ -9,8 +9,8 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Size, Unsupported
-from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.writer import Constants
 from tfaot_pkg.compiler.writer import Writer as Memory

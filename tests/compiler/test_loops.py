@@ -19,6 +19,7 @@ from tfaot_pkg.compiler.attributes import Dimensions, TopK, attributes_of
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.last_steps import of_last_steps
 from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     NUMPY_TYPES,
@@ -32,7 +33,6 @@ from tfaot_pkg.compiler.program import (
     Size,
     Type,
 )
-from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 

@@ -13,8 +13,8 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Program, Size
-from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.text import text_of

@@ -8,8 +8,8 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 

@@ -19,8 +19,8 @@ from tests.compiler.conftest import WORKER_PROGRAM, Code, compiled_together, con
 from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Unsupported
-from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify

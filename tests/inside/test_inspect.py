@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.commands import run_command
+from tests.compiler.test_text import renumbered
 from tests.kept import REPOSITORY
+from tfaot_pkg.compiler.passes import PASSES, until
+from tfaot_pkg.compiler.passes import run as run_passes
+from tfaot_pkg.compiler.text import parse, text_of
 from tfaot_pkg.inside.view import WHATS
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
@@ -55,6 +60,8 @@ def spec_of(folder: Path, *lines: str, engine: str = "auto") -> Path:
         (["--what", "hlo", "--batch", "0"], "--batch"),
         (["--what", "asm", "--target", "x86-64-v9"], "--target"),
         (["--what", "cpp", "-o", "graph.svg"], "--output"),
+        (["--what", "cpp", "--after", "simplify"], "--what"),
+        (["--what", "program", "--after", "fold"], "there is no pass fold"),
     ],
 )
 def test_what_cannot_be_shown_is_an_error_of_usage(words: list[str], said: str) -> None:
@@ -102,6 +109,23 @@ class TestForms:
         root = ET.parse(tmp_path / "program.svg").getroot()
         texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
         assert texts.count("dense") == 2 and "output 1" in texts
+
+    def test_the_program_is_shown_after_each_pass(self, shared_home: Path, tmp_path: Path) -> None:
+        def opcodes(*words: str) -> Counter[str]:
+            lines = inspected(SPEC, "--what", "program", *words)["operations"]
+            return Counter(found[1] for line in lines if (found := re.search(r" = ([\w-]+)", line)))
+
+        assert opcodes("--after", "import").total() > opcodes("--after", "simplify").total()
+        simple = opcodes("--after", "simplify")
+        assert (simple["dense"], simple["dot"], simple["convolution"]) == (0, 2, 1)
+        dense = opcodes("--after", "raise-dense")
+        assert (dense["dense"], dense["dot"]) == (2, 0) and dense["add"] > opcodes()["add"]
+        # What is shown with all constants is a program again, and the remaining passes give the same.
+        done = run_command(["inspect", SPEC, "--what", "program", "--after", "raise-dense", "--constants"])
+        whole = run_command(["inspect", SPEC, "--what", "program", "--constants"])
+        rest = PASSES[len(until("raise-dense")) :]
+        made = text_of(run_passes(parse(done.stdout), rest))
+        assert renumbered(made) == renumbered(whole.stdout)
 
     def test_machine_code_calls_the_kernels_of_its_target(self, shared_home: Path) -> None:
         for target, unit in (("x86-64-v2", "%xmm"), ("x86-64-v3", "%ymm")):

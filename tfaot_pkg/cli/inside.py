@@ -36,6 +36,11 @@ _Batch = Annotated[
 _Target = Annotated[
     str | None, typer.Option("--target", metavar="TARGET", help="A target. (default: the spec's highest, or all)")
 ]
+_After = Annotated[
+    str | None,
+    typer.Option("--after", metavar="PASS", help="A program after this pass; import: before all. (default: the last)"),
+]
+_Constants = Annotated[bool, typer.Option("--constants", help="A program with the elements of all constants.")]
 _Output = Annotated[
     Path | None,
     typer.Option(
@@ -57,6 +62,8 @@ def inspect(
     what: _What,
     batch: _Batch = None,
     target: _Target = None,
+    after: _After = None,
+    constants: _Constants = False,
     output: _Output = None,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
@@ -69,12 +76,13 @@ def inspect(
     sizes: what takes the space in the libraries. signature, ops and program can be drawn (-o FILE.svg).
 
     Examples: tfaot-pkg inspect spec.yaml --what program; tfaot-pkg inspect spec.yaml --what hlo --batch 4;
-    tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json
+    tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json;
+    tfaot-pkg inspect spec.yaml --what program --after raise-dense --constants
     """
     from tfaot_pkg.check import spec_of
     from tfaot_pkg.inside.inspect import inspect as look_at
 
-    look = _look(what, batch, target)
+    look = _look(what, batch, target, after, has_constants=constants)
     if output is not None:
         _require_form(output, look)
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
@@ -86,7 +94,7 @@ def inspect(
     return Result(document={"written": str(output)}, text=f"wrote {output}")
 
 
-def _look(what: str, batch: int | None, target: str | None) -> Look:
+def _look(what: str, batch: int | None, target: str | None, after: str | None, *, has_constants: bool) -> Look:
     from tfaot_pkg.inside.inspect import Look
     from tfaot_pkg.inside.view import WHATS
     from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
@@ -100,7 +108,20 @@ def _look(what: str, batch: int | None, target: str | None) -> Look:
         raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
     if target is not None and target not in TARGETS:
         raise typer.BadParameter(f"no such target: {target}; targets: {', '.join(TARGETS)}", param_hint="--target")
-    return Look(what=chosen, batch_size=batch, target=target)
+    if (after is not None or has_constants) and chosen != "program":
+        raise typer.BadParameter(f"only a program has passes and constants, not {chosen}", param_hint="--what")
+    if after is not None:
+        _require_pass(after)
+    return Look(what=chosen, batch_size=batch, target=target, after=after, has_constants=has_constants)
+
+
+def _require_pass(name: str) -> None:
+    from tfaot_pkg.compiler.passes import UnknownPass, until
+
+    try:
+        until(name)
+    except UnknownPass as error:
+        raise typer.BadParameter(str(error), param_hint="--after") from None
 
 
 def _require_form(output: Path, look: Look) -> None:

@@ -14,13 +14,9 @@ from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
-from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.last_steps import of_last_steps
+from tfaot_pkg.compiler.passes import IMPORT, PASSES, Pass, run
 from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported
-from tfaot_pkg.compiler.recognize import recognize
-from tfaot_pkg.compiler.rolling import rolled
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import Counted, work_of_row
 from tfaot_pkg.documents import convert
@@ -272,16 +268,11 @@ def _borders(signature: Signature) -> list[Border]:
     ]
 
 
-def program_of(frozen: FrozenModel) -> Program:
-    """The finished program, from which code is written. Raises Unsupported, Unlike, RecursionError."""
+def program_of(frozen: FrozenModel, passes: Sequence[Pass] = PASSES) -> Program:
+    """The program after `passes`: code is written after all of them. Raises Unsupported, Unlike, RecursionError."""
     with from_worker():
-        program = verified(_imported(frozen), "import")
-    # A fault of a pass must show here, and not as C++ that does not compile, or computes something else.
-    for rewrite in (simplify, of_last_steps, rolled):
-        program = verified(rewrite(program), rewrite.__name__)
-    # Before `recognize`, which merges some slices and gathers into layers.
-    check_extents(program)
-    return verified(recognize(program), "recognize")
+        program = verified(_imported(frozen), IMPORT)
+    return run(program, passes)
 
 
 def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str:

@@ -224,7 +224,7 @@ _A = TypeVar("_A", bound=Attributes)
 
 def attributes_of(kind: type[_A], given: Mapping[str, object]) -> _A:
     """The `kind` with the values `given`. Raises MalformedAttributes if it has other fields, or of other types."""
-    hints = _hints(kind)
+    hints = field_types(kind)
     if unknown := given.keys() - hints.keys():
         raise MalformedAttributes(f"no attribute {', '.join(sorted(unknown))}")
     required = {each.name for each in fields(kind) if each.default is MISSING}
@@ -238,19 +238,19 @@ def attributes_of(kind: type[_A], given: Mapping[str, object]) -> _A:
 
 def check_types(attributes: Attributes) -> None:
     """Raises MalformedAttributes if a field has a value of another type than it is declared with."""
-    for name, hint in _hints(type(attributes)).items():
+    for name, hint in field_types(type(attributes)).items():
         if not _is(getattr(attributes, name), hint):
             raise MalformedAttributes(f"{name} is not of its type")
 
 
-_HINTS: dict[str, Mapping[str, Any]] = {}
+_TYPES: dict[str, Mapping[str, Any]] = {}
 
 
-def _hints(kind: type[Attributes]) -> Mapping[str, Any]:
+def field_types(kind: type[Attributes]) -> Mapping[str, Any]:
     """The types of its fields: each kind's are evaluated once."""
-    if kind.__name__ not in _HINTS:
-        _HINTS[kind.__name__] = get_type_hints(kind)
-    return _HINTS[kind.__name__]
+    if kind.__name__ not in _TYPES:
+        _TYPES[kind.__name__] = get_type_hints(kind)
+    return _TYPES[kind.__name__]
 
 
 def _is(value: object, hint: Any) -> bool:
@@ -279,7 +279,7 @@ def with_sizes(attributes: _A, change: Callable[[Size], Size]) -> _A:
 
 def varies(attributes: Attributes) -> bool:
     """Whether a number depends on a symbol."""
-    return any(_varies(getattr(attributes, name)) for name in _hints(type(attributes)))
+    return any(_varies(getattr(attributes, name)) for name in field_types(type(attributes)))
 
 
 def _varies(value: object) -> bool:

@@ -9,17 +9,25 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Constant, Dimensions
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Region, Shape, Size
 
+_ELSEWHERE = 1 << 30
+"""Uses of a value outside of the region: more than any rule looks for."""
+
 
 class Look:
     """The operations of a region and of those around it, and how often each value is used."""
 
     def __init__(self, region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> None:
-        self.known = {**outside, **region.by_id()}
+        own = region.by_id()
+        self.known = {**outside, **own}
         self.uses = Counter(operand for operation in region.everything() for operand in operation.operands)
         self.uses.update(region.results)
         for operation in region.everything():
             for nested in operation.regions:
                 self.uses.update(nested.results)
+        # What stands outside is used elsewhere, too: a loop that computed it itself would do so again and again.
+        for value in self.uses.keys() & outside.keys():
+            if outside[value].opcode != "constant":
+                self.uses[value] += _ELSEWHERE
         self.new: list[Operation] = []  # operations that a rule added
         self._ids = ids
 

@@ -12,7 +12,7 @@
   constant `places`, [elements, n], times its `weights`.
 - `multiply-add` (sum, x, number): a step of a series (series.py).
 - `softmax` (input): over the last axis, or over attribute `axis`.
-- `one-nan` (input): a positive NaN for each NaN (`_with_one_nan`).
+- `one-nan` (input): a positive NaN for each NaN (`with_one_nan`).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
   Attribute `zeros`: whether 0.0 and -0.0 are "equal", so that the lower index comes first, or "signed" (total order).
 """
@@ -20,13 +20,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 
-from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import (
     Along,
@@ -48,81 +46,21 @@ from tfaot_pkg.compiler.attributes import (
     in_total_order,
     numbers,
 )
-from tfaot_pkg.compiler.cancellation import without_cancellation
-from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, window_of, woven
-from tfaot_pkg.compiler.hoisting import hoisted
+from tfaot_pkg.compiler.convolutions import window_of
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     Attributes,
     Operation,
-    Program,
     Region,
     Shape,
     Size,
-    Symbol,
     reducer,
     used,
 )
-from tfaot_pkg.compiler.series import fused
 
 
-def recognize(program: Program) -> Program:
-    ids = count(1 + max(operation.id for operation in program.entry.everything()))
-    return replace(program, entry=_region(program.entry, {}, ids, program.symbols))
-
-
-def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int], symbols: Sequence[Symbol]) -> Region:
-    known = {**outside, **region.by_id()}
-    operations = tuple(
-        replace(operation, regions=tuple(_region(nested, known, ids, symbols) for nested in operation.regions))
-        for operation in region.operations
-    )
-    region = replace(region, operations=operations)
-    # The order matters: first layers, then what they absorb, then rules that take whole layers. Each rule sees the
-    # result of those before it.
-    for rule in (
-        _resample,
-        _interpolated,
-        _dense,
-        cut,
-        padded,
-        conv2d,
-        _max_pool,
-        _one_nan,
-        _softmax,
-        absorbed,
-        preceded,
-        woven,
-        _pooled,
-        _result_order,
-        without_cancellation,  # after activations were found
-    ):
-        region = _rewritten(region, outside, rule, ids)
-    # After `absorbed`: a bias and an activation move out of the loop with their layer.
-    region = hoisted(region, outside, ids, symbols)
-    region = fused(_top_k(region, outside, ids), outside, ids)
-    return _with_one_nan(region, outside, ids)
-
-
-_Rule = Callable[[Look, Operation], Operation | None]
-
-
-def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, ids: Iterator[int]) -> Region:
-    """`region` with operations replaced by `rule`, without those that are no longer used."""
-    look = Look(region, outside, ids)
-    made: list[Operation] = []
-    for operation in region.operations:
-        new = rule(look, operation)
-        if new is not None:
-            look.known[operation.id] = new  # later operations of the same pass match the new one
-        made += look.new
-        look.new.clear()
-        made.append(new or operation)
-    return Region(operations=used(made, region.results), results=region.results)
-
-
-def _resample(look: Look, operation: Operation) -> Operation | None:
+def resample(look: Look, operation: Operation) -> Operation | None:
     """TensorFlow's resizing of images: a window for each pixel of the output, gathered, times the pixel's weights."""
     # As a gather and a product for each pixel, bilinear resizing took nearly four times XLA's time (decision 069).
     if operation.opcode != "transpose" or Dimensions.of(operation).dimensions != (2, 0, 1, 3):
@@ -155,7 +93,7 @@ def _resample(look: Look, operation: Operation) -> Operation | None:
     )  # fmt: skip
 
 
-def _interpolated(look: Look, operation: Operation) -> Operation | None:
+def interpolated(look: Look, operation: Operation) -> Operation | None:
     """A sum of elements that are gathered along an axis by constant places, each times its weight."""
     if operation.opcode != "reduce" or isinstance(operation.type, tuple) or operation.shape.dtype != "f32":
         return None
@@ -190,7 +128,7 @@ def _interpolated(look: Look, operation: Operation) -> Operation | None:
     )  # fmt: skip
 
 
-def _dense(look: Look, operation: Operation) -> Operation | None:
+def dense(look: Look, operation: Operation) -> Operation | None:
     """A product with constant weights on either side. Other axes than the last one are transposed first."""
     if operation.opcode != "dot" or Dot.of(operation).batch != ((), ()):
         return None
@@ -232,7 +170,7 @@ def _dense(look: Look, operation: Operation) -> Operation | None:
     return replace(operation, opcode="transpose", operands=(value,), attributes=Dimensions(dimensions=order))
 
 
-def _result_order(look: Look, operation: Operation) -> Operation | None:
+def result_order(look: Look, operation: Operation) -> Operation | None:
     """A product that is transposed: written in that order if its columns stay innermost, or with operands exchanged."""
     # (A B) transposed is B' A': if the rows become innermost, they are the columns of the exchanged product.
     dot = look.made_by(operation.operands[0], "dot", once=True) if operation.opcode == "transpose" else None
@@ -258,7 +196,7 @@ def _result_order(look: Look, operation: Operation) -> Operation | None:
     return replace(dot, id=operation.id, type=operation.type, operands=dot.operands[::-1], attributes=exchanged)
 
 
-def _max_pool(look: Look, operation: Operation) -> Operation | None:
+def max_pool(look: Look, operation: Operation) -> Operation | None:
     if operation.opcode != "reduce-window" or len(operation.operands) != 2:
         return None
     if operation.shape.rank != 4 or operation.shape.dtype != "f32":
@@ -277,7 +215,7 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     )
 
 
-def _pooled(look: Look, operation: Operation) -> Operation | None:
+def pooled(look: Look, operation: Operation) -> Operation | None:
     """A convolution and the pooling of its result as one: the image between them is never complete in memory."""
     conv = look.made_by(operation.operands[0], "conv2d", once=True) if operation.opcode == "max_pool" else None
     if conv is None:
@@ -289,7 +227,7 @@ def _pooled(look: Look, operation: Operation) -> Operation | None:
     return replace(conv, id=operation.id, opcode="conv2d_max_pool", type=operation.type, attributes=attributes)
 
 
-def _one_nan(look: Look, operation: Operation) -> Operation | None:
+def one_nan(look: Look, operation: Operation) -> Operation | None:
     """A choice of a NaN for each NaN, as what reads ONNX's TopK writes it."""
     if operation.opcode != "select" or operation.shape.dtype not in ("f32", "f64"):
         return None
@@ -302,7 +240,7 @@ def _one_nan(look: Look, operation: Operation) -> Operation | None:
     return replace(operation, opcode="one-nan", operands=(x,))
 
 
-def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+def top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     """Sorts of elements and their indices by value become `top_k`; all elements if not only the first ones are used."""
     look = Look(region, outside, ids)
     changed: dict[int, Operation] = {}
@@ -378,7 +316,7 @@ _COLUMNS = 4
 """The least distance of neighbours along an inner axis for a softmax along it: each of these columns fills a lane."""
 
 
-def _softmax(look: Look, operation: Operation) -> Operation | None:
+def softmax(look: Look, operation: Operation) -> Operation | None:
     """exp(x - max(x)) / sum(exp(x - max(x))) over the last axis."""
     if operation.opcode != "divide" or operation.shape.dtype != "f32":
         return None
@@ -427,7 +365,7 @@ _KEEP_SIGNS = frozenset({"broadcast", "negate", "reshape", "reverse", "slice", "
 """Operations that compute no NaN, and change no signs or all of them."""
 
 
-def _with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+def with_one_nan(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     """`region` with `one-nan` after the operations that compute operands of sorts and of comparisons in total order."""
     # Computed NaN are negative on x86-64 and positive on AArch64, and a total order sorts by sign (decision 039).
     look = Look(region, outside, ids)

@@ -8,11 +8,13 @@ from typing import Literal
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiled.program import engine_of, program_of
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.program import Operation, Program
-from tfaot_pkg.compiler.text import text_of, type_text
+from tfaot_pkg.compiler.passes import PASSES, until
+from tfaot_pkg.compiler.program import Operation, Program, Unsupported
+from tfaot_pkg.compiler.text import outline_of, text_of, type_text
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.inside.stages import Stages
 from tfaot_pkg.inside.view import View
+from tfaot_pkg.program.hlo import Unlike
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
 
@@ -36,11 +38,16 @@ def cpp_view(stages: Stages) -> View:
     return View(text=source, document={"source": source})
 
 
-def program_view(stages: Stages) -> View:
-    # For its error: `program_of` alone would show a program that does not compute the model (engine: xla).
-    emitted_code(stages)
-    program = program_of(stages.frozen)
-    text = text_of(program)
+def program_view(stages: Stages, *, after: str | None = None, has_constants: bool = False) -> View:
+    """After the pass `after`, or all. Raises ModelError if XLA computes the model."""
+    if after is None:
+        # For its error: `program_of` alone would show a program that does not compute the model (engine: xla).
+        emitted_code(stages)
+    try:
+        program = program_of(stages.frozen, PASSES if after is None else until(after))
+    except (Unsupported, Unlike, RecursionError) as error:
+        raise ModelError(f"the model does not become a program: {error}", hint="choose an earlier pass") from None
+    text = text_of(program) if has_constants else outline_of(program)
     lines = text.splitlines()
     return View(text=text, document={"operations": lines}, nodes=tuple(_nodes(program)))
 

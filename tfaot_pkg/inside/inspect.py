@@ -16,11 +16,16 @@ from tfaot_pkg.spec.types import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The form to show; without a batch size or target, those of the spec."""
+    """The form to show; without a batch size or target, those of the spec.
+
+    A program is shown `after` a pass, or after all; with the elements of all constants if it `has_constants`.
+    """
 
     what: What
     batch_size: int | None = None
     target: str | None = None
+    after: str | None = None
+    has_constants: bool = False
 
 
 def inspect(spec: ModelSpec, look: Look, pipeline: Pipeline) -> View:
@@ -34,7 +39,7 @@ def inspect(spec: ModelSpec, look: Look, pipeline: Pipeline) -> View:
             case "hlo" | "stablehlo" | "mlir-tf" as form:
                 return translated_view(stages, form, size)
             case "program":
-                return program_view(stages)
+                return program_view(stages, after=look.after, has_constants=look.has_constants)
             case "cpp":
                 return cpp_view(stages)
             case "asm":

@@ -1,0 +1,131 @@
+"""The passes of the compiler in their order. Each takes a program and returns one, and can run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.compiler import recognize as raising
+from tfaot_pkg.compiler.absorbing import absorbed, preceded
+from tfaot_pkg.compiler.cancellation import without_cancellation
+from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, woven
+from tfaot_pkg.compiler.fitting import check_extents
+from tfaot_pkg.compiler.hoisting import hoisted
+from tfaot_pkg.compiler.last_steps import of_last_steps
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.rewriting import Rule, by_region, by_rule
+from tfaot_pkg.compiler.rolling import rolled
+from tfaot_pkg.compiler.series import fused
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.verifier import verified
+
+IMPORT = "import"
+"""What comes before all passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """`summary` is a sentence for the reference page."""
+
+    name: str
+    run: Callable[[Program], Program]
+    summary: str
+
+
+def _checked(program: Program) -> Program:
+    check_extents(program)
+    return program
+
+
+def _hoisted(program: Program) -> Program:
+    return by_region(lambda region, outside, ids: hoisted(region, outside, ids, program.symbols))(program)
+
+
+def _rule(name: str, rule: Rule, summary: str) -> Pass:
+    return Pass(name=name, run=by_rule(rule), summary=summary)
+
+
+_ANY = (
+    Pass(
+        name="simplify", run=simplify,
+        summary="Constants are folded, equal operations merged, calls inlined, constant states of loops removed.",
+    ),
+    Pass(
+        name="eliminate-dead-stores", run=of_last_steps,
+        summary="Arrays that a loop fills step by step are removed if only the last step is read.",
+    ),
+    Pass(
+        name="reroll", run=rolled,
+        summary="Copies of a computation, each for a part of an array, become one with the parts as rows.",
+    ),
+    Pass(
+        name="check-extents", run=_checked,
+        summary="Programs whose slices leave their arrays at some sizes are rejected; nothing is changed.",
+    ),
+)  # fmt: skip
+# The order matters: first layers, then what they absorb, then rules that take whole layers.
+_RAISING = (
+    _rule("raise-resample", raising.resample, "Windows times weights, as in resized images, become `resample`."),
+    _rule("raise-interpolate", raising.interpolated, "Sums of elements gathered along an axis become `interpolate`."),
+    _rule("raise-dense", raising.dense, "Products with constant weights become `dense`."),
+    _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),
+    _rule("pad-convolutions", padded, "Zeros around the image of a depthwise convolution become its padding."),
+    _rule("raise-conv2d", conv2d, "Convolutions over two axes with constant filters become `conv2d`."),
+    _rule("raise-max-pool", raising.max_pool, "Maxima over windows of images become `max_pool`."),
+    _rule("raise-one-nan", raising.one_nan, "A choice of a NaN for each NaN becomes `one-nan`."),
+    _rule("raise-softmax", raising.softmax, "Quotients of exponentials and their sums become `softmax`."),
+    _rule("fuse-epilogues", absorbed, "Scales, offsets, activations and reshapes after a layer become part of it."),
+    _rule("fuse-prologues", preceded, "A scale and an offset by channel before a layer become part of its weights."),
+    _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, one for each phase."),
+    _rule("fuse-pooling", raising.pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
+    _rule("fuse-transposes", raising.result_order, "A product whose result is transposed writes it in that order."),
+    _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
+    Pass(
+        name="hoist", run=_hoisted,
+        summary="Layers of loops that read steps of an array from outside are computed for all steps before the loop.",
+    ),
+    Pass(
+        name="raise-top-k", run=by_region(raising.top_k), summary="Sorts of elements with their indices become `top_k`."
+    ),
+    Pass(
+        name="fuse-multiply-add", run=by_region(fused),
+        summary="Steps of polynomials in Horner's scheme become `multiply-add`, which rounds once.",
+    ),
+    Pass(
+        name="unify-nan", run=by_region(raising.with_one_nan),
+        summary="Operands of sorts and of comparisons in total order get positive NaN only.",
+    ),
+)  # fmt: skip
+
+PASSES = (*_ANY, *_RAISING)
+
+
+class UnknownPass(ValueError):
+    """A name that no pass has."""
+
+
+def run(program: Program, passes: Sequence[Pass] = PASSES) -> Program:
+    """`program`, which must be valid, after `passes`. Raises InvalidProgram, which names the pass, if one is wrong."""
+    for each in passes:
+        # A fault of a pass must show here, and not as C++ that does not compile, or computes something else.
+        made = each.run(program)
+        program = program if made is program else verified(made, each.name)
+    return program
+
+
+def recognize(program: Program) -> Program:
+    """A simplified program with layers of the kernel library."""
+    return run(program, _RAISING)
+
+
+def named(name: str) -> Pass:
+    """Raises UnknownPass."""
+    found = next((each for each in PASSES if each.name == name), None)
+    if found is None:
+        raise UnknownPass(f"there is no pass {name}: {', '.join(each.name for each in PASSES)}")
+    return found
+
+
+def until(name: str) -> tuple[Pass, ...]:
+    """The passes up to `name`, which is `IMPORT` for none. Raises UnknownPass."""
+    return () if name == IMPORT else PASSES[: 1 + PASSES.index(named(name))]
