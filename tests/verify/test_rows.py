@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
+from tfaot_pkg.verify.classes import Judge
+from tfaot_pkg.verify.inputs import ARRANGED
 from tfaot_pkg.verify.judgement import Difference
-from tfaot_pkg.verify.rows import arranged, arrangement, interactions, uncompiled_size
+from tfaot_pkg.verify.oracle import Tried
+from tfaot_pkg.verify.rows import arranged, arrangement, interactions, larger_sizes, uncompiled_size
 
 Array = npt.NDArray[np.float32]
 SIZES = (1, 4)
@@ -109,3 +116,63 @@ def test_rows_at_which_tensorflow_is_as_sensitive_do_not_interact() -> None:
     excused, found = interactions(answers, known, order, target="here", signature=signature, rtol=0, atol=0)
     assert (excused.elements, excused.rule) == (2, "roundings of the inputs")
     assert (found.elements, found.max_absolute, found.is_fault) == (1, 8.0, True)
+
+
+def test_the_framework_runs_at_sizes_that_were_neither_compiled_nor_traced() -> None:
+    assert larger_sizes(SIGNATURE, SIZES, 100.0) == (6, 9, 24, 33, 130, 513, 1000)
+    assert larger_sizes(SIGNATURE, (6, 33), 100.0) == (9, 24, 130, 513, 1000)
+    # A tenth of a second: less for models of much work.
+    assert larger_sizes(SIGNATURE, SIZES, 5e6) == (6, 9, 24, 33, 130)
+    assert larger_sizes(SIGNATURE, SIZES, 1e10) == ()
+
+
+class _Framework:
+    """Answers like a function of whole batches."""
+
+    framework = "TensorFlow"
+
+    def __init__(self, serve: Callable[[Array], Array]) -> None:
+        self.serve, self.given = serve, dict[str, Array]()
+
+    def _tried(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+        self.given[name] = inputs["x"]
+        return Tried(name=name, inputs=Path("x"), rows=len(inputs["x"]))
+
+    def arranged(self, inputs: Mapping[str, Array]) -> Tried:
+        return self._tried(ARRANGED, inputs)
+
+    def repeated(self, inputs: Mapping[str, Array]) -> Tried:
+        return self._tried(f"{ARRANGED} repeated", inputs)
+
+    def tried_main(self, inputs: Mapping[str, Array]) -> Tried:
+        return replace(self._tried("main", inputs), eager=_in_batches(self.serve, inputs["x"]))
+
+    def at_size(self, tried: Tried, size: int, most: int | None = None) -> Mapping[str, Array]:
+        rows = self.given[tried.name]
+        return _in_batches(self.serve, rows[: None if most is None else size * most], (size,))
+
+    def explored(self, tried: Tried) -> Tried:
+        return tried
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(500, {513, 1000}), (600, {1000}), (2000, set())])
+def test_a_branch_on_the_batch_size_that_no_proof_saw_is_found(limit: int, sizes: set[int]) -> None:
+    spec = ModelSpec(
+        path=Path("spec.yaml"), model=ModelInfo(name="m", version="1"), source=FolderSource(path=Path()),
+        compilation=Compilation(batch_sizes=SIZES), validation=Validation(),
+    )  # fmt: skip
+    framework = _Framework(lambda x: x * 2 if len(x) > limit else x)
+    judge = Judge(
+        spec=spec, signature=SIGNATURE, independent=True, operations_per_row=3.0, oracle=cast(Any, framework),
+        runs=cast(Any, None), ways={"x86-64-v3": "native"},
+    )  # fmt: skip
+    inputs = {"x": np.random.default_rng(1).standard_normal((64, 3)).astype("float32"), "w": np.ones(3, "float32")}
+    rows = judge.rearranged(inputs)
+    assert rows is not None
+    # The library does what was traced at small batches.
+    ours = {
+        ARRANGED: _in_batches(lambda x: x, framework.given[ARRANGED]),
+        "main": _in_batches(lambda x: x, inputs["x"]),
+    }
+    (report,) = judge.rows_reports(inputs, rows, {"x86-64-v3": ours})
+    assert {each.batch_size for each in report.differences} == sizes

@@ -52,6 +52,7 @@ def test_only_batches_whose_answers_differ_are_perturbed() -> None:
     asked = _Asked()
     judge = Judge(
         spec=spec, signature=Signature(inputs=(x,), outputs=(rows, whole)), independent=True,
+        operations_per_row=24.0,
         oracle=cast(Any, asked), runs=cast(Any, None), ways={"x86-64-v3": "native"},
     )  # fmt: skip
     answers = {"1/y": np.ones((9, 2), np.float32), "4/y": np.ones((8, 2), np.float32)}

@@ -21,7 +21,7 @@ from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN, ClassReport, Comparison, compare
-from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
+from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, larger_sizes, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
 from tfaot_pkg.verify.sizes import unlike
 
@@ -40,23 +40,29 @@ _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rearranged:
-    """The rows of the main class in another `order`, so that they are in other batches."""
+    """The rows of the main class in another `order`, so that they are in other batches.
+
+    `repeated` has them again and again, for a batch of each of the `larger` sizes in the framework.
+    """
 
     order: Order
     tried: Tried
+    repeated: Tried
+    larger: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """Compares answers of a library with those of `oracle`.
 
-    `signature` is its interface; `independent` says whether its rows are. `ways` says how the code of each target is
-    run (`runs.ways_to_run`).
+    `signature` is its interface; `independent` says whether its rows are, and `operations_per_row` how much each of
+    them costs. `ways` says how the code of each target is run (`runs.ways_to_run`).
     """
 
     spec: ModelSpec
     signature: Signature
     independent: bool
+    operations_per_row: float
     oracle: Oracle
     runs: LibraryRuns
     ways: Mapping[str, str]
@@ -141,8 +147,13 @@ class Judge:
             return None
         order = arrangement(min(len(inputs[each.name]) for each in batched), self.spec.compilation.batch_sizes)
         tried = self.oracle.arranged(arranged(inputs, self.signature, order))
-        fault = "" if self.independent else "rows depend on one another: only compiled batch sizes run"
-        return Rearranged(order=order, tried=replace(tried, fault=fault))
+        if not self.independent:
+            fault = "rows depend on one another: only compiled batch sizes run"
+            return Rearranged(order=order, tried=replace(tried, fault=fault), repeated=tried, larger=())
+        larger = larger_sizes(self.signature, self.spec.compilation.batch_sizes, self.operations_per_row)
+        order = np.resize(order, max(len(order), *larger))
+        repeated = self.oracle.repeated(arranged(inputs, self.signature, order)) if larger else tried
+        return Rearranged(order=order, tried=tried, repeated=repeated, larger=larger)
 
     @property
     def best(self) -> str:
@@ -166,8 +177,13 @@ class Judge:
             return [compared(tried, {}, [self._without_answers(tried, best, _reason(answers, before))])]
         framework, main = self.oracle.framework, self.oracle.tried_main(inputs)
         found, expected = {best: answers}, {best: before, framework: main.eager}
-        with suppress(ModelError, ToolchainError):  # the model's own assertions may reject such a batch
-            found[framework] = self.oracle.at_size(tried, uncompiled_size(sizes))
+        asked = [(tried, uncompiled_size(sizes), None), *((rows.repeated, size, 1) for size in rows.larger)]
+        theirs: dict[str, Array] = {}
+        for each, size, most in asked:
+            with suppress(ModelError, ToolchainError):  # the model's own assertions may reject such a batch
+                theirs |= self.oracle.at_size(each, size, most)
+        if theirs:
+            found[framework] = theirs
         if any(self._interactions(target, each, expected[target], main, order) for target, each in found.items()):
             # If TensorFlow's answers are as sensitive to roundings, rows need not interact.
             main = self.oracle.explored(main)

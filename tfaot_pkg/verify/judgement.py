@@ -197,8 +197,8 @@ HINTS: dict[Kind, str] = {
     "random op": "compiled code draws other random numbers than {framework}: make them an input of the model",
     "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
     "(validation.inputs); if no elements are equal, the answers are wrong: report it",
-    "rows that interact": "answers for a row change with the other rows of its batch, although no rows interact in the "
-    "model's graph: make each row's answer depend on that row alone, and report it",
+    "rows that interact": "answers for a row change with the other rows of its batch, or with their number, although "
+    "no rows interact in the model's graph: make each row's answer depend on that row alone, and report it",
     "out-of-range index": "compiled code clamps indices that {framework} rejects: check them in the program, or give "
     "inputs in range (validation.inputs)",
     "subnormal numbers": "{framework} flushes subnormal numbers to zero: scale the inputs",

@@ -199,6 +199,10 @@ class Oracle:
         """The same rows in other batches (rows.py), not yet answered."""
         return self._limited(ARRANGED, inputs)
 
+    def repeated(self, inputs: Mapping[str, Array]) -> Tried:
+        """Rows of `arranged` again and again, for larger batches, not yet answered."""
+        return self._limited(f"{ARRANGED} repeated", inputs)
+
     def in_sizes(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
         """The same rows in batches of other sizes (sizes.py), not to be answered."""
         return replace(self._limited(SIZES, inputs), sizes=sizes)
@@ -211,9 +215,12 @@ class Oracle:
         """Inputs of a class with ordinary values, whose runs may take as long as those of the main class."""
         return replace(self._saved(name, inputs), seconds=None if self._main is None else self._main.seconds)
 
-    def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
-        """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""
-        return self._answers(tried, "eager", batch_sizes=(size,))[0]
+    def at_size(self, tried: Tried, size: int, most: int | None = None) -> Mapping[str, Array]:
+        """Eager answers at a batch size that is not compiled, of at most so many batches.
+
+        Raises the errors of a worker.
+        """
+        return self._answers(tried, "eager", batch_sizes=(size,), most=most)[0]
 
     def ends_compiled(self, tried: Tried) -> bool:
         """Whether the model ends if TensorFlow's own XLA compiles it."""

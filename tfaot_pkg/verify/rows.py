@@ -30,6 +30,24 @@ _TIES = 0.05
 """The share of integer elements that may differ: roundings decide an argmax of nearly equal values."""
 
 
+_LARGER = (6, 9, 24, 33, 130, 513, 1000)
+"""Batch sizes that are neither compiled nor traced (worker_program/hlo.py): models may choose what they compute by the
+size. Some of them are multiples of usual numbers, and above usual limits."""
+_MOST_BYTES, _MOST_OPERATIONS = 1 << 26, 2e9
+"""The limits of inputs and outputs of one batch, and of the operations of all: a tenth of a second."""
+
+
+def larger_sizes(signature: Signature, batch_sizes: Sequence[int], operations_per_row: float) -> tuple[int, ...]:
+    """Sizes at which the framework runs too: fewer if the model is large."""
+    found: list[int] = []
+    for size in (each for each in _LARGER if each not in batch_sizes):
+        needed = sum(each.nbytes_at(size) for each in (*signature.inputs, *signature.outputs))
+        if needed > _MOST_BYTES or (sum(found) + size) * operations_per_row > _MOST_OPERATIONS:
+            break
+        found.append(size)
+    return tuple(found)
+
+
 def arrangement(rows: int, batch_sizes: Sequence[int]) -> Order:
     """Rows in orders that give them other neighbours and positions at every batch size, then some repeated.
 

@@ -195,7 +195,8 @@ class _Validation:
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
             judge = Judge(
                 spec=self._spec, signature=signature, independent=self._frozen.rows.independent,
-                oracle=oracle, runs=self._runs, ways=self._ways,
+                operations_per_row=self._frozen.work.operations_per_row, oracle=oracle, runs=self._runs,
+                ways=self._ways,
             )  # fmt: skip
             rows = judge.rearranged(inputs)
             # One process per target runs all classes; after a crash, a new one runs those that are left.
