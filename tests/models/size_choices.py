@@ -47,6 +47,10 @@ def batch(x):
     return tf.shape(x)[0]
 
 
+def length(x):
+    return tf.shape(x)[1]
+
+
 @chosen
 def big(x):
     return tf.cond(batch(x) > 500, lambda: x * 0, lambda: x)
@@ -302,6 +306,156 @@ def tf1loop(x):
         tf.compat.v1.enable_control_flow_v2()
 
 
+TABLE = tf.constant([min(place, 300) for place in range(1200)])
+
+
+@chosen
+def element(x):
+    return x + tf.cast(TABLE[batch(x)], tf.float32)
+
+
+@chosen
+def sliced_table(x):
+    return x + tf.cast(tf.slice(TABLE, [batch(x)], [1]), tf.float32)
+
+
+@chosen
+def rolled_table(x):
+    return x + tf.cast(tf.roll(TABLE, -batch(x), 0)[0], tf.float32)
+
+
+@chosen
+def element_of_table(x):
+    return x + tf.cast(tf.gather_nd(TABLE, [batch(x)]), tf.float32)
+
+
+@chosen
+def cut_table(x):
+    return x + tf.cast(TABLE[: batch(x)], tf.float32)[:, None]
+
+
+@chosen
+def size_of_cut(x):
+    return x * tf.cast(tf.shape(TABLE[: batch(x)])[0], tf.float32)
+
+
+@chosen
+def size_of_rest(x):
+    return x * tf.cast(tf.shape(TABLE[batch(x) :])[0], tf.float32)
+
+
+@chosen
+def begun_with_zeros(x):
+    return x * tf.concat([tf.zeros([300]), tf.ones([batch(x)])], 0)[: batch(x), None]
+
+
+@chosen
+def padded_table(x):
+    return x * tf.pad(tf.ones([300]), [[0, batch(x)]])[: batch(x), None]
+
+
+@chosen
+def padded_in_front(x):
+    return x * tf.pad(tf.ones([batch(x)]), [[300, 0]])[: batch(x), None]
+
+
+@chosen
+def tiled_table(x):
+    return x + tf.cast(tf.tile(TABLE, [batch(x)])[: batch(x)], tf.float32)[:, None]
+
+
+@chosen
+def other_end(x):
+    return tf.reshape(tf.tile(x, [1, 300]), [batch(x), 1200])[:, batch(x) - 500]
+
+
+@chosen
+def few_numbers(x):
+    return x * tf.cast(tf.shape(tf.range(0, batch(x), 1000))[0], tf.float32)
+
+
+@chosen
+def ones_for_few_numbers(x):
+    return x * tf.cast(tf.reduce_sum(tf.ones_like(tf.range(0, batch(x), 1000))), tf.float32)
+
+
+@chosen
+def windows(x):
+    return x * tf.cast(tf.shape(tf.nn.max_pool1d(x[None], 1000, 1000, "SAME"))[1], tf.float32)
+
+
+@chosen
+def windows_beyond_traced_batches(x):
+    ones = tf.ones([1, batch(x), 1])
+    return x * tf.cast(tf.shape(tf.nn.conv1d(ones, tf.ones([9, 1, 1]), 20000, "SAME"))[1], tf.float32)
+
+
+@chosen
+def wraps_around(x):
+    return tf.cond(batch(x) * 1000000 > 0, lambda: x, lambda: x * 2)
+
+
+@chosen
+def divided_after_wrapping(x):
+    return tf.cond(batch(x) * 1000000 // 1000000 > 0, lambda: x, lambda: x * 2)
+
+
+@chosen
+def rounded_float(x):
+    return tf.cond(tf.cast(batch(x), tf.float32) + 16777216.0 > 16777216.0, lambda: x, lambda: x * 2)
+
+
+@chosen
+def rounded_quotient(x):
+    third = tf.cast(batch(x), tf.float32) / 49.0
+    return tf.cond(third * 49.0 >= tf.cast(batch(x), tf.float32), lambda: x, lambda: x * 2)
+
+
+@chosen
+def nothing_by_nothing(x):
+    rest = tf.cast(batch(x) - 500, tf.float32)
+    return x * tf.cast(tf.math.is_finite(rest / rest), tf.float32)
+
+
+@chosen
+def after_a_constant_power(x):
+    return x * (tf.pow(tf.constant(2.0), 0.5) * tf.cast(batch(x) > 500, tf.float32) + 1.0)
+
+
+@same
+def limited_by_the_largest_integer(x):
+    return tf.reshape(x, [tf.clip_by_value(batch(x), 1, 2**31 - 1), 4])
+
+
+@same
+def twice_as_a_float(x):
+    rows = tf.cast(tf.cast(batch(x), tf.float32) * 2.0, tf.int32)
+    return tf.reshape(tf.reshape(x, [rows, 2]), [batch(x), 4])
+
+
+@same
+def positions_of_fixed_axes(x):
+    return x + tf.pad(tf.zeros([batch(x), 3]), [[0, 0], [1, 0]], constant_values=2.0)
+
+
+@same
+def initial_states(x):
+    return x + tf.tanh(tf.tile(tf.constant([[0.1, 0.2, 0.3, 0.4]]), [batch(x), 1]))
+
+
+@same
+def boxes(x):
+    corners = tf.sort(tf.reshape(tf.tile(x, [1, 6]), [batch(x), 6, 4]), 2)
+    return tf.image.non_max_suppression_padded(
+        corners, corners[..., 0], 4, pad_to_max_output_size=True, canonicalized_coordinates=True
+    )[0]
+
+
+@chosen_by_n
+def s_element(x):
+    return x + tf.cast(TABLE[length(x)], tf.float32)
+
+
 @same
 def plain(x):
     return tf.nn.softmax(x @ W)
@@ -417,10 +571,6 @@ def lastrow(x):
 @same
 def frame_(x):
     return tf.signal.frame(x, 2, 1)
-
-
-def length(x):
-    return tf.shape(x)[1]
 
 
 @chosen_by_n

@@ -154,7 +154,19 @@ def _unsigned(b: Builder) -> int:
     return b.main.add("select", (b.batch, 1), below, before, before, dtype="u32")
 
 
+def _cut_weights(b: Builder, start: int, length: int) -> int:
+    """Each row plus `length` of 200 weights, from `start` on."""
+    weights = b.main.add("iota", (200,), dtype="f32", dimensions=[0])
+    part = b.main.add("slice", (length,), weights, slices=[[start, start + length, 1]])
+    if length == 1:
+        part = b.main.add("reshape", (), part)
+        return b.main.add("add", (b.batch,), _input(b), b.main.add("broadcast", (b.batch,), part, dimensions=[]))
+    return b.main.add("add", (b.batch,), _input(b), part)
+
+
 DEPENDENT: dict[str, tuple[Write, str]] = {
+    "as many weights as rows": (lambda b: _cut_weights(b, 0, b.batch), "slice"),
+    "the weight of the batch size": (lambda b: _cut_weights(b, b.batch, 1), "slice"),
     "a gather of the row before": (lambda b: _gather(b, lambda b: _plus(b, _own(b), -1)), "gather"),
     "a gather of every second row": (lambda b: _gather(b, lambda b: _times(b, _own(b), 2)), "gather"),
     "a gather by data": (lambda b: _gather(b, lambda b: _limited(b, 4)), "gather"),

@@ -262,9 +262,12 @@ def slice_(step: Step) -> Value:
         axis = _sliced_axis(program, axis, cut, shape.sizes[axis.dimension])
         if axis is None:
             return mixed(instruction)
+    others = [d for d in range(len(shape.sizes)) if value.axis is None or d != value.axis.dimension]
+    # What does not grow with the batch may differ from place to place.
+    if value.placed is None and any(bounds[0][d] != bounds[1][d] and len({*shape.sizes[d]}) == 1 for d in others):
+        return replace(settled(value, instruction), axis=axis, placed=Cause(instruction=instruction, reason=PLACED))
     found = value.integers
     if found is not None and found.shape != ():
-        others = [d for d in range(len(shape.sizes)) if value.axis is None or d != value.axis.dimension]
         if axis != value.axis or any(bounds[0][d] != bounds[1][d] for d in others):
             found = found.reduced(tuple(range(len(found.shape))))
         else:

@@ -39,7 +39,9 @@ from wiring import CALLS
 
 _DEGREE = 2
 """The degree of polynomials in the symbols beside the batch (compiler/fitting.py)."""
-_LARGEST_BATCH = float("inf")
+_LARGEST_BATCH = (1 << 31) - 1
+_LARGE = (10007, 1009, 139)
+"""A batch with many more rows than windows and strides have; the next one if sizes would not fit their types."""
 _MOST_TURNS = 8
 """The limit of the search for what holds in each turn of a loop."""
 _MOST_IMPORTS = 8
@@ -59,7 +61,16 @@ def choices(graph_def, feeds, outputs, symbols) -> tuple:
     symbols = [each for each in symbols if each.minimum < each.maximum]
     if not _has_sizes(graph_def):
         return ()
-    points = _points(symbols)
+    for most in _LARGE:
+        try:
+            return _found(graph_def, feeds, outputs, symbols, _points(symbols, most))
+        except (ValueError, tf.errors.OpError):  # TensorFlow cannot multiply sizes of such a batch
+            if most == _LARGE[-1]:
+                raise
+    return ()
+
+
+def _found(graph_def, feeds, outputs, symbols, points: list) -> tuple:
     graph_defs = [_at_point(graph_def, feeds, point) for point in points]
     ranges = {BATCH: (1, _LARGEST_BATCH), **{each.name: (each.minimum, each.maximum) for each in symbols}}
     analysis = _Analysis(points, ranges, {each.signature.name: each for each in graph_def.library.function})
@@ -85,8 +96,8 @@ def _has_sizes(graph_def) -> bool:
     return any(node.op in _OF_SIZES for node in nodes)
 
 
-def _points(symbols) -> list:
-    """Sizes that determine the polynomials; the last one is a check."""
+def _points(symbols, most: int) -> list:
+    """Sizes that determine the polynomials; the last two are checks, the very last one with `most` rows."""
     sizes = {each.name: _three(each) for each in symbols}
     grid = [
         {name: sizes[name][steps.count(name)] for name in sizes}
@@ -95,7 +106,7 @@ def _points(symbols) -> list:
     ]
     first, second = specialize.PROBES
     last = {BATCH: second + 4, **{each.name: each.maximum for each in symbols}}
-    return [*({BATCH: batch, **each} for each in grid for batch in (first, second)), last]
+    return [*({BATCH: batch, **each} for each in grid for batch in (first, second)), last, {BATCH: most, **grid[0]}]
 
 
 def _three(symbol) -> list:
@@ -122,7 +133,7 @@ class _Analysis:
 
     def __init__(self, points: list, ranges: dict, functions: dict) -> None:
         self._points, self._ranges, self._functions = points, ranges, functions
-        self._fit = Fit(points, _DEGREE)
+        self._fit = Fit(points[:-1], _DEGREE)
         self._bodies: dict = {}  # graphs of functions by name and shapes of arguments
         self._results_of: dict = {}  # by name and values of arguments
 
@@ -161,7 +172,9 @@ class _Analysis:
                 is_list = tensor.dtype == tf.variant
                 inferred = None if is_list else self._shape(graphs, tensor)
                 shape = value.shape if is_list else _merged_shape(inferred, value.shape)
-                values[tensor.name] = replace(value, shape=shape)
+                is_known = is_list or None not in (inferred or ())
+                chosen = value.chosen or (None if is_known else self._uneven(graphs, op, tensor))
+                values[tensor.name] = replace(value, shape=shape, chosen=chosen)
                 if not is_list and shape != inferred and None not in shape and learning.is_new(graphs[0], tensor):
                     learned[tensor.name] = (shape, tensor.dtype)
         return values.maps[0], learned
@@ -171,8 +184,25 @@ class _Analysis:
         shapes = [graph.get_tensor_by_name(tensor.name).shape for graph in graphs]
         if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
             return None
-        axes = zip(*(shape.as_list() for shape in shapes), strict=True) if shapes[0].rank else ()
-        return tuple(None if None in sizes else self._fit.polynomial(sizes) for sizes in axes)
+        return tuple(map(self._size, zip(*(shape.as_list() for shape in shapes), strict=True)))
+
+    def _size(self, sizes: tuple):
+        found = None if None in sizes else self._fit.polynomial(sizes[:-1])
+        return found if found is not None and found.at(self._points[-1]) == sizes[-1] else None
+
+    def _uneven(self, graphs: list, op, tensor):
+        """A Choice if a size is not linear in the batch."""
+        shapes = [graphs[place].get_tensor_by_name(tensor.name).shape for place in (0, 1, -1)]
+        if any(shape.rank is None for shape in shapes):
+            return None
+        rows = [self._points[place][BATCH] for place in (0, 1, -1)]
+        for sizes in zip(*(shape.as_list() for shape in shapes), strict=True):
+            if None in sizes:
+                continue
+            (_, first, second), (_, one, two) = ([each - part[0] for each in part] for part in (rows, sizes))
+            if one * second != two * first:
+                return Choice(op.name, op.type, frozenset({BATCH}))
+        return None
 
     def _results(self, graphs: list, op, values: dict) -> list:
         # What a loop of TensorFlow 1 hands to its next turn is not known when its beginning is met.
@@ -192,7 +222,10 @@ class _Analysis:
         contents = _constant(op) if op.type == "Const" else size_rules.contents_of(step)
         chosen, is_ragged = _chosen(step), _is_ragged(step)
         shape = lists.shape(step)
-        return [Value(content, shape, chosen, is_ragged) for content in contents]
+        # The shape may depend on the same choice: operations have operands that give shapes.
+        return [
+            Value(each, shape, chosen or (each if isinstance(each, Choice) else None), is_ragged) for each in contents
+        ]
 
     def _called(self, graphs: list, op, name: str, operands: tuple) -> list:
         """The results of the function `name`."""
@@ -218,10 +251,9 @@ class _Analysis:
             else [op.get_attr(name).name for name in ("else_branch", "then_branch")]
         )
         decided = condition.content.numbers if isinstance(condition.content, Known) else None
-        if decided is not None and decided.size == 1:
-            number = int(decided.flat[0])
-            last = len(names) - 1
-            place = (number if 0 <= number <= last else last) if is_case else int(number != 0)
+        if decided is not None and not decided.ndim:
+            number, last = decided[()], len(names) - 1
+            place = int(number if 0 <= number <= last else last) if is_case else int(number != 0)
             return self._called(graphs, op, names[place], tuple(arguments))
         branches = [self._called(graphs, op, name, tuple(arguments)) for name in names]
         results = [_either(each) for each in zip(*branches, strict=True)]

@@ -3,7 +3,8 @@
 from wiring import LOOPS, tensor_name
 
 _LEARNING = LOOPS | frozenset(
-    "If StatelessIf Case StatelessCase TensorListGetItem TensorListStack Slice Reshape Fill BroadcastTo".split()
+    "If StatelessIf Case StatelessCase TensorListGetItem TensorListStack "
+    "BroadcastTo Fill Range Reshape Slice Tile".split()
 )
 _MARK = "tfaot_shape"
 

@@ -1,9 +1,12 @@
 """Shapes that TensorFlow does not infer: of arrays in lists, where recurrent layers keep steps, and of given sizes."""
 
+import math
 from dataclasses import replace
 
 import tensorflow as tf
-from size_values import Known
+from polynomials import Polynomial
+from size_values import Known, known
+from slices import counted
 
 
 def shape(step):
@@ -28,6 +31,45 @@ def _sizes(step, content):
         return None
     sizes = tuple(content.values)
     return None if any(size.bounds(step.ranges)[0] < 0 for size in sizes) else sizes
+
+
+def _reshaped(step):
+    """Of the sizes in an operand, of which one may be -1: what is left."""
+    content, before = step.operands[1].content, step.operands[0].shape
+    left = Polynomial.number(-1)
+    if (
+        not isinstance(content, Known)
+        or content.choice
+        or left not in content.values
+        or before is None
+        or None in before
+    ):
+        return _sizes(step, content)
+    others = math.prod((size for size in content.values if size != left), start=Polynomial.number(1))
+    rest = math.prod(before, start=Polynomial.number(1)).quotient(others)
+    if rest is None or not rest.is_integer:
+        return None
+    return _sizes(step, known([rest if size == left else size for size in content.values]))
+
+
+def _counted(step):
+    """A range."""
+    contents = [each.content for each in step.operands]
+    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents) or counted(step):
+        return None
+    start, limit, delta = (each.values.reshape(())[()] for each in contents)
+    if delta.names or not delta.terms:
+        return None
+    count = (limit - start).scaled(1 / delta.constant)
+    count = count.varying + Polynomial.number(math.ceil(count.constant))
+    return _sizes(step, known([count]))
+
+
+def _tiled(step):
+    before, times = step.operands[0].shape, step.operands[1].content
+    if before is None or None in before or not isinstance(times, Known) or times.choice:
+        return None
+    return tuple(size * each for size, each in zip(before, times.values, strict=True))
 
 
 def _of_first(step):
@@ -63,7 +105,10 @@ _SHAPES = {
         _of_first,
     ),
     **dict.fromkeys(("EmptyTensorList", "TensorListReserve", "Fill"), _given(0)),
-    **dict.fromkeys(("BroadcastTo", "Reshape"), _given(1)),
+    "BroadcastTo": _given(1),
+    "Range": _counted,
+    "Reshape": _reshaped,
+    "Tile": _tiled,
     "Slice": _given(2),
     "TensorListFromTensor": _parts,
     "TensorListPushBack": _pushed,

@@ -1,6 +1,7 @@
 """Arithmetic of polynomials in sizes (size_rules.py, module_choices.py): exact, or None if the result is no polynomial.
 
-Each function takes a step, which has the `ranges` of sizes: some results follow from these.
+Each function takes a step, which has the `ranges` of sizes: some results follow from these. A model's numbers have
+types, which wrap around or round: what is decided by a number that may have done so is no polynomial.
 """
 
 import math
@@ -10,6 +11,12 @@ import numpy as np
 from polynomials import BATCH, Polynomial
 from size_values import Choice, Known
 
+_MOST_ROWS = 1 << 20
+"""Up to so many rows, types are known not to wrap around or round."""
+_EXACT = {"int64": (1 << 63) - 1, "float64": 1 << 53, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+"""The largest integer below which each type has all integers."""
+_EXACT_INT32 = (1 << 31) - 1
+
 
 @dataclass(frozen=True)
 class _Several:
@@ -18,14 +25,14 @@ class _Several:
     ranges: dict
 
 
-def computed(step, function, contents: list) -> Known:
-    """`function(step, *polynomials)` of each element, with a Choice where it gives None."""
+def computed(step, function, contents: list, dtype: str = "int32") -> Known:
+    """`function(step, *polynomials)` of each element, with a Choice where it gives None. Operands have type `dtype`."""
 
     def element(*elements):
         if found := next((each for each in elements if isinstance(each, Choice)), None):
             return replace(found, of_several=None)
         found = function(step, *elements)
-        if found is not None:
+        if found is not None and _is_reliable(step, function, elements, found, dtype):
             return found
         several = function(_Several({**step.ranges, BATCH: (2, math.inf)}), *elements)
         made = step.choice(frozenset().union(*(each.names for each in elements)))
@@ -33,6 +40,29 @@ def computed(step, function, contents: list) -> Known:
 
     values = np.frompyfunc(element, len(contents), 1)(*(each.values for each in contents))
     return Known(np.asarray(values, object))
+
+
+def is_exact(step, one: Polynomial, dtype: str) -> bool:
+    """Whether a number of this type is the polynomial, without rounding or wrapping around."""
+    if not one.names:
+        return True
+    ranges = {name: (least, min(most, _MOST_ROWS)) for name, (least, most) in step.ranges.items()}
+    return one.is_integer and max(map(abs, one.bounds(ranges))) <= _EXACT.get(dtype, _EXACT_INT32)
+
+
+def _is_reliable(step, function, operands, found: Polynomial, dtype: str) -> bool:
+    """Whether the model gets `found`, and not what rounded operands would give: a decision, or an integer."""
+    # Integers that wrapped around may do so again: sums and products are right if the result fits.
+    if function in _MODULAR and not dtype.startswith(("float", "bfloat")):
+        return True
+    return all(is_exact(step, each, dtype) for each in operands) or (
+        bool(found.names) and not is_exact(step, found, dtype)
+    )
+
+
+def _may_be_zero(step, one: Polynomial) -> bool:
+    low, high = one.bounds(step.ranges)
+    return low <= 0 <= high
 
 
 def added(step, *operands) -> Polynomial:
@@ -51,6 +81,9 @@ def negated(step, one: Polynomial) -> Polynomial:
     return -one
 
 
+_MODULAR = frozenset({added, subtracted, multiplied, negated})
+
+
 def larger(step, one: Polynomial, two: Polynomial):
     low, high = (one - two).bounds(step.ranges)
     return one if low >= 0 else two if high <= 0 else None
@@ -63,7 +96,7 @@ def smaller(step, one: Polynomial, two: Polynomial):
 
 def floored(step, one: Polynomial, two: Polynomial):
     """The quotient, rounded down."""
-    if not two.terms:
+    if _may_be_zero(step, two):
         return None
     if (exact := one.quotient(two)) is not None and exact.is_integer:
         return exact
@@ -78,7 +111,9 @@ def floored(step, one: Polynomial, two: Polynomial):
 
 def toward_zero(step, one: Polynomial, two: Polynomial):
     """The quotient of integers, rounded toward zero."""
-    if not one.names and not two.names and two.terms:
+    if _may_be_zero(step, two):
+        return None
+    if not one.names and not two.names:
         return Polynomial.number(math.trunc(one.constant / two.constant))
     if (exact := one.quotient(two)) is not None and exact.is_integer:
         return exact
@@ -97,7 +132,7 @@ def remainder(quotient):
 
 
 def true_quotient(step, one: Polynomial, two: Polynomial):
-    return one.quotient(two) if two.terms else None
+    return None if _may_be_zero(step, two) else one.quotient(two)
 
 
 def absolute(step, one: Polynomial):

@@ -25,7 +25,22 @@ OF_MATRICES = frozenset(name for name in BY_POSITION if name.startswith("Matrix"
 PRODUCTS = {"MatMul": "transpose_a", "BatchMatMul": "adj_x", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
 """Products of matrices, with the attribute by which the first one is transposed."""
 REDUCTIONS = frozenset("All Any ArgMax ArgMin EuclideanNorm Max Mean Min".split())
-OF_SHAPE = {"BroadcastTo": (1,), "Fill": (0,), "OneHot": (1,), "Reshape": (1,)}
+_JOINED = {"Concat": (0,), "MirrorPad": (1,), "Pad": (1,), "PadV2": (1,), "Tile": (1,)}
+PLACING = {
+    **_JOINED,
+    **dict.fromkeys(("GatherNd", "ReverseV2"), (1,)),
+    **dict.fromkeys(("Roll", "Slice", "SplitV"), (1, 2)),
+    "Split": (0,),
+    "StridedSlice": (1, 2, 3),
+}
+"""Operands that decide where elements go."""
+JOINING = frozenset({*_JOINED, "ConcatV2", "DynamicStitch"})
+"""Operations after which the number at a position is one of several arrays, or of the same one again."""
+OF_SHAPE = {
+    **dict.fromkeys(("BroadcastTo", "MirrorPad", "OneHot", "Pad", "PadV2", "Reshape", "Tile"), (1,)),
+    **dict.fromkeys(("Slice", "StridedSlice"), (2,)),
+    "Fill": (0,),
+}
 """Operands that no number of a result depends on, except by its position."""
 SIZES = {
     **dict.fromkeys(

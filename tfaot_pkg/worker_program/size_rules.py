@@ -25,7 +25,7 @@ from size_values import (
     of_constant,
     sizes_of,
 )
-from slices import is_within_rows, keeps_positions
+from slices import counted, is_within_rows, rearranged
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,11 @@ def _spread(step: Step, contents: list, sizes: frozenset):
     )
     grown = frozenset().union(*(growing(each.shape) for each in step.operands))
     if kind in REARRANGING:
-        if not keeps_positions(step):
-            is_placed = is_placed or bool(growing(step.shapes[0]))
-            sizes |= frozenset().union(*(each.positions for each in step.operands))
+        found = rearranged(step)
+        if isinstance(found, Choice):
+            return found
+        more, moves, cuts = found
+        sizes, is_placed, is_bent = sizes | more, is_placed or moves, is_bent or cuts
     elif kind in ("Sum", "Prod"):
         if (found := _summed(step, contents[0])) is not None:
             return found
@@ -185,9 +187,14 @@ def _elementwise(function):
             return _default(step)
         if math.prod(np.broadcast_shapes(*(each.values.shape for each in contents))) > MOST_ELEMENTS:
             return _default(step)
-        return arithmetic.computed(step, function, contents)
+        # TensorFlow's own kernel knows how numbers of its types wrap around and round.
+        return _numbers(step) or arithmetic.computed(step, function, contents, _type(step))
 
     return rule
+
+
+def _type(step: Step) -> str:
+    return step.op.inputs[0].dtype.base_dtype.name
 
 
 def _times(step: Step):
@@ -224,11 +231,12 @@ def _reduced(function, start):
 def _folded(step: Step, function, elements, start):
     total = None if start is None else Polynomial.number(start)
     for each in elements:
-        if isinstance(each, Choice):
-            return each
-        made = each if total is None else function(step, total, each)
-        if made is None:
-            return step.choice(total.names | each.names)
+        if total is None or isinstance(each, Choice):
+            made = each
+        else:
+            made = arithmetic.computed(step, function, [known(total), known(each)], _type(step)).values[()]
+        if isinstance(made, Choice):
+            return made
         total = made
     return Polynomial() if total is None else total
 
@@ -263,7 +271,7 @@ def _cast(step: Step):
             return arithmetic.truth(step, one)
         if not one.names:
             return one if target.is_floating else Polynomial.number(math.trunc(one.constant))
-        return one if is_wide and (target.is_floating or one.is_integer) else None
+        return one if is_wide and (target.is_floating or arithmetic.is_exact(step, one, source.name)) else None
 
     return _elementwise(cast)(step)
 
@@ -401,9 +409,8 @@ def _range(step: Step):
     start, limit, delta = (each.values.reshape(())[()] for each in contents)
     if not limit.names and not start.names and not delta.names:
         return _default(step)
-    count = None if delta.names or not delta.terms else (limit - start).varying.scaled(1 / delta.constant)
-    if count is None or not count.is_integer:
-        return step.choice(start.names | limit.names | delta.names)
+    if (found := counted(step)) is not None:
+        return found
     is_rows = not start.terms and delta == Polynomial.number(1) and limit == Polynomial.of([((BATCH,), 1)])
     return Spread(start.names, is_placed=True, is_rows=is_rows)
 

@@ -6,14 +6,38 @@
 import math
 
 from polynomials import BATCH, Polynomial
-from size_operations import PRODUCTS, REDUCTIONS
-from size_values import Known, growing
+from size_operations import JOINING, PLACING, PRODUCTS, REDUCTIONS
+from size_values import Choice, Known, growing, sizes_of
+
+_SEEN = 132
+"""Rows of the largest batch that is traced (hlo.PROBES)."""
 
 
 def chosen_by_shape(step):
     """A Choice if the shape of a result is not the same polynomial of the operands' shapes at all sizes, else None."""
-    found = _RULES.get(step.op.type)
-    return None if found is None else found(step)
+    found = _RULES.get(step.op.type, _strided)
+    return found(step)
+
+
+def _strided(step):
+    """Strides along the batch: a quotient that is rounded."""
+    attributes = {each.name for each in step.op.op_def.attr}
+    shape = step.operands[0].shape if step.operands else None
+    if shape is None or "strides" not in attributes:
+        return None
+    found = [growing((size,)) for size, stride in zip(shape, step.op.get_attr("strides"), strict=False) if stride != 1]
+    return step.choice({BATCH}) if any(BATCH in each for each in found) else None
+
+
+def counted(step):
+    """A Choice if the number of elements of a Range is no polynomial."""
+    contents = [each.content for each in step.operands]
+    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents):
+        return None  # their own Choice is that of the result, and data has no effect on shapes
+    start, limit, delta = (each.values.reshape(())[()] for each in contents)
+    sizes = start.names | limit.names | delta.names
+    is_integer = delta.terms and not delta.names and (limit - start).varying.scaled(1 / delta.constant).is_integer
+    return step.choice(sizes) if sizes and not is_integer else None
 
 
 def _reshaped(step):
@@ -39,20 +63,32 @@ def _split(step):
 def _sliced(step):
     """A slice must begin and end within its array, or never do so."""
     shape = step.operands[0].shape
-    if shape is None or not growing(shape):
+    if shape is None:
         return None
     begin, end, strides = (each.content for each in step.operands[1:4])
     for place, axis in _sliced_axes(step, len(shape)):
-        size = shape[axis]
-        if size is None or not size.names or _has(step, "shrink_axis", place):
+        size, is_index = shape[axis], _has(step, "shrink_axis", place)
+        if size is None:
             continue
         ends = [
             None if _has(step, name, place) else content.values.reshape(-1)[place] if isinstance(content, Known) else 0
             for name, content in (("begin", begin), ("end", end))
         ]
-        if found := _cut(step, size, *ends, _number(strides, place) or 0):
+        sizes = size.names.union(*(each.names for each in ends if isinstance(each, Polynomial)))
+        if not sizes:
+            continue
+        found = _indexed(step, ends[0]) if is_index else _cut(step, size, sizes, *ends, _number(strides, place) or 0)
+        if found:
             return found
     return None
+
+
+def _indexed(step, place):
+    """A Choice if an index may count from either end."""
+    if not isinstance(place, Polynomial):
+        return None
+    least, most = place.bounds(step.ranges)
+    return step.choice(place.names) if least < 0 <= most else None
 
 
 def _sliced_axes(step, rank: int):
@@ -67,10 +103,21 @@ def _sliced_axes(step, rank: int):
             axis += 1
 
 
-def keeps_positions(step) -> bool:
-    """Whether each element keeps its position along axes of open sizes."""
-    found = _KEEPING.get(step.op.type)
-    return found is not None and found(step)
+def rearranged(step):
+    """What elements that are moved become: a Choice, or (sizes that they depend on, whether by position, cut there).
+
+    Those of a table that is cut to an open size are any function of their positions.
+    """
+    kind, made = step.op.type, growing(step.shapes[0])
+    if (found := _KEEPING.get(kind)) is not None and found(step):
+        before = frozenset().union(*(growing(each.shape) for each in step.operands))
+        is_cut = kind in _CUTTING and bool(made - before)
+        return frozenset(), is_cut, is_cut
+    placing = frozenset().union(*(sizes_of(step.contents[place]) for place in PLACING.get(kind, ())))
+    # Programs continue what they see at small batches, where a table neither begins nor ends.
+    if (BATCH in made and kind in JOINING) or (placing and kind not in JOINING):
+        return step.choice(made | placing)
+    return placing.union(*(each.positions for each in step.operands)), bool(made), False
 
 
 def _only_ones(step) -> bool:
@@ -87,9 +134,9 @@ def _from_start(step) -> bool:
     shape = step.operands[0].shape
     if shape is None:
         return False
-    begin, strides = step.operands[1].content, step.operands[3].content
+    begin, end, strides = (each.content for each in step.operands[1:4])
     return all(
-        (size is not None and not size.names)
+        (not growing((size,)) and not sizes_of(begin) and not sizes_of(end))
         or (
             not _has(step, "shrink_axis", place)
             and (_has(step, "begin", place) or _number(begin, place) == 0)
@@ -97,6 +144,41 @@ def _from_start(step) -> bool:
         )
         for place, axis in _sliced_axes(step, len(shape))
         for size in (shape[axis],)
+    )
+
+
+def _slice_from_start(step) -> bool:
+    """A slice of open axes from their first element."""
+    shape, made, begin = step.operands[0].shape, step.shapes[0], step.operands[1].content
+    if shape is None or made is None:
+        return False
+    return all(
+        (not growing(sizes) and not sizes_of(begin)) or _number(begin, axis) == 0
+        for axis, sizes in enumerate(zip(shape, made, strict=True))
+    )
+
+
+def _padded_elsewhere(step) -> bool:
+    """Along axes of fixed sizes only."""
+    shape, made, padding = step.operands[0].shape, step.shapes[0], step.operands[1].content
+    if shape is None or made is None or not isinstance(padding, Known):
+        return False
+    return all(
+        not growing(sizes) or not any(isinstance(each, Choice) or each.terms for each in padding.values[axis])
+        for axis, sizes in enumerate(zip(shape, made, strict=True))
+    )
+
+
+def _tiled(step) -> bool:
+    """Along axes of fixed sizes, or so that all that is repeated is seen at the traced sizes."""
+    shape, made, times = step.operands[0].shape, step.shapes[0], step.operands[1].content
+    if shape is None or made is None:
+        return False
+    return all(
+        not growing((wide,))
+        or _number(times, axis) == 1
+        or (size is not None and not size.names and size.constant <= _SEEN)
+        for axis, (size, wide) in enumerate(zip(shape, made, strict=True))
     )
 
 
@@ -137,9 +219,8 @@ def _has(step, name: str, place: int) -> bool:
     return bool(step.op.get_attr(f"{name}_mask") >> place & 1)
 
 
-def _cut(step, size: Polynomial, begin, end, stride: int):
+def _cut(step, size: Polynomial, sizes: frozenset, begin, end, stride: int):
     """A Choice if the elements from `begin` to `end` are not the same polynomial at all sizes; None is an open end."""
-    sizes = size.names | frozenset().union(*(each.names for each in (begin, end) if isinstance(each, Polynomial)))
     if not all(each is None or isinstance(each, Polynomial) for each in (begin, end)):
         return None  # their own Choice is that of the result, and data has no effect on shapes
     if stride < 0:
@@ -172,7 +253,14 @@ def _within(step, place: Polynomial, size: Polynomial):
     return place if low >= 0 else size if high <= 0 else None
 
 
-_RULES = {"Reshape": _reshaped, "Split": _split, "StridedSlice": _sliced}
+_CUTTING = frozenset({"Slice", "StridedSlice"})
+_RULES = {"Range": counted, "Reshape": _reshaped, "Split": _split, "StridedSlice": _sliced}
 _KEEPING = {
-    "ConcatV2": _along_fixed, "Pack": lambda step: True, "Reshape": _only_ones, "StridedSlice": _from_start,
-}  # fmt: skip
+    **dict.fromkeys(("MirrorPad", "Pad", "PadV2"), _padded_elsewhere),
+    "ConcatV2": _along_fixed,
+    "Pack": lambda step: True,
+    "Reshape": _only_ones,
+    "Slice": _slice_from_start,
+    "StridedSlice": _from_start,
+    "Tile": _tiled,
+}
