@@ -8,6 +8,9 @@ PATH=$PATH:/usr/sbin:/sbin # nginx is there, which the PATH of other users than 
 wanted=(
   bwrap:bubblewrap
   clang:clang
+  g++-11:g++-11
+  clang++-13:clang-13
+  clang++-19:clang-19
   qemu-x86_64:qemu-user
   qemu-aarch64:qemu-user
   valgrind:valgrind

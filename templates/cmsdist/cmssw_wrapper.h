@@ -3,6 +3,8 @@
 #ifndef TFAOT_CMSDIST_WRAPPER_H_
 #define TFAOT_CMSDIST_WRAPPER_H_
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +15,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/c_api.h>
 
@@ -130,7 +134,7 @@ class Wrapper {
     std::vector<Bytes> args, results;
   };
 
-  [[noreturn]] void fail(const std::string& reason) const {
+  [[__noreturn__]] void fail(const std::string& reason) const {
     throw std::runtime_error("model '" + name_ + "': " + reason);
   }
 

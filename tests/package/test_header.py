@@ -7,85 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.compilers import EVERY, knows
 from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
-from tests.spec.macros import HEADERS_OF_C
 from tests.wording import reported
-from tfaot_pkg import resources
 from tfaot_pkg.package.tree import PackageTree, names_note, render
 from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 
 pytestmark = pytest.mark.slow
 
 COMPILERS = ["g++", "clang++"]
-OF_CPP = """
-    algorithm array atomic chrono complex condition_variable cstdio cstdlib cstring exception functional initializer_list
-    limits memory mutex new numeric optional stdexcept string string_view thread tuple type_traits utility vector
-""".split()
-CMSSW = resources.headers() / "tfaot" / "cmssw"
-HEADERS = [
-    *sorted(f"tfaot/{path.name}" for path in (resources.headers() / "tfaot").glob("*.h")),
-    *sorted(path.relative_to(CMSSW).as_posix() for path in CMSSW.rglob("*.h")),
-]
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_every_header_compiles_alone(compiler: str, tmp_path: Path, require_program: Callable[[str], str]) -> None:
-    require_program(compiler)
-    sources = []
-    for name in HEADERS:
-        source = tmp_path / f"{name.replace('/', '-')}.cpp"
-        source.write_text(f"#include <{name}>\n#include <{name}>\n")
-        sources.append(source)
-    run([compiler, "-std=c++17", *WARNINGS, f"-I{resources.headers()}", f"-I{CMSSW}", "-fsyntax-only", *sources])
-
-
-PRELUDE = "\n".join(
-    [
-        "#include <cstddef>",  # before the macros: the C++ library itself has template parameters of one letter
-        *(f"#include <{name}>" for name in OF_CPP),
-        *(f"#if __has_include(<{name}.h>)\n#include <{name}.h>\n#endif" for name in HEADERS_OF_C),
-        "#undef I",
-        *(f"#define {letter} 1 +;" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-        "#define min(a, b) ((a) < (b) ? (a) : (b))",
-        "#define max(a, b) ((a) < (b) ? (b) : (a))",
-        "",
-    ]
-)
-"""What a program may include and define before our headers: C's, POSIX' and X11's, and macros as Windows has them."""
-
-
-@pytest.mark.sweep("c++17-g++", "c++20-clang++")
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("standard", ["c++17", "c++20", "c++2b"])
-def test_every_header_compiles_after_macros_of_one_letter_and_all_headers_of_c(
-    standard: str, compiler: str, tmp_path: Path, require_program: Callable[[str], str]
-) -> None:
-    require_program(compiler)
-    source = tmp_path / "use.cpp"
-    source.write_text(PRELUDE + "".join(f"#include <{name}>\n" for name in HEADERS))
-    for mode in ((), ("-fno-exceptions",)):
-        # -w: X11's headers are not free of warnings.
-        flags = [f"-std={standard}", "-w", *mode, f"-I{resources.headers()}", f"-I{CMSSW}"]
-        run([compiler, *flags, "-fsyntax-only", source])
-
-
-@pytest.mark.parametrize("mode", ["-std=gnu++17", "-std=gnu++17 -fno-exceptions"])
-def test_a_models_header_compiles_after_all_headers_of_c_whatever_its_tensors_are_called(
-    mode: str, tmp_path: Path
-) -> None:
-    names = ["I", "B0", "M_PI", "min", "max", "Bool", "Index", "Index_", "N", "None", "T", "complex", "unix", "stdin"]
-    tensors = tuple(Tensor(name=name, dtype=DType.FLOAT32, shape=(None, 2)) for name in names)
-    signature = Signature(inputs=tensors, outputs=tensors)
-    spec = make_spec("std", namespace="my::models")
-    heads = "".join(f"#if __has_include(<{name}.h>)\n#include <{name}.h>\n#endif\n" for name in HEADERS_OF_C)
-    uses = "#include <tfaot-model-std/model.h>\n#include <tfaot/shared.h>\ntemplate class tfaot::Shared<my::models::std>;\n"
-    compile_model(render(make_contents(spec, signature=signature)), tmp_path, uses)
-    run(
-        ["g++", *mode.split(), f"-I{tmp_path}/include", "-fsyntax-only", "-x", "c++", "-"],
-        stdin=(heads + uses).encode(),
-    )
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -100,18 +31,6 @@ def test_an_older_standard_is_one_error_that_says_what_is_needed(
     errors = [line for line in failed.value.output.splitlines() if "error:" in line]
     assert len(errors) == 1
     assert "tfaot needs C++17 or newer" in errors[0]
-
-
-def test_a_package_with_link_time_optimization_gives_no_warning(
-    make_tree: Callable[..., PackageTree], tmp_path: Path
-) -> None:
-    tree, sources = make_tree(tmp_path / "prefix"), [tmp_path / "one.cpp", tmp_path / "other.cpp"]
-    use = "#include <tfaot-model-affine/model.h>\n#include <tfaot/tfaot.h>\n"
-    sources[0].write_text(f"{use}int other(); int main() {{ tfaot::Shared<tfaot_model::affine> m; return other(); }}\n")
-    sources[1].write_text(f"{use}int other(); int other() {{ tfaot::Model<tfaot_model::affine> m; return 0; }}\n")
-    flags = ["-std=c++17", "-O2", "-flto=auto", *WARNINGS, f"-I{tree.root}/include", "-pthread"]
-    run(["g++", *flags, *sources, tree.static_library, "-o", tmp_path / "program"])
-    run([tmp_path / "program"])
 
 
 _WITHOUT_EXCEPTIONS = r"""
@@ -224,6 +143,63 @@ def test_a_model_without_inputs_makes_a_class_that_compiles(tmp_path: Path) -> N
         "void use(tfaot_model::affine& model, const tfaot_model::affine::Outputs& out);\n"
         "void use(tfaot_model::affine& model, const tfaot_model::affine::Outputs& out) { model.run(2, out); }\n",
     )
+
+
+ONE = Signature(
+    inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 2)),),
+    outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2)),),
+)
+X = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 8), axes=("", "n"))
+SIZED = Signature(
+    inputs=(X,),
+    outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 8), axes=("", "n")),),
+    symbols=(Symbol(name="n", minimum=1, maximum=8),),
+)
+CONSTANT = Signature(inputs=(), outputs=ONE.outputs)
+# Calls of generated classes, and whether they compile.
+CALLS = {
+    "one": (
+        ONE,
+        ("x, y", "{x}, {y}", "x, {y}", "in, out", "{x}, out", "in, {y}", "{x.data(), 4}, {y.data(), 4}", "{{x}}, {y}"),
+        ("{}, {y}", "{x}, {}", "{}, {}", "{x, x}, {y}", "{}, out", "in, {}"),
+    ),
+    "sized": (
+        SIZED,
+        ("x, y", "{x}, {y}", "in, out", "{4}, in, out", "{4}, {x}, {y}", "{4}, x, y", "{x}, out"),
+        ("{}, {y}", "{4}, {}, {y}", "{4}, {x}, {}", "{4}, in, {}"),
+    ),
+    "constant": (CONSTANT, ("y", "{y}", "out"), ("{}", "{y, y}")),
+}  # fmt: skip
+_CALL = """
+    #include <tfaot-model-%s/model.h>
+    #include <vector>
+    void use(tfaot_model::%s& model, const tfaot_model::%s::Inputs& in, const tfaot_model::%s::Outputs& out,
+             const std::vector<float>& x, std::vector<float>& y);
+    void use(tfaot_model::%s& model, [[maybe_unused]] const tfaot_model::%s::Inputs& in,
+             [[maybe_unused]] const tfaot_model::%s::Outputs& out,
+             [[maybe_unused]] const std::vector<float>& x, [[maybe_unused]] std::vector<float>& y) {
+"""
+
+
+@pytest.mark.sweep("one-g++")
+@pytest.mark.parametrize("compiler", EVERY)
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_with_buffers_in_braces_compile_if_none_is_missing(
+    name: str, compiler: str, tmp_path: Path, require_program: Callable[[str], str]
+) -> None:
+    require_program(compiler)
+    signature, right, wrong = CALLS[name]
+    files, code = render(make_contents(make_spec(name), signature=signature)), _CALL.replace("%s", name)
+    calls = [f"model.run(2, {call});" for call in right]
+    compile_model(files, tmp_path, "".join([code, *calls, "}"]), compiler=compiler)
+    if signature.inputs and knows(compiler, "c++2a"):
+        designated = "model.run(2, {.x = x}, {.y = y}); model.run(2, {.x = x}, out); model.run(2, in, {.y = y});"
+        compile_model(files, tmp_path, f"{code}{designated}}}", "-std=c++2a", compiler=compiler)
+    for call in wrong:
+        with pytest.raises(CommandFailed) as failed:
+            compile_model(files, tmp_path, f"{code}model.run(2, {call});}}", compiler=compiler)
+        first = next(line for line in failed.value.output.splitlines() if "error:" in line)
+        assert "tfaot: give as many buffers" in first, call
 
 
 def test_two_versions_of_a_model_work_in_one_program(make_tree: Callable[..., PackageTree], tmp_path: Path) -> None:

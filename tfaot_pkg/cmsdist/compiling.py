@@ -137,7 +137,8 @@ def write_layout(files: Mapping[str, bytes], folder: Path, name: str) -> None:
             write_file(folder / path, data)
 
 
-_INCLUDE = re.compile(r"^#include <(tfaot/[\w/]+\.h)>\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^#include <(tfaot/(?!macros_)[\w/]+\.h)>\n", re.MULTILINE)
+_IN_PLACE = re.compile(r"^#include <(tfaot/macros_(?:off|on)\.h)>\n", re.MULTILINE)
 _CMSSW_WRAPPER = "tfaot/cmssw_wrapper.h"
 
 
@@ -157,7 +158,8 @@ def standalone(text: str, headers: Mapping[str, str], *, also: tuple[str, ...] =
     order: list[str] = []
     for name in (*_INCLUDE.findall(text), *also):
         _collect(name, headers, order)
-    return "\n".join([*(_without_includes(headers[name]) for name in order), _without_includes(text)])
+    texts = [*(headers[name] for name in order), text]
+    return "\n".join(_IN_PLACE.sub(lambda include: headers[include[1]], _INCLUDE.sub("", each)) for each in texts)
 
 
 def _collect(name: str, headers: Mapping[str, str], order: list[str]) -> None:
@@ -167,10 +169,6 @@ def _collect(name: str, headers: Mapping[str, str], order: list[str]) -> None:
             _collect(needed, headers, order)
     if name not in order:
         order.append(name)
-
-
-def _without_includes(text: str) -> str:
-    return _INCLUDE.sub("", text)
 
 
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}

@@ -4,9 +4,13 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <new>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {

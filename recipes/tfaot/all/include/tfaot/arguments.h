@@ -4,11 +4,15 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/error.h>
 #include <tfaot/span.h>
@@ -68,8 +72,10 @@ inline constexpr bool is_buffer = std::is_class<Buffer>::value || std::is_array<
 /// `Tensors` (the inputs or outputs of a call) that are given in braces. A wrong number of them does not compile, which
 /// aggregates would accept: the rest would be empty.
 ///
-/// A function that takes it stands beside a template that takes `Tensors`: the latter is for objects and designated
-/// initializers, and compilers prefer the former for braces, because it is no template.
+/// A function of inputs and outputs is a template of their types, with Given as the default: compilers take that for
+/// braces, from which they deduce nothing, and the type itself for objects, which IfTensors checks. Beside it stands a
+/// function that takes Rows and `Tensors`, for designated initializers: they make aggregates only. A function of inputs
+/// alone takes Given, beside a template that takes `Tensors`: compilers prefer the former for braces.
 template <class Tensors, std::size_t Count>
 class Given {
  public:
@@ -93,6 +99,30 @@ class Given {
   }
 
   Tensors tensors_;
+};
+
+/// Only for arguments that are `Tensors` or become them.
+template <class Tensors, class Argument>
+using IfTensors = std::enable_if_t<std::is_convertible<const Argument&, const Tensors&>::value>;
+
+/// A number of rows. Compilers prefer functions that take std::size_t instead.
+class Rows {
+ public:
+  template <class Number, class = std::enable_if_t<std::is_convertible<Number, std::size_t>::value>>
+  constexpr Rows(Number number) noexcept : number_(static_cast<std::size_t>(number)) {}  // NOLINT
+  constexpr operator std::size_t() const noexcept { return number_; }  // NOLINT
+
+ private:
+  std::size_t number_;
+};
+
+/// A span that `{}` does not make: an argument which is left out is an error of the compiler.
+template <class Element>
+class Buffer : public span<Element> {
+ public:
+  constexpr Buffer(Element* data, std::size_t size) noexcept : span<Element>(data, size) {}
+  template <class Given, class = std::enable_if_t<std::is_convertible<Given&&, span<Element>>::value>>
+  constexpr Buffer(Given&& given) : span<Element>(std::forward<Given>(given)) {}  // NOLINT: as for span
 };
 
 /// The pointer to pass to the C ABI: not null, also for a buffer without elements.

@@ -4,6 +4,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/error.h>
 #include <tfaot/tensor.h>

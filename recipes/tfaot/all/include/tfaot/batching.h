@@ -7,6 +7,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +18,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/error.h>
 
@@ -92,11 +96,11 @@ class BatchRule {
     return value;
   }
 
-  [[noreturn]] static void malformed(std::string_view text) {
+  [[__noreturn__]] static void malformed(std::string_view text) {
     detail::raise(Error("batch rule \"" + std::string(text) + "\" is not of the form \"5:1,4\""));
   }
 
-  [[noreturn]] void refuse(const std::string& reason) const {
+  [[__noreturn__]] void refuse(const std::string& reason) const {
     detail::raise(Error("batch rule \"" + text() + "\": " + reason));
   }
 

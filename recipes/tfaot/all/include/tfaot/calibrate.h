@@ -4,11 +4,15 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/aligned_bytes.h>
 #include <tfaot/instance.h>

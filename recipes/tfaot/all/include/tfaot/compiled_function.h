@@ -5,6 +5,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +18,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/c_api.h>
 
@@ -109,7 +113,7 @@ class CompiledFunction {
  private:
   // As tfaot::detail::raise of error.h, which cannot be included together with CMSSW's headers.
   template <class Failure>
-  [[noreturn]] static void raise(const Failure& failure) {
+  [[__noreturn__]] static void raise(const Failure& failure) {
 #if TFAOT_EXCEPTIONS
     throw failure;
 #else

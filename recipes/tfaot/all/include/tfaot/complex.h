@@ -5,7 +5,11 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <complex>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/arrays.h>
 #include <tfaot/tensor.h>

@@ -9,6 +9,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <initializer_list>
 #include <string>
@@ -16,6 +18,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/arguments.h>
 #include <tfaot/error.h>

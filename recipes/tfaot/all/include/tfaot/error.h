@@ -4,6 +4,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {
@@ -97,7 +101,7 @@ namespace detail {
 
 /// Throws `failure`. Without exceptions, prints it to standard error and ends the program.
 template <class Failure>
-[[noreturn]] void raise(const Failure& failure) {
+[[__noreturn__]] void raise(const Failure& failure) {
 #if TFAOT_EXCEPTIONS
   throw failure;
 #else

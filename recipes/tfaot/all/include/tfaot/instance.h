@@ -7,6 +7,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +17,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/abi.h>
 #include <tfaot/aligned_bytes.h>
@@ -65,7 +69,7 @@ inline std::vector<double> batch_costs(const Table& table, const char* target) {
   return costs;
 }
 
-[[noreturn]] inline void throw_busy(const char* model) {
+[[__noreturn__]] inline void throw_busy(const char* model) {
   detail::raise(Error(model, "this instance is in use by another thread: use one instance per thread"));
 }
 

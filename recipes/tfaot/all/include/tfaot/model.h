@@ -17,6 +17,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -27,6 +29,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/aligned_bytes.h>
 #include <tfaot/arguments.h>
@@ -140,6 +144,10 @@ class Model {
   /// Spans of the inputs, by name; `inputs.template get<0>()` is the first.
   using Inputs = typename Compiled::Inputs;
   using Outputs = typename Compiled::Outputs;  ///< the same for the outputs
+  /// \cond
+  using GivenInputs = detail::Given<Inputs, kInputs>;
+  using GivenOutputs = detail::Given<Outputs, kOutputs>;
+  /// \endcond
 
   /// Runs the best code for this CPU. Throws Error if the CPU cannot run any of the targets.
   Model() = default;
@@ -169,13 +177,13 @@ class Model {
   }
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows.
-  template <int = 0>
-  void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs) {
     run_on(model_, batch_size, inputs, outputs);
   }
   /// \cond
-  void run(std::size_t batch_size, const detail::Given<Inputs, kInputs>& inputs,
-           const detail::Given<Outputs, kOutputs>& outputs) {
+  template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
+            class = detail::IfTensors<Outputs, Out>>
+  void run(std::size_t batch_size, const In& inputs, const Out& outputs) {
     run_on(model_, batch_size, inputs, outputs);
   }
   /// \endcond
@@ -191,7 +199,7 @@ class Model {
     return outputs;
   }
   /// \cond
-  Outputs run(std::size_t batch_size, const detail::Given<Inputs, kInputs>& inputs) {
+  Outputs run(std::size_t batch_size, const GivenInputs& inputs) {
     return run<0>(batch_size, static_cast<const Inputs&>(inputs));
   }
   /// \endcond

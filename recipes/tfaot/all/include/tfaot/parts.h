@@ -4,9 +4,13 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstring>
 #include <string>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/abi.h>
 #include <tfaot/batching.h>

@@ -4,12 +4,16 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/model.h>
 #include <tfaot/threads.h>

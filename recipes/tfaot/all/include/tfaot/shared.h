@@ -10,6 +10,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,6 +20,8 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/abi.h>
 #include <tfaot/aligned_bytes.h>
@@ -327,13 +331,14 @@ class Shared {
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly that many rows. If the model has
   /// symbols, their sizes follow from the lengths of the inputs. Throws Error.
-  template <int = 0>
-  void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
+  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs) const {
     detail::require(try_run(batch_size, inputs, outputs));
   }
   /// \cond
-  void run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs) const {
-    detail::require(try_run<0>(batch_size, inputs, outputs));
+  template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
+            class = detail::IfTensors<Outputs, Out>>
+  void run(std::size_t batch_size, const In& inputs, const Out& outputs) const {
+    detail::require(try_run(batch_size, inputs, outputs));
   }
   /// \endcond
 
@@ -349,14 +354,14 @@ class Shared {
   /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
   /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses at the same time. Nothing is allocated, except temporary memory
   /// for large convolutions and matrix products in XLA's code.
-  template <int = 0>
-  void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
+  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
     detail::require(try_run(batch_size, inputs, outputs, scratch));
   }
   /// \cond
-  void run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs,
-           span<std::byte> scratch) const {
-    detail::require(try_run<0>(batch_size, inputs, outputs, scratch));
+  template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
+            class = detail::IfTensors<Outputs, Out>>
+  void run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch) const {
+    detail::require(try_run(batch_size, inputs, outputs, scratch));
   }
   /// \endcond
 
@@ -373,8 +378,13 @@ class Shared {
   }
 
   /// `run` into buffers of the caller, which returns an Error instead of throwing it.
-  template <int = 0>
-  Outcome try_run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
+  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs) const {
+    return try_run<Inputs, Outputs>(batch_size, inputs, outputs);
+  }
+  /// \cond
+  template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
+            class = detail::IfTensors<Outputs, Out>>
+  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs) const {
     return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
       std::size_t bytes = 0;
       if (Outcome outcome = code_.try_scratch_bytes(batch_size, &bytes); !outcome.ok()) return outcome;
@@ -382,23 +392,19 @@ class Shared {
       return code_.try_run(batch_size, sizes.data()..., in, out, scratch.bytes());
     });
   }
-  /// \cond
-  Outcome try_run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs) const {
-    return try_run<0>(batch_size, inputs, outputs);
-  }
   /// \endcond
 
   /// The same in scratch memory of the caller.
-  template <int = 0>
-  Outcome try_run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
+  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
+    return try_run<Inputs, Outputs>(batch_size, inputs, outputs, scratch);
+  }
+  /// \cond
+  template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
+            class = detail::IfTensors<Outputs, Out>>
+  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch) const {
     return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
       return code_.try_run(batch_size, sizes.data()..., in, out, scratch);
     });
-  }
-  /// \cond
-  Outcome try_run(std::size_t batch_size, const GivenInputs& inputs, const GivenOutputs& outputs,
-                 span<std::byte> scratch) const {
-    return try_run<0>(batch_size, inputs, outputs, scratch);
   }
   /// \endcond
 

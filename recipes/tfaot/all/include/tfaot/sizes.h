@@ -4,11 +4,15 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/abi.h>
 #include <tfaot/error.h>

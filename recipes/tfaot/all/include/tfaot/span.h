@@ -5,9 +5,13 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {

@@ -4,6 +4,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -11,6 +13,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/abi.h>
 #include <tfaot/aligned_bytes.h>

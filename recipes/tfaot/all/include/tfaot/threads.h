@@ -4,6 +4,8 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +16,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {

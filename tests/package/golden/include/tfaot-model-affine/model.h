@@ -18,21 +18,29 @@
 
 #include <tfaot/version.h>
 
+#if TFAOT_HEADERS_VERSION < 10600
+#error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
+#endif
+
+#include <tfaot/macros_off.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/arguments.h>
 #include <tfaot/instance.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
 
-#if TFAOT_HEADERS_VERSION < 10600
-#error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
-#endif
-
 extern "C" const ::tfaot::Table* tfaot_model_affine_0123456789ab(void);
+
+// A model may be called like a parameter.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 
 namespace tfaot_model {
 // Two versions of the model in one program are two types; so are those that use different headers.
@@ -110,16 +118,23 @@ class affine {
   explicit affine(const char* target_name) : instance_(table(), target_name) {}
 
   /// Compute `batch_size` rows. Every buffer holds exactly that many rows. Throws tfaot::Error.
-  void run(::std::size_t batch_size, const Inputs& in, const Outputs& out) {
-    run(batch_size, in.bias_in, in.x, out.label, out.y);
+  void run(::tfaot::detail::Rows batch_size, const Inputs& in, const Outputs& out) {
+    run(::std::size_t{batch_size}, in.bias_in, in.x, out.label, out.y);
   }
+  /// \cond
+  template <class In_ = ::tfaot::detail::Given<Inputs, 2>, class Out_ = ::tfaot::detail::Given<Outputs, 2>,
+            class = ::tfaot::detail::IfTensors<Inputs, In_>, class = ::tfaot::detail::IfTensors<Outputs, Out_>>
+  void run(::std::size_t batch_size, const In_& in, const Out_& out) {
+    run(::tfaot::detail::Rows(batch_size), static_cast<const Inputs&>(in), static_cast<const Outputs&>(out));
+  }
+  /// \endcond
 
   /// The same with the buffers in that order, inputs first.
   void run(::std::size_t batch_size,
-           ::tfaot::span<const float> in_bias_in,
-           ::tfaot::span<const float> in_x,
-           ::tfaot::span<::std::int64_t> out_label,
-           ::tfaot::span<float> out_y) {
+           ::tfaot::detail::Buffer<const float> in_bias_in,
+           ::tfaot::detail::Buffer<const float> in_x,
+           ::tfaot::detail::Buffer<::std::int64_t> out_label,
+           ::tfaot::detail::Buffer<float> out_y) {
     const void* const in[] = {
         ::tfaot::detail::input(name, InputInfo::bias_in, batch_size, in_bias_in),
         ::tfaot::detail::input(name, InputInfo::x, batch_size, in_x),
@@ -151,5 +166,7 @@ class affine {
 }  // namespace TFAOT_NAMESPACE
 }  // namespace uid_0123456789ab
 }  // namespace tfaot_model
+
+#pragma GCC diagnostic pop
 
 #endif  // TFAOT_MODEL_AFFINE_MODEL_H_

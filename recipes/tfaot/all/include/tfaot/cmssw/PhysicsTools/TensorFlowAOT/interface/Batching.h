@@ -4,7 +4,11 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <ostream>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/batching.h>
 

@@ -5,8 +5,12 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <utility>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/arrays.h>
 #include <tfaot/model.h>

@@ -12,11 +12,15 @@
 
 #include <tfaot/version.h>
 
+#include <tfaot/macros_off.h>
+
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <tfaot/macros_on.h>
 
 #include <tfaot/aligned_bytes.h>
 #include <tfaot/arguments.h>

@@ -1,0 +1,42 @@
+"""The C++ compilers that tests try: the default ones, those that CI installs, and all other versions in PATH.
+
+tools/other_compilers.sh gives those of other Debian releases.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tfaot_pkg.process import CommandFailed, run
+
+DEFAULT = ("g++", "clang++")
+INSTALLED = ("g++-11", "g++-12", "clang++-13", "clang++-14", "clang++-19")
+"""By tools/install_system_packages.sh: the oldest, the default and the newest ones of Debian 12."""
+STANDARDS = ("c++17", "c++2a", "c++2b")
+"""By the names that old compilers have for C++20 and C++23."""
+
+_LIBRARY = b"#include <map>\nint main() { std::map<int, int> numbers; return numbers[0]; }\n"
+_NAME = re.compile(r"(?:clang|g)\+\+-\d+")
+
+
+def versions() -> list[str]:
+    """`g++-9`, `clang++-19` ...: INSTALLED, whether they are there or not, and what else is in PATH."""
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()}
+    return sorted(
+        {*INSTALLED, *filter(_NAME.fullmatch, found)}, key=lambda name: (name[0], int(name.partition("-")[2]))
+    )
+
+
+EVERY = (*DEFAULT, *versions())
+
+
+def knows(compiler: str, standard: str) -> bool:
+    """Whether `compiler` and its C++ library have that standard. Clang 17 reads no <tuple> of GCC 14 as C++23."""
+    try:
+        run([compiler, f"-std={standard}", "-fsyntax-only", "-x", "c++", "-"], stdin=_LIBRARY)
+    except CommandFailed:
+        return False
+    return True
