@@ -33,6 +33,7 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: 
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN  # noqa: E402
 from tfaot_pkg.verify.rules import CORNERS, RULES, USUAL, Rule  # noqa: E402
 from tfaot_pkg.worker_program.messages.freedoms import OPERATIONS  # noqa: E402
+from tools import compiler_reference  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
@@ -48,6 +49,8 @@ def pages() -> dict[str, str]:
         "errors.md": _errors(),
         "toolchains.md": _toolchains(),
         "validation-rules.md": _rules(),
+        "operations.md": compiler_reference.operations(_table),
+        "passes.md": compiler_reference.passes(),
     }
     return {name: _NOTE + text.rstrip() + "\n" for name, text in made.items()}
 

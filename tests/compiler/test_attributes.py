@@ -83,3 +83,10 @@ def test_an_operation_that_programs_lack_is_left_to_xla() -> None:
 
     with pytest.raises(Unsupported, match=r"select-and-scatter \(node 'gradient'\)"):
         import_program(read_program(tuple(map(module, (5, 7, 64, 2, 3)))), 1, [], ())
+
+
+def test_the_table_says_what_each_operation_computes() -> None:
+    """Except parameters, which are given, and calls of code that the program does not have."""
+    assert {name for name, each in OPERATIONS.items() if each.meaning is None} == {"custom-call", "parameter"}
+    assert {name for name, each in OPERATIONS.items() if not each.is_pure} == {"custom-call"}
+    assert set(listing.ATTRIBUTES).isdisjoint(name for name, each in OPERATIONS.items() if each.summary)

@@ -14,6 +14,7 @@ from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
+from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes import IMPORT, PASSES, Pass, run
 from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported
@@ -271,7 +272,10 @@ def _borders(signature: Signature) -> list[Border]:
 def program_of(frozen: FrozenModel, passes: Sequence[Pass] = PASSES) -> Program:
     """The program after `passes`: code is written after all of them. Raises Unsupported, Unlike, RecursionError."""
     with from_worker():
-        program = verified(_imported(frozen), IMPORT)
+        program = _imported(frozen)
+        # Before its types are verified: a right model may leave its arrays at sizes that its spec should not allow.
+        check_extents(program)
+        program = verified(program, IMPORT)
     return run(program, passes)
 
 

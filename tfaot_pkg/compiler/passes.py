@@ -9,7 +9,6 @@ from tfaot_pkg.compiler import recognize as raising
 from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.cancellation import without_cancellation
 from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, woven
-from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.last_steps import of_last_steps
 from tfaot_pkg.compiler.program import Program
@@ -32,11 +31,6 @@ class Pass:
     summary: str
 
 
-def _checked(program: Program) -> Program:
-    check_extents(program)
-    return program
-
-
 def _hoisted(program: Program) -> Program:
     return by_region(lambda region, outside, ids: hoisted(region, outside, ids, program.symbols))(program)
 
@@ -57,10 +51,6 @@ _ANY = (
     Pass(
         name="reroll", run=rolled,
         summary="Copies of a computation, each for a part of an array, become one with the parts as rows.",
-    ),
-    Pass(
-        name="check-extents", run=_checked,
-        summary="Programs whose slices leave their arrays at some sizes are rejected; nothing is changed.",
     ),
 )  # fmt: skip
 # The order matters: first layers, then what they absorb, then rules that take whole layers.

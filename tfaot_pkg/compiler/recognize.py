@@ -1,21 +1,4 @@
-"""Finds layers in a program: several operations become one, which the kernel library computes.
-
-- `dot`, with attribute `order`: the axis of HLO's result that each axis is.
-- `dense` (input, weights, bias): `[..., k]` by `[k, n]`, plus a bias, with attribute `activation`.
-- `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
-- `max_pool` (input): NHWC, with attribute `window`.
-- `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
-- `resample` (input, weights, places): NHWC. Each pixel of the output is a weighted sum of a window of the input. The
-  constant `places` has the window's first element within an image. Attribute `axes`: the weights' axes of the output's
-  rows and columns, and of the window's.
-- `interpolate` (input, weights, places): each element along attribute `axis` is the sum of those of the input at its
-  constant `places`, [elements, n], times its `weights`.
-- `multiply-add` (sum, x, number): a step of a series (series.py).
-- `softmax` (input): over the last axis, or over attribute `axis`.
-- `one-nan` (input): a positive NaN for each NaN (`with_one_nan`).
-- `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
-  Attribute `zeros`: whether 0.0 and -0.0 are "equal", so that the lower index comes first, or "signed" (total order).
-"""
+"""Rules that raise operations to layers of the kernel library (operations.py has these), which passes.py applies."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from itertools import count
 
 from tfaot_pkg.compiler.attributes import Constant, Dimensions, Slices, numbers, with_sizes
 from tfaot_pkg.compiler.expressions import MOVING
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     BATCH,
     NO_ATTRIBUTES,
@@ -27,7 +28,7 @@ from tfaot_pkg.compiler.program import (
     Size,
     used,
 )
-from tfaot_pkg.compiler.row_by_row import axis_of_rows, is_row_by_row, rows_at
+from tfaot_pkg.compiler.row_by_row import axis_of_rows, rows_at
 from tfaot_pkg.compiler.simplify import simplify
 
 _LEAST = 4
@@ -172,7 +173,7 @@ def _axis_of_parts(operations: Sequence[Operation]) -> int | None:
 def _are_alike(operations: Sequence[Operation], known: Mapping[int, Operation]) -> bool:
     """Whether these are one operation of several operands, which computes each row apart."""
     first = operations[0]
-    if first.opcode in ("constant", "parameter") or not is_row_by_row(first, [known[i] for i in first.operands]):
+    if first.opcode in ("constant", "parameter") or not _is_row_by_row(first, [known[i] for i in first.operands]):
         return False
     return all(
         (each.opcode, each.type, len(each.operands), each.attributes)
@@ -180,6 +181,22 @@ def _are_alike(operations: Sequence[Operation], known: Mapping[int, Operation]) 
         and [_text(region) for region in each.regions] == [_text(region) for region in first.regions]
         for each in operations[1:]
     )
+
+
+def _is_row_by_row(operation: Operation, operands: Sequence[Operation]) -> bool:
+    """Whether each row that `operation` gives is made of the same row of each operand, or of what has no rows."""
+    if any(isinstance(each.type, tuple) for each in (operation, *operands)) or operation.captured():
+        return False
+    shapes = [each.shape for each in operands]
+    if not any(size.grows for shape in (operation.shape, *shapes) for size in shape.sizes):
+        return OPERATIONS[operation.opcode].is_pure
+    # What has rows is made of rows, and an array may have them along one axis.
+    if any(size.grows for shape in shapes for size in shape.sizes) and axis_of_rows(operation.shape) is None:
+        return False
+    if any(size.grows for shape in shapes for size in shape.sizes if axis_of_rows(shape) is None):
+        return False
+    rule = OPERATIONS[operation.opcode].rows
+    return rule is not None and rule(operation, shapes)
 
 
 def _text(region: Region) -> list[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""Whether an operation computes each row of the batch apart: then it may compute more rows at once.
+"""How rows of the batch depend on one another: rules for the table of operations (operations.py).
 
 Rows lie along one axis of an array, whose size is a multiple of the batch. If it is `k * batch`, rows are k elements of
 that axis one after the other.
@@ -6,11 +6,10 @@ that axis one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Pad, Slices, Windows
-from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Shape
 
 
@@ -26,35 +25,20 @@ def rows_at(shape: Shape, axis: int) -> int:
     return terms[0][1] if len(terms) == 1 and terms[0][0] == (BATCH,) else 0
 
 
-def is_row_by_row(operation: Operation, operands: Sequence[Operation]) -> bool:
-    """Whether each row that `operation` gives is made of the same row of each operand, or of what has no rows."""
-    if any(isinstance(each.type, tuple) for each in (operation, *operands)) or operation.captured():
-        return False
-    shapes = [each.shape for each in operands]
-    if not any(size.grows for shape in (operation.shape, *shapes) for size in shape.sizes):
-        return operation.opcode not in _RANDOM
-    # What has rows is made of rows, and an array may have them along one axis.
-    if any(size.grows for shape in shapes for size in shape.sizes) and axis_of_rows(operation.shape) is None:
-        return False
-    if any(size.grows for shape in shapes for size in shape.sizes if axis_of_rows(shape) is None):
-        return False
-    rule = _RULES.get(operation.opcode)
-    return operation.opcode in ELEMENTWISE or (rule is not None and rule(operation, shapes))
+RowRule = Callable[[Operation, Sequence[Shape]], bool]
+"""Whether rows stay apart in an operation, by the shapes of its operands: some of these, or the result, have rows."""
 
 
-_RANDOM = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
-
-
-def _anyhow(_operation: Operation, _shapes: Sequence[Shape]) -> bool:
+def anyhow(_operation: Operation, _shapes: Sequence[Shape]) -> bool:
     return True
 
 
-def _broadcast(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def broadcast(operation: Operation, shapes: Sequence[Shape]) -> bool:
     given, made = axis_of_rows(shapes[0]), axis_of_rows(operation.shape)
     return made is not None and (given is None or Dimensions.of(operation).dimensions[given] == made)
 
 
-def _reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
     """Rows stay together if nothing stands before their axis, or if that stays as it is."""
     given, made = axis_of_rows(shapes[0]), axis_of_rows(operation.shape)
     if given is None or made is None:
@@ -64,35 +48,35 @@ def _reshape(operation: Operation, shapes: Sequence[Shape]) -> bool:
     return before[0] == before[1] and (same or before[0] == ONE)
 
 
-def _slice(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def slice_(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axis = axis_of_rows(shapes[0])
     return axis is not None and tuple(Slices.of(operation).slices[axis]) == (0, shapes[0].sizes[axis], 1)
 
 
-def _reverse(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def reverse(operation: Operation, shapes: Sequence[Shape]) -> bool:
     return axis_of_rows(shapes[0]) not in Dimensions.of(operation).dimensions
 
 
-def _iota(operation: Operation, _: Sequence[Shape]) -> bool:
+def iota(operation: Operation, _: Sequence[Shape]) -> bool:
     return axis_of_rows(operation.shape) not in (None, *Dimensions.of(operation).dimensions)
 
 
-def _pad(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def pad(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axis = axis_of_rows(shapes[0])
     return axis is not None and tuple(Pad.of(operation).padding[axis]) == (0, 0, 0)
 
 
-def _concatenate(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def concatenate(operation: Operation, shapes: Sequence[Shape]) -> bool:
     axes = {axis_of_rows(shape) for shape in shapes}
     return len(axes) == 1 and axis_of_rows(operation.shape) not in Dimensions.of(operation).dimensions
 
 
-def _reduce(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def reduce(operation: Operation, shapes: Sequence[Shape]) -> bool:
     (array, *starts) = shapes
     return len(starts) == 1 and axis_of_rows(array) not in (None, *Dimensions.of(operation).dimensions)
 
 
-def _reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
     (array, *starts) = shapes
     axis = axis_of_rows(array)
     if len(starts) != 1 or axis is None or axis != axis_of_rows(operation.shape):
@@ -100,7 +84,7 @@ def _reduce_window(operation: Operation, shapes: Sequence[Shape]) -> bool:
     return tuple(Windows.of(operation).window[axis]) == (1, 1, 0, 0, 1, 1)
 
 
-def _dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
     """Rows are no axis that is summed over; if both have rows, a product of a row is one of both."""
     axes = [axis_of_rows(shape) for shape in shapes]
     contracting, batch = Dot.of(operation).contracting, Dot.of(operation).batch
@@ -110,7 +94,7 @@ def _dot(operation: Operation, shapes: Sequence[Shape]) -> bool:
     return None in axes or (places[0] is not None and places[0] == places[1])
 
 
-def _convolution(operation: Operation, shapes: Sequence[Shape]) -> bool:
+def convolution(operation: Operation, shapes: Sequence[Shape]) -> bool:
     image, filters = shapes
     attributes = Convolution.of(operation)
     rows = (attributes.input[0], attributes.output[0])
@@ -119,22 +103,3 @@ def _convolution(operation: Operation, shapes: Sequence[Shape]) -> bool:
         and not any(size.grows for size in filters.sizes)
         and attributes.batch_groups == 1
     )
-
-
-_Rule = Callable[[Operation, Sequence[Shape]], bool]
-_RULES: Mapping[str, _Rule] = {
-    "broadcast": _broadcast,
-    "concatenate": _concatenate,
-    "convolution": _convolution,
-    "copy": _anyhow,
-    "dot": _dot,
-    "iota": _iota,
-    "pad": _pad,
-    "reduce": _reduce,
-    "reduce-window": _reduce_window,
-    "reshape": _reshape,
-    "reverse": _reverse,
-    "slice": _slice,
-    "transpose": _anyhow,
-}
-"""Whether rows stay apart, for operations of which arrays with rows go in or come out."""

@@ -29,6 +29,7 @@ from tfaot_pkg.compiler.attributes import (
 from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
 from tfaot_pkg.compiler.narrowing import compared
 from tfaot_pkg.compiler.normalization import batch_norm_inference
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     NUMPY_TYPES,
@@ -58,8 +59,6 @@ _SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort"
 _LONGEST_COUNT = 1 << 10
 """Elements of the longest iota that is folded into its users, such as the positions of a resized image."""
 _OF_COUNTS = frozenset({"broadcast", "concatenate", "convert", "reshape", "slice", "transpose"})
-# Never folded, and never merged with an equal operation: a second call may give another result.
-_IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 
 
 def simplify(program: Program) -> Program:
@@ -220,7 +219,7 @@ class _Rewrite:
 
     def _folded(self, operation: Operation) -> Operation:
         operands = [self.made[operand] for operand in operation.operands]
-        if operation.opcode in _IMPURE or isinstance(operation.type, tuple) or not operands:
+        if not OPERATIONS[operation.opcode].is_pure or isinstance(operation.type, tuple) or not operands:
             return operation
         if operation.opcode in _SLOW or _steps(operation) > _MOST_STEPS:
             return operation
@@ -275,7 +274,9 @@ def constant(value: Any, shape: Shape, node: str = "") -> Operation:
 def _key(operation: Operation) -> object | None:
     """Equal for operations with the same result; None for operations that are never merged."""
     combined = reducer(operation) if operation.opcode in ("reduce", "reduce-window") else None
-    if (operation.regions and combined not in _MERGED) or operation.opcode in ("parameter", *_IMPURE):
+    if (operation.regions and combined not in _MERGED) or operation.opcode == "parameter":
+        return None
+    if not OPERATIONS[operation.opcode].is_pure:
         return None
     if operation.opcode == "constant":
         literal = Constant.of(operation).literal

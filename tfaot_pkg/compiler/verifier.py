@@ -9,8 +9,9 @@ from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tfaot_pkg.compiler.attributes import MalformedAttributes, check_types, varies
-from tfaot_pkg.compiler.operations import OPERATIONS, ArrayType, Callee, Malformed, Types, Use
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Binding, Number, Operation, Program, Region, Shape, Symbol
+from tfaot_pkg.compiler.type_rules import ArrayType, Callee, Malformed, Types, Use
 
 _BATCHES = (1, 2, 3, 64)
 """Two are enough for a line; the others are for quotients that are rounded, as of the windows of a pool."""

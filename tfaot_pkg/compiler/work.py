@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.attributes import Comparison, Constant, Conv2d, Convolution, Dot
-from tfaot_pkg.compiler.program import Operation, Program, Region, Size
-
-PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
-"""Opcodes of products: of matrices, and convolutions."""
+from tfaot_pkg.compiler.attributes import Comparison, Constant
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import Binding, Operation, Program, Region, Size
 
 _COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
 """Directions of a comparison that a loop continues by, and the iterations that each adds to those below its limit."""
@@ -19,12 +15,6 @@ _COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
 _SIZES = (3, 2)  # two batch sizes: the difference of their counts is the work of one row
 
 _Known = Mapping[int, Operation]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    batch: int
-    symbols: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +65,17 @@ def work(program: Program, batch_size: int) -> Counted:
 
     For a conditional, the branch with the most operations counts.
     """
-    return _of_region(program.entry, {}, _Sizes(batch_size, {each.name: each.maximum for each in program.symbols}))
+    return _of_region(program.entry, {}, Binding(batch_size, {each.name: each.maximum for each in program.symbols}))
 
 
-def _of_region(region: Region, outside: _Known, sizes: _Sizes) -> Counted:
+def _of_region(region: Region, outside: _Known, sizes: Binding) -> Counted:
     known = {**outside, **region.by_id()}
     return sum((_of_operation(each, known, sizes) for each in region.operations), Counted())
 
 
-def _of_operation(operation: Operation, known: _Known, sizes: _Sizes) -> Counted:
-    if operation.opcode in PRODUCTS:
-        operations = 2.0 * operation_count(operation, known, sizes)
+def _of_operation(operation: Operation, known: _Known, sizes: Binding) -> Counted:
+    if (multiply_adds := OPERATIONS[operation.opcode].multiply_adds) is not None:
+        operations = 2.0 * multiply_adds(operation, [known[value].shape for value in operation.operands], sizes)
         if operation.opcode == "convolution" or known[operation.operands[0]].shape.dtype != "f32":
             return Counted(products=1, operations=operations)
         return Counted(products=1, kernels=1, operations=operations, in_kernels=operations)
@@ -102,27 +92,6 @@ def _of_loop(operation: Operation, known: _Known, inside: Counted) -> Counted:
     if iterations is not None or not inside.products:
         return inside.times(iterations or 0)
     return replace(inside, open_loops=(*inside.open_loops, operation.node))
-
-
-def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float:
-    """The multiply-adds of a product."""
-    first = known[operation.operands[0]].shape.at(sizes.batch, sizes.symbols)
-    if operation.opcode == "dense":
-        return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * first[-1])
-    if operation.opcode == "dot":
-        contracted = Dot.of(operation).contracting[0]
-        return float(
-            math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(first[axis] for axis in contracted)
-        )
-    kernel = known[operation.operands[1]].shape.at(sizes.batch, sizes.symbols)
-    if operation.opcode != "convolution":
-        _, _, _, *made = Conv2d.of(operation).window[:5]
-        height, width = (as_size(size).at(sizes.batch, sizes.symbols) for size in made)
-        return float(first[0] * height * width * math.prod(kernel))
-    filters = kernel[Convolution.of(operation).kernel[0]]
-    # Zeros between the elements of a dilated array count as nothing.
-    spread = math.prod(dilation for *_, dilation in Convolution.of(operation).window)
-    return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(kernel) / filters / spread)
 
 
 def iterations_of(operation: Operation, known: _Known) -> int | None:

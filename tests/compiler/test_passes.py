@@ -1,0 +1,128 @@
+"""Each pass alone, on programs as text: passes/NAME.txt has inputs of the pass NAME beside what it makes of them.
+
+A case begins with `## ` and a sentence. The output stands behind `->`; `-> unchanged` if the pass must not change the
+program, `-> rejected: REASON` if it must reject it. Values are numbered anew before texts are compared.
+
+`python -m tests.compiler.test_passes NAME` prints the file with what the pass makes now, for a reader to judge.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.test_random_programs import Grower
+from tests.compiler.test_text import renumbered
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes import PASSES, UnknownPass, named, run, until
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, Unsupported
+from tfaot_pkg.compiler.text import parse, text_of
+from tfaot_pkg.compiler.verifier import verified, verify
+
+FOLDER = Path(__file__).parent / "passes"
+_UNCHANGED, _REJECTED = "unchanged", "rejected: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`wanted` is a program's text, or what stands behind `->`."""
+
+    name: str
+    title: str
+    given: str
+    wanted: str
+
+    def made(self) -> str:
+        """What the pass makes of it now, in the form of `wanted`."""
+        program = verified(parse(self.given), "reading")
+        try:
+            found = run(program, [named(self.name)])
+        except Unsupported as error:
+            return f"{_REJECTED}{error}"
+        text = renumbered(text_of(found))
+        return _UNCHANGED if text == renumbered(text_of(program)) else text
+
+
+def cases_of(name: str, text: str) -> Iterator[Case]:
+    for part in text.split("## ")[1:]:
+        title, rest = part.split("\n", 1)
+        given, _, wanted = rest.partition("->")
+        is_program = wanted.startswith("\n")
+        yield Case(name=name, title=title, given=given, wanted=wanted.strip() + "\n" if is_program else wanted.strip())
+
+
+CASES = [case for file in sorted(FOLDER.glob("*.txt")) for case in cases_of(file.stem, file.read_text())]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_a_pass_makes_what_its_text_says(case: Case) -> None:
+    assert case.made() == (renumbered(case.wanted) if case.wanted.startswith("%") else case.wanted)
+
+
+def test_every_pass_has_texts_and_a_negative() -> None:
+    """Fusions and raisings that never stop would show in no positive case."""
+    wanted = {each.name: [case.wanted for case in CASES if case.name == each.name] for each in PASSES}
+    assert {name for name, found in wanted.items() if _UNCHANGED not in found} == set()
+    assert {case.name for case in CASES} <= wanted.keys()
+    positive = {name for name, found in wanted.items() if any(each != _UNCHANGED for each in found)}
+    assert positive == wanted.keys()
+
+
+def test_passes_are_found_by_their_names() -> None:
+    assert until("import") == () and until(PASSES[-1].name) == PASSES and until("simplify") == PASSES[:1]
+    with pytest.raises(UnknownPass, match="there is no pass fold: simplify, "):
+        until("fold")
+
+
+def _answers(program: Program, batch: int) -> list[np.ndarray]:
+    sizes = {each.name: 3 for each in program.symbols}
+    random = np.random.default_rng(batch)
+    inputs = [
+        random.integers(-4, 9, each.shape.at(batch, sizes)).astype(NUMPY_TYPES[each.shape.dtype])
+        for each in program.entry.parameters
+    ]
+    return interpret.run(program, batch, inputs, sizes)
+
+
+def _require_same_answers(before: Program, after: Program) -> None:
+    for batch in (1, 3):
+        for wanted, given in zip(_answers(before, batch), _answers(after, batch), strict=True):
+            np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_a_pass_keeps_the_meaning_of_its_text(case: Case) -> None:
+    """As the interpreter has it, which knows nothing of passes. `unify-nan` changes the signs of NaN."""
+    program = parse(case.given)
+    if case.wanted.startswith("%") and case.name != "unify-nan":
+        _require_same_answers(program, run(program, [named(case.name)]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_pass_keeps_the_meaning_of_random_programs(seed: int) -> None:
+    program = Grower(np.random.default_rng(seed), symbolic=seed % 2 == 1).program()
+    verify(program)
+    for each in PASSES:
+        made = run(program, [each])
+        if made is not program:
+            _require_same_answers(program, made)
+        program = made
+
+
+def printed(name: str) -> str:
+    """The file of the pass `name`, with what it makes now."""
+    made = []
+    for case in cases_of(name, (FOLDER / f"{name}.txt").read_text()):
+        now = case.made()
+        wanted = "\n" + now if now.startswith("%") else f" {now}\n"
+        made.append(f"## {case.title}\n{case.given.strip()}\n->{wanted}")
+    return "\n".join(made)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(printed(sys.argv[1]))

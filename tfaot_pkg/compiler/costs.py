@@ -1,0 +1,38 @@
+"""How many multiply-adds a product takes: for the table of operations (operations.py), and for work.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dot
+from tfaot_pkg.compiler.program import Binding, Operation, Shape
+
+Cost = Callable[[Operation, Sequence[Shape], Binding], float]
+
+
+def of_dense(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    return float(_elements(operation.shape, sizes) * sizes.number(operands[0].sizes[-1]))
+
+
+def of_dot(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    first = sizes.numbers(operands[0].sizes)
+    return float(
+        _elements(operation.shape, sizes) * math.prod(first[axis] for axis in Dot.of(operation).contracting[0])
+    )
+
+
+def of_images(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    height, width = sizes.numbers(Conv2d.of(operation).window[3:5])
+    return float(sizes.number(operands[0].sizes[0]) * height * width * _elements(operands[1], sizes))
+
+
+def of_convolution(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    attributes, kernel = Convolution.of(operation), sizes.numbers(operands[1].sizes)
+    # Zeros between the elements of a dilated array count as nothing.
+    spread = math.prod(dilation for *_, dilation in attributes.window)
+    return float(_elements(operation.shape, sizes) * math.prod(kernel) / kernel[attributes.kernel[0]] / spread)
+
+
+def _elements(shape: Shape, sizes: Binding) -> int:
+    return math.prod(sizes.numbers(shape.sizes))

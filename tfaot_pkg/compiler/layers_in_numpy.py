@@ -1,0 +1,123 @@
+"""What the layers of the kernel library compute, in NumPy: as meanings.py for operations that HLO does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.arithmetic import FUNCTIONS
+from tfaot_pkg.compiler.attributes import (
+    Along,
+    Conv2d,
+    Conv2dMaxPool,
+    Dense,
+    Layer,
+    MaxPool,
+    Resample,
+    TopK,
+    TransposedConv2d,
+)
+from tfaot_pkg.compiler.meanings import Run, windows
+from tfaot_pkg.compiler.program import Operation
+
+_ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "leakyRelu": lambda x, slope: np.maximum(x, 0) + slope * np.minimum(x, 0),
+    "clipped": np.clip,
+    "elu": lambda x: np.maximum(x, 0) + np.expm1(np.minimum(x, 0)),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "gelu_erf": lambda x: x / 2 * (1 + np.asarray(FUNCTIONS["erf"](x / np.sqrt(2)))),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def _activated(operation: Operation, sums: Array, biases: Sequence[Array]) -> Array:
+    """`sums`, which are float64, with their bias and activation."""
+    name, *numbers = re.findall(r"[^(), ]+", Layer.of(operation).activation)
+    return _ACTIVATIONS[name](sum(biases, sums), *(float.fromhex(number.rstrip("f")) for number in numbers))
+
+
+def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Array) -> Array:
+    matrix = weights.T if Dense.of(operation).weights_axis == 1 else weights
+    made = _activated(operation, x.reshape(-1, x.shape[-1]).astype(np.float64) @ matrix, biases)
+    return made.reshape(run.sizes(operation))
+
+
+def _convolved(image: Array, filters: Array, sides: Sequence[Sequence[int]], groups: int) -> Array:
+    """NHWC by HWIO."""
+    whole = (1, 1, 0, 0, 1, 1)
+    seen = windows(image.astype(np.float64), [whole, *sides, whole], 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
+    parts = zip(np.split(seen, groups, 3), np.split(filters, groups, 3), strict=True)
+    return np.concatenate([np.einsum("nhwcij,ijco->nhwo", x, weights) for x, weights in parts], 3)
+
+
+def _sides(window: Sequence[int]) -> list[tuple[int, ...]]:
+    """The sides of a Window (kernels.h), whose padding behind follows from the sizes of the images."""
+    height, width, _, rows, columns, *rest = window
+    sides: list[tuple[int, ...]] = []
+    for axis, (given, made) in enumerate(((height, rows), (width, columns))):
+        size, stride, dilation, low = (rest[2 * place + axis] for place in range(4))
+        high = (made - 1) * stride + (size - 1) * dilation + 1 - given - low
+        sides.append((size, stride, low, high, dilation, 1))
+    return sides
+
+
+def conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
+    attributes = Conv2d.of(operation)
+    sides = _sides(run.at.numbers(attributes.window))
+    return _activated(operation, _convolved(image, filters, sides, attributes.groups), biases)
+
+
+def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
+    attributes = TransposedConv2d.of(operation)
+    return _activated(operation, _convolved(image, filters, run.at.table(attributes.sides), attributes.groups), biases)
+
+
+def _pooled(image: Array, window: Sequence[int]) -> Array:
+    whole = (1, 1, 0, 0, 1, 1)
+    return np.asarray(windows(image, [whole, *_sides(window), whole], -np.inf).max((4, 5, 6, 7)))
+
+
+def max_pool(_run: Run, operation: Operation, image: Array) -> Array:
+    return _pooled(image, MaxPool.of(operation).window)
+
+
+def conv2d_max_pool(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
+    return _pooled(conv2d(run, operation, image, filters, *biases), Conv2dMaxPool.of(operation).pool)
+
+
+def softmax(_run: Run, operation: Operation, x: Array) -> Array:
+    axis = Along.of(operation).axis
+    made = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    return np.asarray(made / made.sum(axis, keepdims=True))
+
+
+def top_k(run: Run, operation: Operation, x: Array) -> tuple[Array, Array]:
+    """In the total order of floats; among equal ones, the lower index comes first."""
+    attributes = TopK.of(operation)
+    bits = np.where((x == 0) & (attributes.zeros == "equal"), np.float32(0), x).view(np.int32).astype(np.int64)
+    order = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    places = np.argsort(-order if attributes.largest else order, -1, kind="stable")[..., : run.at.number(attributes.k)]
+    return np.take_along_axis(x, places, -1), places.astype(np.int32)
+
+
+def interpolate(_run: Run, operation: Operation, x: Array, weights: Array, places: Array) -> Array:
+    axis = Along.of(operation).axis
+    taken = np.moveaxis(x, axis, -1)[..., places].astype(np.float64)
+    return np.moveaxis((taken * weights).sum(-1), -1, axis)
+
+
+def resample(_run: Run, operation: Operation, image: Array, weights: Array, places: Array) -> Array:
+    factors = weights.transpose(Resample.of(operation).axes).astype(np.float64)  # rows, columns, and the window's
+    width, channels = image.shape[2:]
+    starts = places // channels
+    rows, columns = starts // width, starts % width
+    made = np.zeros((len(image), *places.shape, channels))
+    for down, right in np.ndindex(*factors.shape[2:]):
+        made += image[:, rows + down, columns + right] * factors[:, :, down, right, None]
+    return made
