@@ -19,12 +19,12 @@ from freedoms import Node, Observer
 nan, inf, most = float("nan"), float("inf"), 3e38
 
 
-def rows(operation, *operands, exact=None, to=None, **attributes):
+def rows(operation, *operands, exact=None, to=None, nested=False, **attributes):
     seen = Observer(len(operands[0]))
     plain = tuple(np.asarray(each, "f4" if np.asarray(each).dtype.kind == "f" else None) for each in operands)
     right = plain if exact is None else tuple(np.asarray(each) for each in exact)
     for look, arrays in ((seen.first, plain), (seen.second, right)):
-        look(Node(name="n", operation=operation, operands=arrays, to=to, attributes=attributes))
+        look(Node(name="n", operation=operation, operands=arrays, to=to, attributes=attributes, nested=nested))
     return {freedom: mask.tolist() for (freedom, _), mask in seen.found.items()}
 
 
@@ -32,6 +32,8 @@ x = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 print(json.dumps({
     "nothing": rows("Max", x),
     "nan": rows("Max", [[1.0, nan], [1.0, inf], [1.0, 2.0]]),
+    "nan in a loop": rows("Max", [[1.0, nan], [1.0, inf], [1.0, 2.0]], nested=True),
+    "nothing in a loop": rows("Max", x, nested=True),
     "converted": rows("Cast", [[-2.93], [2.9], [5e9]], to=np.dtype("uint32")),
     "largest": rows("Cast", [[2.0**31], [-(2.0**31)], [nan]], to=np.dtype("int32")),
     "shifted": rows("LeftShift", np.int32([[1], [1], [1]]), np.int32([[31], [32], [-1]])),
@@ -51,6 +53,9 @@ def test_rows_are_found_by_their_operands() -> None:
     assert found == {
         "nothing": {},
         "nan": {"maximum": [True, False, False]},
+        # Three particles of one row, as well as three rows.
+        "nan in a loop": {"maximum": [True, True, True]},
+        "nothing in a loop": {},
         # A float that large is a whole number, and its neighbours are others.
         "converted": {"conversion": [True, False, True], "step": [False, False, True]},
         "largest": {"conversion": [True, False, True], "step": [True, True, False], "overflow": [False, False, True]},

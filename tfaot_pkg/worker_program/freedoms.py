@@ -32,13 +32,17 @@ _KEPT = 1 << 28
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node with its operands, arrays. `to` is the type of a conversion; `attributes` are numbers by name."""
+    """A node with its operands, arrays. `to` is the type of a conversion; `attributes` are numbers by name.
+
+    A node that is `nested`, as in a loop or a branch, may belong to any row of the batch.
+    """
 
     name: str
     operation: str
     operands: tuple
     to: np.dtype | None = None
     attributes: dict = field(default_factory=dict)
+    nested: bool = False
 
 
 def watched(operation: str) -> bool:
@@ -65,12 +69,12 @@ class Observer:
             return
         with np.errstate(all="ignore"):
             for freedom, mask in met(before, node):
-                rows = self._by_row(np.asarray(mask))
+                rows = self._by_row(np.asarray(mask), node.nested)
                 self.found[freedom, node.operation] = self.found.get((freedom, node.operation), False) | rows
 
-    def _by_row(self, mask):
+    def _by_row(self, mask, nested: bool):
         """A mask of the batch's rows; all rows for an array that has none."""
-        if mask.ndim and len(mask) and len(mask) % self._rows == 0:
+        if not nested and mask.ndim and len(mask) and len(mask) % self._rows == 0:
             return mask.reshape(self._rows, -1).any(1)
         return np.full(self._rows, bool(mask.any()))
 

@@ -63,7 +63,7 @@ class TensorFlowModel:
             raise walking.CannotWalk(str(error)) from error
 
 
-def _observed(observe, node, operands: list) -> None:
+def _observed(observe, node, operands: list, nested: bool) -> None:
     if not freedoms.watched(node.op):
         return
     arrays = tuple(elements.numbers(each.numpy(), each.dtype.name) for each in operands)
@@ -75,7 +75,7 @@ def _observed(observe, node, operands: list) -> None:
     observe(
         freedoms.Node(
             name=node.name, operation=node.op, operands=arrays, attributes=numbers,
-            to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None,
+            to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None, nested=nested,
         )
     )  # fmt: skip
 

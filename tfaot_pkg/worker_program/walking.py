@@ -35,9 +35,13 @@ class Walk:
         self._bodies: dict = {}
         self._main = _Body(graph.node, [each.name for each in frozen.inputs], [each.name for each in frozen.outputs])
         self._inputs, self._outputs = inputs, outputs
+        tensors = (each for operation in frozen.graph.get_operations() for each in operation.outputs)
+        self.varying = {each.name for each in tensors if _varies(each)}
+        """The tensors that begin with an axis of any size: that of the batch."""
 
     def run(self, given: dict, *, double: bool, observe=None) -> dict:
-        """The outputs for the tensors `given`, by name. `observe(node, operands)` is called before each node.
+        """The outputs for the tensors `given`, by name. `observe(node, operands, nested)` is called before each
+        node; those whose arrays do not begin with the rows of the batch, as in loops and branches, are `nested`.
 
         Raises CannotWalk, and the errors of TensorFlow.
         """
@@ -63,6 +67,10 @@ class _Body:
         self.nodes = _ordered({node.name: node for node in nodes}, outputs)
 
 
+def _varies(tensor) -> bool:
+    return tensor.shape.rank is None or (tensor.shape.rank > 0 and tensor.shape[0] is None)
+
+
 def _ordered(nodes: dict, outputs: list) -> list:
     """The nodes that `outputs` need, each after its operands."""
     done, order, waiting = set(), [], [text.partition(":")[0] for text in outputs]
@@ -85,7 +93,7 @@ def _node_of(text: str) -> str:
 
 class _Run:
     def __init__(self, walk: Walk, double: bool, observe) -> None:
-        self._walk, self._double, self._observe = walk, double, observe
+        self._walk, self._double, self._observe, self._depth = walk, double, observe, 0
 
     def body(self, body: _Body, given: list) -> list:
         fed = dict(zip(body.inputs, given, strict=True))
@@ -96,7 +104,8 @@ class _Run:
             texts = [text for text in node.input if not text.startswith("^")]
             operands = [known[text if ":" in text else f"{text}:0"] for text in texts]
             if self._observe is not None:
-                self._observe(node, operands)
+                named = {text if ":" in text else f"{text}:0" for text in texts}
+                self._observe(node, operands, self._depth > 0 or not named & self._walk.varying)
             for place, result in enumerate(self._node(node, operands)):
                 known[f"{node.name}:{place}"] = result
         return [known[text] for text in body.outputs]
@@ -109,19 +118,26 @@ class _Run:
             return self.body(self._walk.body_of(node.attr["f"].func.name), operands)
         if node.op in _BRANCHES:
             side = "then_branch" if bool(tf.cast(operands[0], tf.bool)) else "else_branch"
-            return self.body(self._walk.body_of(node.attr[side].func.name), operands[1:])
+            return self._nested(self._walk.body_of(node.attr[side].func.name), operands[1:])
         if node.op in _LOOPS:
             return self._loop(node, operands)
         if self._double and node.op in _NORMALIZATIONS and not node.attr["is_training"].b:
             return _normalized(node, operands)
         return self._kernel(node, operands)
 
+    def _nested(self, body: _Body, given: list) -> list:
+        self._depth += 1
+        try:
+            return self.body(body, given)
+        finally:
+            self._depth -= 1
+
     def _loop(self, node, state: list) -> list:
         condition, body = (self._walk.body_of(node.attr[name].func.name) for name in ("cond", "body"))
         for _ in range(_TURNS):
-            if not bool(self.body(condition, state)[0]):
+            if not bool(self._nested(condition, state)[0]):
                 return state
-            state = self.body(body, state)
+            state = self._nested(body, state)
         raise CannotWalk(f"{node.name}: more than {_TURNS} turns")
 
     def _kernel(self, node, operands: list) -> list:
