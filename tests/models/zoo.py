@@ -746,6 +746,24 @@ def rewritten(path):
 
 
 @model
+def running_integers(path):
+    """Sums and products that wrap around, and segments some of which have no elements."""
+    ids = tf.constant([0, 0, 1, 3, 3, 3])
+    short = {"int8": tf.int8, "uint16": tf.uint16, "uint32": tf.uint32, "uint64": tf.uint64}
+    kinds = ("max", "mean", "min", "prod", "sum")
+
+    def body(x, y):
+        numbers = {name: tf.cast(x, dtype) for name, dtype in short.items()}
+        sums = {f"{name}_sum": tf.cumsum(each, 1, reverse=True) for name, each in numbers.items()}
+        products = {f"{name}_product": tf.math.cumprod(each, 1, exclusive=True) for name, each in numbers.items()}
+        segments = {kind: tf.transpose(getattr(tf.math, f"segment_{kind}")(tf.transpose(y), ids)) for kind in kinds}
+        turned = tf.cumsum(tf.complex(y, 2 * y), 1)
+        return {**sums, **products, **segments, "re": tf.math.real(turned), "im": tf.math.imag(turned)}
+
+    function(path, body, x=([None, 9], N), y=([None, 6], F))
+
+
+@model
 def wide_bits(path):
     """Bits of a type of another width."""
     function(

@@ -42,7 +42,8 @@ def test_replacements_are_proposed_for_operations_without_a_kernel_and_are_none_
     assert program is not None and program.loader is not None
     module = importlib.util.module_from_spec(program)
     program.loader.exec_module(module)
-    assert [name for name in module.INSTEAD if known.get(name) != "refused kernel"] == []
+    # Rules may need more than an operation: constant ids, for example.
+    assert {known.get(name) for name in module.INSTEAD} == {"refused kernel", "rewritten"}
     assert module.no_kernel("Foo1") == "XLA has no kernel for it" and "unsorted" in module.no_kernel("SegmentSum")
 
 

@@ -127,6 +127,7 @@ CASES = (
     _built("matrix_exponential"),
     _built("rewritten", everywhere=True),
     _built("second_gradients", everywhere=True),
+    _built("running_integers"),
     _built("wide_bits"),
     _built("svd"),
     _built("qr"),

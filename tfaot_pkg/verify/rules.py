@@ -340,9 +340,9 @@ RULES: tuple[Rule, ...] = (
         classes=frozenset({"nonfinite"}),
         freedom=MAXIMUM,
         excuses=lambda seen: ~seen.nothing,
-        operations=frozenset("MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2".split()),
+        operations=frozenset("MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 SegmentMax SegmentMin".split()),
         source="these give the number at the place of a window's largest one, and no framework documents which one "
-        "that is among NaN",
+        "that is among NaN; in TensorFlow's reduction of a segment, NaN may also hide what stands before it",
         elements="all of such rows",
     ),
     Rule(

@@ -15,6 +15,7 @@ import maxima
 import operations
 import patches
 import philox
+import running
 import tensorflow as tf
 from messages.carriers import MADE
 from messages.requests import ModelFault
@@ -470,6 +471,8 @@ _RULES = {
     **{f"IFFT{axes}": _fft(count, True) for axes, count in _AXES.items()},
     **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},
     **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
+    "Cumprod": running.cumulative(tf.math.cumprod),
+    "Cumsum": running.cumulative(tf.cumsum),
     "DenseBincount": _bincount,
     "Digamma": gammas.digamma,
     "EuclideanNorm": _euclidean_norm,
@@ -486,6 +489,10 @@ _RULES = {
     "ResizeArea": _resized,
     "ResizeBicubic": _resized,
     "ResizeBilinear": _bilinear,
+    **{
+        f"Segment{kind}": running.of_segments(kind, empty)
+        for kind, empty in {"Max": 0, "Mean": 0, "Min": 0, "Prod": 1, "Sum": 0}.items()
+    },
     "SparseTensorDenseMatMul": _sparse_product,
     "TopKV2": _top_k,
     **{f"StatelessRandom{kind}": _random(make, seeded=True) for kind, make in _KINDS.items()},

@@ -1,0 +1,42 @@
+"""Sums that XLA has no kernels for: running ones of short integers, and those of segments that the graph states."""
+
+import tensorflow as tf
+
+_WIDER = {
+    **dict.fromkeys((tf.int8, tf.int16, tf.uint8, tf.uint16), tf.int32),
+    **dict.fromkeys((tf.uint32, tf.uint64), tf.int64),
+}
+"""Sums and products of integers wrap around: their lowest bits are those of a wider type."""
+
+
+def cumulative(run):
+    """A rule for `run`, tf.cumsum or tf.math.cumprod."""
+
+    def rule(node, x, axis):
+        options = {name: node.attr[name].b for name in ("exclusive", "reverse")}
+        if x.dtype in _WIDER:
+            return tf.cast(run(tf.cast(x, _WIDER[x.dtype]), axis, **options), x.dtype)
+        if x.dtype.is_complex and run is tf.cumsum:
+            return tf.complex(*(run(part(x), axis, **options) for part in (tf.math.real, tf.math.imag)))
+        return None
+
+    return rule
+
+
+def of_segments(kind: str, empty: int):
+    """A rule for Segment`kind`, whose segments without elements are `empty`, if the ids are constant."""
+    run = getattr(tf.math, f"unsorted_segment_{kind.lower()}")
+
+    def rule(node, data, ids):
+        known = tf.get_static_value(ids)
+        if known is None:
+            return None
+        count = int(known.max(initial=-1)) + 1
+        found = run(data, ids, count)
+        missing = [number not in known for number in range(count)]
+        if not any(missing):
+            return found
+        mask = tf.reshape(tf.constant(missing), [-1, *[1] * (data.shape.rank - 1)])
+        return tf.where(mask, tf.constant(empty, data.dtype), found)
+
+    return rule
