@@ -13,16 +13,17 @@ mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 export DEBIAN_FRONTEND=noninteractive
 mkdir -p "$root/bin"
 
-# release NAME PACKAGE COMPILER...: the system tree of a release with some compilers, made once.
+# release NAME PACKAGES COMPILER...: the system tree of a release with some compilers, made once.
 release() {
-  local tree=$root/$1 package=$2 compiler
+  local tree=$root/$1 compiler packages
+  read -ra packages <<<"$2"
   shift 2
   if [[ ! -e $tree/.complete ]]; then
     rm -rf "$tree"
     debootstrap --variant=minbase "$(basename "$tree")" "$tree" "$mirror"
     # The lists of a mirror may be older than Debian lets them be.
     chroot "$tree" apt-get update -o Acquire::Check-Valid-Until=false
-    chroot "$tree" apt-get install --yes --no-install-recommends "$package" libx11-dev "${@/clang++/clang}"
+    chroot "$tree" apt-get install --yes --no-install-recommends libx11-dev "${packages[@]}"
     touch "$tree/.complete"
   fi
   for compiler in "$@"; do
@@ -46,7 +47,7 @@ exec bwrap --bind $1 / "\${places[@]}" --dev-bind /dev /dev --proc /proc --chdir
 END
 }
 
-# LLVM: the plugin of linkers. musl: macros of another C library (tools/make_macros.py).
-release bullseye llvm-11-dev g++-9 g++-10 clang++-11
-release trixie musl-tools g++-13 g++-14 clang++-17 clang++-19 clang++-22
-release sid musl-tools g++-15 g++-16 clang++-21 clang++-23
+# LLVM: the plugin of linkers. musl: another C library, for tools/make_macros.py.
+release bullseye "g++-9 g++-10 clang-11 llvm-11-dev" g++-9 g++-10 clang++-11
+release trixie "g++-13 g++-14 clang-17 clang-19 clang-22" g++-13 g++-14 clang++-17 clang++-19 clang++-22
+release sid "g++-15 g++-16 clang-21 clang-23 musl-tools" g++-15 g++-16 clang++-21 clang++-23 musl-gcc

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compilers import EVERY
 from tests.kept import saved_models
 from tests.native.conftest import AARCH64_OPTIONS, compile_c
 from tests.native.test_any_size import MAKER, SPEC, Mixture, read_mixture
@@ -115,7 +116,7 @@ def others_symbols(archive: Path, own: str) -> list[str]:
 
 @pytest.mark.nightly
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="cross compilers of x86-64")
-@pytest.mark.parametrize("compiler", ["clang++", "aarch64-linux-gnu-g++"])
+@pytest.mark.parametrize("compiler", [*EVERY, "aarch64-linux-gnu-g++"])
 def test_other_compilers_give_the_same_bits(
     compiler: str, sources: Sources, require_program: RequireProgram, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.compilers import EVERY
 from tests.spec.macros import macros_of
 from tfaot_pkg.spec.macros import MACROS
 from tfaot_pkg.spec.rules import (
@@ -123,11 +124,13 @@ def test_tensor_names_become_distinct_identifiers() -> None:
     assert len(set(result.values())) == len(names)
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.sweep("g++", "clang++")
+@pytest.mark.parametrize("compiler", EVERY)
 def test_no_identifier_is_a_macro_of_a_header_of_c(compiler: str, require_program: Callable[[str], str]) -> None:
     require_program(compiler)
     assert not macros_of(compiler) - MACROS - CPP_KEYWORDS
     assert cpp_identifiers(["I", "B0", "M_PI"]) == {"I": "I_", "B0": "B0_", "M_PI": "M_PI_"}
+    assert cpp_identifiers(["DAY", "DAY:0"]) == {"DAY": "DAY", "DAY:0": "DAY_8"}  # DAY_2 to DAY_7 are in <langinfo.h>
 
 
 def test_taken_identifiers_are_not_given() -> None:

@@ -393,7 +393,7 @@ def _identifier_from(name: str) -> str:
 def _unused(identifier: str, used: Collection[str]) -> str:
     candidate, number = identifier, 2
     # Without the underscore at the end: two in succession are reserved.
-    while candidate in used:
+    while candidate in used or candidate in MACROS:
         candidate, number = f"{identifier.rstrip('_')}_{number}", number + 1
     return candidate
 
