@@ -1,4 +1,4 @@
-"""Macros without parameters of compilers and of the headers of C, POSIX, Linux and X11 (tools/make_macros.py adds to them).
+"""Macros without parameters of compilers and of headers of C, POSIX, Linux and X11 (written by tools/make_macros.py).
 
 A program may include such a header before a model's: no name in that one may be such a macro.
 """
