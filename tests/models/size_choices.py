@@ -736,6 +736,16 @@ MODELS["chosen-a branch of StableHLO"] = (
         "stablehlo.return %many : tensor<i32>", "}) : (tensor<i1>) -> tensor<i32>",
     ]), False,
 )  # fmt: skip
+MODELS["chosen-cut out of a shape in StableHLO"] = (
+    of_stablehlo([
+        "%n2 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+        "%v = stablehlo.concatenate %four, %n2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>",
+        "%c = stablehlo.slice %v [1:2] : (tensor<2xi32>) -> tensor<1xi32>",
+        "%k = stablehlo.reshape %c : (tensor<1xi32>) -> tensor<i32>",
+        "%p = stablehlo.compare GT, %k, %many, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        "%z = stablehlo.select %p, %k, %many : tensor<i1>, tensor<i32>",
+    ]), False,
+)  # fmt: skip
 MODELS["same-divided without a remainder in StableHLO"] = (
     of_stablehlo(["%m = stablehlo.multiply %n, %many : tensor<i32>", "%z = stablehlo.divide %m, %many : tensor<i32>"]),
     False,

@@ -178,7 +178,10 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
     signature = frozen.signature
     if signature.symbols:
         name = signature.symbols[0].name
-        hint = f"give the axis {name} a number in model.shapes, or remove the part that the reason names"
+        hint = (
+            f"give the axis {name} a number in model.shapes; or, for a comparison, a range in which it always has the "
+            "same answer, with a package for each range; or remove the part that the reason names"
+        )
         return ", and XLA compiles for fixed sizes", hint
     if frozen.own_calls:
         hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
@@ -320,8 +323,8 @@ def _imported(frozen: FrozenModel) -> Program:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
         if found := next((each for each in listing.choices if each.symbols), None):
             raise Unsupported(
-                f"what is computed depends on {' and '.join(found.symbols)} in node '{found.node}' "
-                f"({found.operation}), by more than the sizes of arrays"
+                f"node '{found.node}' ({found.operation}) computes something of {' and '.join(found.symbols)} that is "
+                "no polynomial, such as a branch, a remainder or a minimum: it may be something else at other sizes"
             )
         if mixed := next((each for each in frozen.segments if not each.is_independent), None):
             raise Unsupported(f"{mixed.found.reason}, in a part whose rows depend on one another")

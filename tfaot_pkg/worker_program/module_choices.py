@@ -4,6 +4,7 @@ TensorFlow replaces the sizes by numbers, and computes what follows from them, b
 """
 
 import math
+import re
 from dataclasses import dataclass
 
 import module_text
@@ -28,12 +29,15 @@ from size_values import (
 )
 
 _MAIN = "main"
+_BOUNDS = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 _DEEPEST = 50
 _CHANGING = frozenset(
     "abs add and clamp compare convert divide maximum minimum multiply negate not or remainder select sign subtract "
     "xor floor ceil power round_nearest_afz round_nearest_even sqrt rsqrt exponential log tanh logistic shift_left "
     "shift_right_logical shift_right_arithmetic".split()
 )
+_LINEAR = frozenset("add convert divide multiply negate subtract".split())
+_TYPES = {"i64": "int64", "ui64": "int64", "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,9 @@ def _content(statement, operands: list, step: _Step):
         return DATA
     if name in ("dynamic_iota", "dynamic_broadcast_in_dim", "dynamic_reshape", "rng_bit_generator"):
         return DATA if len(contents) < 2 else _moved_content(contents[0])
-    if name in _CHANGING and sizes and not any(isinstance(each, Computed) for each in contents):
+    # TensorFlow computes these, too, before it lowers the module.
+    is_computed = any(isinstance(each, Computed) for each in contents)
+    if sizes and name in (_CHANGING - _LINEAR if is_computed else _CHANGING):
         return step.choice(sizes)
     return Computed(sizes) if sizes else CONSTANT
 
@@ -180,9 +186,13 @@ def _size(statement, operand: Value, step: _Step):
 
 def _elementwise(function):
     def rule(statement, contents: list, step: _Step):
-        return arithmetic.computed(step, function, contents)
+        return arithmetic.computed(step, function, contents, _type(statement))
 
     return rule
+
+
+def _type(statement) -> str:
+    return _TYPES.get(statement.types[0][1], "int32")
 
 
 def _compare(statement, contents: list, step: _Step):
@@ -222,7 +232,7 @@ def _divided(statement, contents: list, step: _Step):
     one, two = contents
     if two.sizes and two.choice is None and one.numbers is not None:
         return Spread(two.sizes, is_inverse=True)
-    return arithmetic.computed(step, arithmetic.true_quotient, contents)
+    return arithmetic.computed(step, arithmetic.true_quotient, contents, _type(statement))
 
 
 def _selected(statement, contents: list, step: _Step):
@@ -238,6 +248,13 @@ def _selected(statement, contents: list, step: _Step):
 def _joined(statement, contents: list, step: _Step):
     (axis,) = module_text.numbers(statement, "dim") or [0]
     return Known(np.concatenate([each.values for each in contents], axis))
+
+
+def _sliced(statement, contents: list, step: _Step):
+    bounds = _BOUNDS.findall(statement.text.partition("[")[2].partition("]")[0])
+    cuts = [slice(int(start), int(limit), int(stride or 1)) for start, limit, stride in bounds]
+    (values,) = (each.values for each in contents)
+    return Known(values[tuple(cuts)]) if len(cuts) == values.ndim else step.choice(contents[0].sizes)
 
 
 def _reshaped(statement, contents: list, step: _Step):
@@ -272,6 +289,7 @@ _RULES = {
     "remainder": _elementwise(arithmetic.remainder(arithmetic.toward_zero)),
     "reshape": _reshaped,
     "select": _selected,
+    "slice": _sliced,
     "sign": _elementwise(arithmetic.sign),
     "subtract": _elementwise(arithmetic.subtracted),
 }
