@@ -45,6 +45,19 @@ def _cases() -> dict:
         for last in (0, 1):
             zeros = np.array([[0.0, -0.0, 0.0], [-0.0, 0.0, -0.0]], np.float32)
             made[f"{name} {last}"] = (name, {"axis": 1, "select_last_index": last}, [], zeros, 1, 22)
+            numbers = np.array([[np.nan, 1, 1], [1, np.nan, 2], [2, 2, np.nan], [-2, np.nan, np.inf]], np.float32)
+            made[f"{name} {last} NaN"] = (name, {"axis": 1, "select_last_index": last}, [], numbers, 1, 22)
+    for reduction in ("max", "min"):
+        inputs = [np.array([[1, 1, 2]]), np.array([[1, np.nan, np.nan]], np.float32)]
+        row = np.array([[np.nan, 3, 3, -0.0]], np.float32)
+        made[f"ScatterElements {reduction}"] = (
+            "ScatterElements",
+            {"axis": 1, "reduction": reduction},
+            inputs,
+            row,
+            1,
+            22,
+        )
     for corner in (np.nan, np.inf):
         for place in ((2, 3), (0, 0), (4, 5)):
             made.update({f"{name} {corner} {place}": case for name, case in _with_one(corner, *place).items()})

@@ -42,6 +42,14 @@ def _channels_first(x):
     return tf.concat([tf.reduce_mean(both, [2, 3])[:, :, None], tf.reduce_max(both, 2)], 2)
 
 
+def _scattered(function, x):
+    """Each element with up to three others of its row."""
+    count = tf.shape(x)[0]
+    places = tf.math.floormod(tf.range(72) * 7, 20)[None, :] + tf.zeros([count, 1], tf.int32)
+    indices = tf.stack([tf.range(count)[:, None] + tf.zeros_like(places), places], -1)
+    return function(x, indices, tf.tile(tf.reverse(x, [1]), [1, 3]))
+
+
 def _image(x):
     """Twenty numbers and NaN as an image; of large ones, sums would depend on their order."""
     return tf.reshape(tf.where(tf.abs(x) > 100, 1.0, x), [-1, 4, 5, 1])
@@ -316,6 +324,14 @@ def reductions():
         function = getattr(tf.math, f"reduce_{name}")
         case("reductions", f"{name} of integers", lambda x, f=function: {
             "a": f(x, 1), "b": f(x, [1, 2]), "c": f(x, 2)}, rows(5, 7, dtype=tf.int64))  # fmt: skip
+    # Nearly half of the square roots are NaN, and some rows of them have no number.
+    for dtype in (tf.float32, tf.float64):
+        case("reductions", f"places of extremes, {dtype.name}", lambda x: {
+            "a": tf.argmax(x, 1), "b": tf.argmin(x, 1, tf.int32), "c": tf.argmax(tf.reshape(tf.sqrt(x), [-1, 8, 3]), 2),
+            "d": tf.argmin(tf.reshape(tf.sqrt(x), [-1, 3, 8]), 1)}, rows(24, dtype=dtype))  # fmt: skip
+        case("reductions", f"scattered maxima, {dtype.name}", lambda x: {
+            "a": _scattered(tf.tensor_scatter_nd_max, x), "b": _scattered(tf.tensor_scatter_nd_min, tf.sqrt(x))},
+            rows(24, dtype=dtype))  # fmt: skip
 
 
 def places():

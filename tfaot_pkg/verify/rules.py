@@ -219,7 +219,7 @@ _XLA_OR_FLOAT64 = "those of TensorFlow's own compiled code, or of the graph in f
 _REDUCING = frozenset(
     "CumulativeLogsumexp Max Min MaxPool MaxPool3D MaxPoolV2 SegmentMax SegmentMin UnsortedSegmentMax "
     "UnsortedSegmentMin ai.onnx.GlobalMaxPool ai.onnx.MaxPool ai.onnx.ReduceLogSumExp ai.onnx.ReduceMax "
-    "ai.onnx.ReduceMin stablehlo.reduce stablehlo.reduce_window".split()
+    "ai.onnx.ReduceMin ai.onnx.ScatterElements ai.onnx.ScatterND stablehlo.reduce stablehlo.reduce_window".split()
 )
 """Maxima over an axis."""
 
@@ -290,7 +290,8 @@ RULES: tuple[Rule, ...] = (
         excuses=_nan,
         source="whether a maximum with NaN is NaN depends on its place in a vector in Eigen (PropagateFast), "
         "which TensorFlow and ONNX Runtime use; observed: ReduceMax of ONNX Runtime over 5 columns, "
-        "TensorFlow's MaxPool of nothing but NaN is -3.4e38",
+        "TensorFlow's SegmentMax; its MaxPool of nothing but NaN is -3.4e38, its UnsortedSegmentMax and ONNX Runtime's "
+        "ScatterElements give the largest of the numbers behind the last NaN (2.17.1, 2.21.0; 1.32)",
         elements=f"{_XLA_OR_FLOAT64}; where these differ from the framework, all that are between its answers; "
         "infinity for the largest number",
     ),
@@ -302,7 +303,7 @@ RULES: tuple[Rule, ...] = (
         excuses=lambda seen: np.isnan(seen.answers.ours) if seen.is_float else seen.nothing,
         operations=_REDUCING,
         source="the maximum of IEEE 754 (2019) and of StableHLO is NaN if an operand is; TensorFlow's and ONNX "
-        "Runtime's reductions may leave NaN out, and CumulativeLogsumexp does",
+        "Runtime's reductions may leave NaN out, and CumulativeLogsumexp and scatters do",
         elements="NaN",
     ),
     Rule(

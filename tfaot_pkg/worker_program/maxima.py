@@ -1,18 +1,51 @@
-"""Second derivatives of maximum pooling (`MaxPoolGradGrad`), for XLA.
-
-XLA's own kernel cuts the elements of a window to bfloat16 before it looks for the largest one, so it takes another
-element than TensorFlow where two are nearly the same.
-"""
+"""Maxima for which XLA's kernels have other rules than TensorFlow's: places of them, scatters, second derivatives."""
 
 import itertools
 
+import numpy as np
 import tensorflow as tf
 
 
-def second_gradient(node, x, pooled, gradient, *sizes):
-    """For each window, the element of `gradient` at the first place where `x` is the maximum, `pooled`; 0 for none.
+def _place(operation):
+    """A rule for `ArgMax` or `ArgMin`. None, for XLA's own kernel, of integers.
 
-    None, for XLA's own kernel, of integers and of sizes that are not constant.
+    TensorFlow's kernel begins with index 0 and the lowest number that is finite, and takes each number that is larger:
+    NaN is left out. XLA's takes the number behind the last NaN.
+    """
+
+    def rule(node, x, axis):
+        if not x.dtype.is_floating:
+            return None
+        is_largest = node.op == "ArgMax"
+        start = tf.constant(x.dtype.min if is_largest else x.dtype.max, x.dtype)
+        better = x > start if is_largest else x < start
+        output = tf.as_dtype(node.attr["output_type"].type) if "output_type" in node.attr else tf.int64
+        return operation(input=tf.where(better, x, start), dimension=axis, output_type=output)
+
+    return rule
+
+
+def _scatter(operation):
+    """A rule for `TensorScatterMax` or `TensorScatterMin`. None, for XLA's own kernel, of integers.
+
+    TensorFlow's kernel takes an update that is larger than the element: NaN is never. XLA's maximum with NaN is NaN.
+    """
+
+    def rule(node, x, indices, updates):
+        if not x.dtype.is_floating:
+            return None
+        least = tf.constant(-np.inf if node.op == "TensorScatterMax" else np.inf, x.dtype)
+        return operation(tensor=x, indices=indices, updates=tf.where(tf.math.is_nan(updates), least, updates))
+
+    return rule
+
+
+def _second_gradient(node, x, pooled, gradient, *sizes):
+    """A rule for `MaxPoolGradGrad`. None, for XLA's own kernel, of integers and of sizes that are not constant.
+
+    For each window, the element of `gradient` at the first place where `x` is the maximum, `pooled`; 0 for none. XLA's
+    kernel cuts the elements of a window to bfloat16 before it looks for the largest one, so it takes another element
+    than TensorFlow where two are nearly the same.
     """
     if sizes:
         window, strides = (tf.get_static_value(each) for each in sizes)
@@ -54,3 +87,12 @@ class _Axis:
         if self.count is None:
             return slice(None)
         return slice(offset, offset + (self.count - 1) * self.stride + 1, self.stride)
+
+
+RULES = {
+    "ArgMax": _place(tf.raw_ops.ArgMax),
+    "ArgMin": _place(tf.raw_ops.ArgMin),
+    **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), _second_gradient),
+    "TensorScatterMax": _scatter(tf.raw_ops.TensorScatterMax),
+    "TensorScatterMin": _scatter(tf.raw_ops.TensorScatterMin),
+}

@@ -73,7 +73,12 @@ def _scattered(node, x, indices, updates):
         numbers = (tf.cast(each, tf.int32) for each in (x, updates))
         data, values = numbers
         return tf.cast(_SCATTERS[reduction](data, indices, values), tf.bool)
-    return _SCATTERS[reduction](x, indices, updates)
+    made = _SCATTERS[reduction](x, indices, updates)
+    if reduction not in ("max", "min") or not x.dtype.is_floating:
+        return made
+    # TensorFlow leaves out updates that are NaN. Of ONNX Runtime's, the numbers behind the last one of these count.
+    nothing = tf.constant(-0.0, x.dtype)
+    return tf.tensor_scatter_nd_add(made, indices, tf.where(tf.math.is_nan(updates), updates, nothing))
 
 
 # Each index is compared with each position: more comparisons would be slower than any model that needs them.

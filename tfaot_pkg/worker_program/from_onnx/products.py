@@ -124,6 +124,9 @@ def _arg(node, x):
         found = tf.cast(tf.shape(x)[axis], tf.int64) - 1 - find(tf.reverse(x, [axis]), axis)
     else:
         found = find(x, axis)
+    if x.dtype.is_floating:
+        # Both leave NaN out, but ONNX Runtime begins with the first element, and no number is larger than NaN.
+        found = tf.where(tf.math.is_nan(tf.gather(x, 0, axis=axis)), tf.zeros_like(found), found)
     return tf.expand_dims(found, axis) if node.get("keepdims", 1) else found
 
 

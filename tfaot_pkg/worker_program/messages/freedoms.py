@@ -16,7 +16,7 @@ def _named(tensorflow: str, onnx: str, stablehlo: str = "") -> frozenset[str]:
 
 
 _SORTS = _named(
-    "ArgMax ArgMin InTopK InTopKV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NthElement TopK TopKV2 "
+    "InTopK InTopKV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NthElement TopK TopKV2 "
     "Unique UniqueV2 XlaKeyValueSort XlaSort XlaVariadicSort",
     "ArgMax ArgMin Hardmax NonMaxSuppression TopK Unique",
     "sort",
@@ -46,19 +46,21 @@ OPERATIONS = {
     SHIFT: _named("LeftShift RightShift", "BitShift", "shift_left shift_right_arithmetic shift_right_logical"),
     DIVISION: _named("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod", "Div Mod", "divide remainder"),
     # Eigen's maxima propagate NaN or not by its place in a vector register ("PropagateFast"); ONNX Runtime uses these.
+    # Some keep what follows the last NaN (UnsortedSegmentMax; ScatterElements of ONNX Runtime). `ArgMax`, `ArgMin`,
+    # `TensorScatterMax` and `TensorScatterMin` have a rule that programs follow (worker_program/maxima.py).
     MAXIMUM: _named(
-        "ArgMax ArgMin ClipByValue CumulativeLogsumexp Elu LeakyRelu LogSoftmax Max MaxPool MaxPool3D "
+        "ClipByValue CumulativeLogsumexp Elu LeakyRelu LogSoftmax Max MaxPool MaxPool3D "
         "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolV2 Maximum Min Minimum Relu Relu6 ReluGrad Selu "
         "Softmax SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin AdjustHue AdjustSaturation HSVToRGB "
         "RGBToHSV",
         "ArgMax ArgMin Clip Elu GRU GlobalMaxPool HardSigmoid HardSwish Hardmax LSTM LeakyRelu LogSoftmax Max MaxPool "
-        "Min PRelu RNN ReduceLogSumExp ReduceMax ReduceMin Relu Selu Softmax ThresholdedRelu",
+        "Min PRelu RNN ReduceLogSumExp ReduceMax ReduceMin Relu ScatterElements ScatterND Selu Softmax ThresholdedRelu",
         "clamp maximum minimum reduce reduce_window",
     ),
     # No order contains NaN, and none of the frameworks documents where it puts them.
     ORDER: _SORTS,
     # Numbers that differ by less than the roundings of what computed them.
-    TIES: _SORTS,
+    TIES: _SORTS | {"ArgMax", "ArgMin"},
     STEP: _named(
         "Cast Ceil Equal FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor "
         "FloorDiv FloorMod Greater GreaterEqual Less LessEqual NotEqual QuantizeAndDequantizeV2 "
