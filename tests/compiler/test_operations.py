@@ -449,6 +449,16 @@ def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(
         np.testing.assert_array_equal(code(values[row : row + 1])[0][0], sums[row])
 
 
+def test_axes_of_a_broadcast_may_have_any_order(compiled: Compile) -> None:
+    """Moving a transpose in front of one turns them (layouts.py)."""
+    writer, table = Writer(), np.arange(8.0, dtype=np.float32).reshape(2, 4)
+    turned = writer.add("broadcast", (N, 4, 3, 2), writer.constant(table), dimensions=(3, 1))
+    program = writer.program(writer.add("add", (N, 4, 3, 2), writer.input(4, 3, 2), turned))
+    values = np.random.default_rng(1).normal(size=(5, 4, 3, 2)).astype(np.float32)
+    for got in (interpret.run(program, 5, [values]), compiled(simplify(program), 2)(values)):
+        np.testing.assert_array_equal(got[0], values + table.T[:, None, :])
+
+
 def test_what_simplifying_takes_away_changes_no_bit() -> None:
     """Neutral operands, round trips and constants, with the sign of zero."""
     writer = Writer()

@@ -63,7 +63,9 @@ def broadcast(run: Run, operation: Operation, operand: Array) -> Array:
     sizes = [1] * operation.shape.rank
     for axis, size in zip(Dimensions.of(operation).dimensions, operand.shape, strict=True):
         sizes[axis] = size
-    return np.broadcast_to(operand.reshape(sizes), run.sizes(operation))
+    # Axes may come in any order (layouts.py).
+    turned = operand.transpose(np.argsort(Dimensions.of(operation).dimensions))
+    return np.broadcast_to(turned.reshape(sizes), run.sizes(operation))
 
 
 def iota(run: Run, operation: Operation) -> Array:
