@@ -203,20 +203,22 @@ def compiled(tmp_path: Path, kernels: Path) -> Compile:
     return make
 
 
-def _compile(source: Path, kernels: Path, library: Path) -> None:
+def _compile(source: Path, kernels: Path, library: Path, flags: Sequence[str] = FLAGS) -> None:
     """Most of the time would go into reading headers: GCC takes the precompiled ones, or reports an error."""
     headers: list[str | Path] = ["-Winvalid-pch", "-include", kernels.with_name("headers.h")]
-    run(["g++", *FLAGS, *INCLUDES, *headers, "-shared", source, kernels, "-o", library])
+    run(["g++", *flags, *INCLUDES, *headers, "-shared", source, kernels, "-o", library])
 
 
-def compiled_together(programs: Mapping[str, Program], kernels: Path, folder: Path, block: int) -> dict[str, Code]:
-    """One library for all programs."""
+def compiled_together(
+    programs: Mapping[str, Program], kernels: Path, folder: Path, block: int, flags: Sequence[str] = FLAGS
+) -> dict[str, Code]:
+    """One library for all programs; `flags` are those of `kernels`."""
     made = {name: emit(program, f"program_{i}", block) for i, (name, program) in enumerate(programs.items())}
     # All headers were read before: within a namespace, they would become part of it.
     text = [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
     source, library = folder / "programs.cc", folder / "programs.so"
     source.write_text("\n".join(text))
-    _compile(source, kernels, library)
+    _compile(source, kernels, library, flags)
     loaded = ctypes.CDLL(str(library))
     return {
         name: Code.of(programs[name], emitted, getattr(loaded, f"program_{i}"))

@@ -31,7 +31,7 @@ def inputs(random, rows):
 
 
 class Function:
-    """`run(values, real)`: the results for the values of the inputs. `text` names its operations."""
+    """`run(values, real)`: the result for the values of the inputs. `text` names its operations."""
 
     def __init__(self, random):
         self.random, self.steps, self.names, self.real = random, [], [], tf.float32
@@ -43,7 +43,6 @@ class Function:
         length = self.random.integers(3, 10)
         while len(self.steps) < length:
             self._step()
-        self.results = [len(self.values) - 1]
 
     @property
     def text(self):
@@ -54,7 +53,7 @@ class Function:
         values = [tf.cast(value, real) if value.dtype == tf.float32 else value for value in values]
         for function, operands in self.steps:
             values.append(function(*(values[place] for place in operands)))
-        return [values[place] for place in self.results]
+        return values[-1]
 
     # Drawing
 

@@ -21,53 +21,64 @@ def inputs(random, rows):
 
 
 class Stack:
+    """`run(values, real)`: the result for the values of the inputs. `text` names its layers.
+
+    The layers are called one by one: a model of Keras would trace each of them three times before it runs.
+    """
+
     def __init__(self, random):
         self.random = random
         names = ("x", "z", "m", "i")
         self.place = int(random.integers(4))
-        sample = inputs(np.random.default_rng(0), 3)[names[self.place]]
-        self.shape, self.dtype = sample.shape[1:], sample.dtype
-        self.parts = []
-        value = keras.Input(self.shape, dtype=str(self.dtype))
+        value = tf.constant(inputs(np.random.default_rng(0), 3)[names[self.place]])
+        self.parts, self.layers, self.doubles, self.weights = [], [], [], []
         first = value
-        if self.dtype == np.int32:
+        if value.dtype == tf.int32:
             value = self._tried(value, (layers.Embedding, {"input_dim": 9, "output_dim": 4}))
         while len(self.parts) < 2 + random.integers(6):
-            value = self._tried(value, self._drawn(len(value.shape) - 1, value.shape[-1]))
+            value = self._tried(value, self._drawn(value.shape.rank - 1, value.shape[-1]))
         self.text = " ".join(kind.__name__ for kind, _ in self.parts)
-        del first, value
-        self.net = self._made("float32")
-        weights = [random.normal(size=each.shape).astype(np.float32) * 0.5 for each in self.net.weights]
-        # Variances are not negative, and counts of random numbers stay.
-        weights = [np.abs(new) + 0.1 if "var" in old.path else new for old, new in zip(self.net.weights, weights, strict=True)]  # fmt: skip
-        self.net.set_weights(weights)
-        self.double = self._made("float64")
-        self.double.set_weights(weights)
+        for kind, options in self.parts:
+            self.doubles.append(kind(**options, dtype="float64"))
+        self._called(self.doubles, tf.cast(first, tf.float64) if first.dtype == tf.float32 else first)
+        for layer, double in zip(self.layers, self.doubles, strict=True):
+            # Variances are not negative, and counts of random numbers stay.
+            drawn = [random.normal(size=each.shape).astype(np.float32) * 0.5 for each in layer.weights]
+            drawn = [np.abs(new) + 0.1 if "var" in old.path else new for old, new in zip(layer.weights, drawn, strict=True)]  # fmt: skip
+            for each in (layer, double):
+                each.set_weights(drawn)
+            groups = (layer.trainable_variables, layer.non_trainable_variables)
+            self.weights.append([[each.numpy() for each in group] for group in groups])
 
     def run(self, values, real):
-        net = self.net if real == tf.float32 else self.double
-        return [net(values[self.place], training=False)]
+        """In a graph, weights are constants."""
+        value = values[self.place]
+        if tf.executing_eagerly():
+            return self._called(self.layers if real == tf.float32 else self.doubles, value)
+        for layer, groups in zip(self.layers, self.weights, strict=True):
+            value, _ = layer.stateless_call(*([tf.constant(each) for each in group] for group in groups), value)
+        return value
 
     def few(self, *choices):
         return choices[self.random.integers(len(choices))]
 
-    def _made(self, dtype):
-        first = value = keras.Input(self.shape, dtype=dtype if self.dtype == np.float32 else str(self.dtype))
-        for kind, options in self.parts:
-            value = kind(**options, dtype=dtype)(value)
-        return keras.Model(first, value)
+    def _called(self, parts, value):
+        for layer in parts:
+            value = layer(value)
+        return value
 
     def _tried(self, value, part):
         """`value` after the layer `part`, or without it where it does not fit or is too large."""
         kind, options = part
         try:
-            made = kind(**options)(value)
-        except (ValueError, TypeError):
+            layer = kind(**options)
+            made = layer(value)
+        except (ValueError, TypeError, tf.errors.OpError):
             return value
-        sizes = made.shape[1:]
-        if None in sizes or not sizes or not 0 < np.prod(sizes) <= LARGEST:
+        if made.shape.rank < 2 or not 0 < np.prod(made.shape[1:]) <= LARGEST:
             return value
         self.parts.append(part)
+        self.layers.append(layer)
         return made
 
     def _drawn(self, rank, width):

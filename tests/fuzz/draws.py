@@ -1,12 +1,16 @@
-"""Random models, several in one graph: as the worker lists them, and what TensorFlow computes for them.
+"""Random models, several in one graph: as the worker lists them, and what TensorFlow computes for them, op by op.
 
     TOOLCHAIN/bin/python draws.py KIND SEED COUNT FOLDER WORKER_PROGRAM
     TOOLCHAIN/bin/python draws.py onnx FOLDER WORKER_PROGRAM     of the files that drawn_onnx.py wrote
 
-FOLDER/N has `frozen.json` and `weights.bin` of a graph with one output for each of its models, and `answers.npz`:
-`in_NAME`, and for each output `got_OUTPUT_ROWS`, `real_OUTPUT` and `moved_OUTPUT`, of all rows in float64, and with
-inputs that differ by a rounding. FOLDER/models.json: {"texts": {output: operations}, "refused": {text: reason},
-"broken": {text: traceback}}.
+FOLDER/N has `listing.json` and `weights.bin` of a graph with one output for each of its models, and `answers.npz`:
+`in_NAME` for each input, in their order, and for each output, in their order, `got_OUTPUT`, `real_OUTPUT` in float64,
+and `moved_OUTPUT` in float64 of inputs that differ by a rounding; of ONNX, `real` and `moved` are other runs in float32,
+and `exact_OUTPUT` is what ONNX's own evaluator gives in float64. FOLDER/models.json: {"texts": {output: operations},
+"refused": {text: reason}, "broken": {text: traceback}}.
+
+Graphs are made and lowered directly, at two batch sizes: SavedModels, freezing and other sizes have tests of their own,
+and took two thirds of the time.
 """
 
 import importlib
@@ -26,140 +30,183 @@ import numpy as np
 import tensorflow as tf
 
 TOGETHER = 25
-BATCHES = (1, 2, 5, 17)
+ROWS = 17
+_TRIES = 3
+
+
+class Refused(Exception):
+    """The worker does not take the graph: why."""
 
 
 class Draw:
+    """Models by the names of their outputs. Those that write one may fail, each for one model, or for several."""
+
     def __init__(self, inputs, folder):
         self.inputs, self.folder, self.groups = inputs, folder, 0
         self.found = {"texts": {}, "refused": {}, "broken": {}}
 
-    def write(self, models):
-        """`models` as one graph, or as several: a graph of which the worker refuses something is halved."""
-        from messages.requests import ModelFault
-
+    def write(self, models, graph_of, answers_of):
+        """`models`, texts by name, as one graph; a graph of which something fails is halved, to know which model it was."""
         out = os.path.join(self.folder, str(self.groups))
         self.groups += 1
+        os.makedirs(out)
         try:
-            fault = self._freeze(models, out)
-        except ModelFault as error:
-            fault = f"{error.message}"
-        except Exception:  # noqa: BLE001 (whatever it is, the test reports it)
-            if len(models) == 1:
-                self.found["broken"][models[0][1].text] = traceback.format_exc()[-2000:]
-                shutil.rmtree(out, ignore_errors=True)
+            _list(graph_of([*models]), [*self.inputs], [*models], out)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
+            shutil.rmtree(out)
+            if len(models) > 1:
+                names = [*models]
+                for half in (names[: len(names) // 2], names[len(names) // 2 :]):
+                    self.write({name: models[name] for name in half}, graph_of, answers_of)
                 return
-            fault = "broken"
-        if not fault:
-            self._answer(models, out)
+            is_known = isinstance(error, (Refused, _fault_type()))
+            self.found["refused" if is_known else "broken"].update(
+                dict.fromkeys(models.values(), str(error) if is_known else traceback.format_exc()[-2000:])
+            )
             return
-        shutil.rmtree(out, ignore_errors=True)
-        if len(models) == 1:
-            self.found["refused"][models[0][1].text] = fault
-            return
-        half = len(models) // 2
-        self.write(models[:half])
-        self.write(models[half:])
+        self.found["texts"].update(models)
+        answers = {f"{kind}_{name}": value for name in models for kind, value in answers_of(name).items()}
+        np.savez(os.path.join(out, "answers.npz"), **{f"in_{k}": v for k, v in self.inputs.items()}, **answers)
 
-    def _freeze(self, models, out):
-        saved = os.path.join(out, "model")
-        module = tf.Module()
-        module.nets = [getattr(model, "net", None) for _, model in models]
-        specs = [tf.TensorSpec([None, *v.shape[1:]], v.dtype, name=n) for n, v in self.inputs.items()]
-
-        def serve(*values):
-            return {f"y{number}": tf.identity(model.run(list(values), tf.float32)[0]) for number, model in models}
-
-        module.serve = tf.function(serve, input_signature=specs, autograph=False)
-        tf.saved_model.save(module, saved, signatures=module.serve)
-        return _frozen(saved, out)
-
-    def _answer(self, models, out):
-        arrays = {f"in_{name}": value for name, value in self.inputs.items()}
-        moved = [_moved(value) for value in self.inputs.values()]
-        for number, model in models:
-            for rows in BATCHES:
-                arrays[f"got_y{number}_{rows}"] = _results(model, [v[:rows] for v in self.inputs.values()], tf.float32)
-            arrays[f"real_y{number}"] = _results(model, list(self.inputs.values()), tf.float64)
-            arrays[f"moved_y{number}"] = _results(model, moved, tf.float64)
-            self.found["texts"][f"y{number}"] = model.text
-        np.savez(os.path.join(out, "answers.npz"), **arrays)
+    def close(self):
+        with open(os.path.join(self.folder, "models.json"), "w") as file:
+            json.dump(self.found, file)
 
 
-def _frozen(saved, out):
-    """Write the listing of a SavedModel; why a part of it is left to XLA, or ""."""
-    import freeze
-    from messages import graph, wire
+def _fault_type():
+    from messages.requests import ModelFault
 
-    chosen = graph.Chosen(folder=saved, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=())
-    asked = graph.Freeze(model=chosen, weights="shared", threshold=1024, out=out, constants=True)
-    frozen = freeze.freeze(asked, lambda *_: None)
-    if frozen.model.segments:
-        return f"left to XLA: {frozen.model.segments[0].reason}"
-    with open(os.path.join(out, "frozen.json"), "w") as file:
-        file.write(wire.encoded(frozen))
-    return ""
+    return ModelFault
+
+
+def of_tensorflow(kind, seed, count, folder):
+    maker = importlib.import_module(f"drawn_{kind}")
+    random = np.random.default_rng(int(seed))
+    inputs = maker.inputs(random, ROWS)
+    drawn = {f"y{number}": maker.drawn(random) for number in range(int(count))}
+    given = [tf.constant(value) for value in inputs.values()]
+    moved = [tf.constant(_moved(value)) for value in inputs.values()]
+
+    def graph_of(names):
+        with tf.Graph().as_default() as graph:
+            feeds = [tf.compat.v1.placeholder(v.dtype, [None, *v.shape[1:]], name) for name, v in inputs.items()]
+            for name in names:
+                tf.identity(drawn[name].run(list(feeds), tf.float32), name=name)
+        return graph
+
+    def answers_of(name):
+        runs = {"got": (given, tf.float32), "real": (given, tf.float64), "moved": (moved, tf.float64)}
+        return {kind: drawn[name].run(list(values), real).numpy() for kind, (values, real) in runs.items()}
+
+    draw, names = Draw(inputs, folder), [*drawn]
+    for start in range(0, len(names), TOGETHER):
+        group = names[start : start + TOGETHER]
+        draw.write({name: drawn[name].text for name in group}, graph_of, answers_of)
+    draw.close()
+
+
+def _list(graph, inputs, outputs, out):
+    """Write the listing of a graph and its constants. Raises Refused."""
+    import carriers
+    import hlo
+    import operations
+    import parts
+    import rewrites
+    import segments
+    import specialize
+    import weights
+    from messages import listing, wire
+    from messages.graph import Feed, Fetch
+
+    def sizes(name):
+        return tuple(graph.get_tensor_by_name(f"{name}:0").shape.as_list())
+
+    def dtype(name):
+        return graph.get_tensor_by_name(f"{name}:0").dtype.name
+
+    graph_def = graph.as_graph_def()
+    feeds = [Feed(name=name, node=name, dtype=dtype(name), shape=sizes(name)) for name in inputs]
+    fetches = [Fetch(name=name, node=name, index=0, dtype=dtype(name), shape=sizes(name)) for name in outputs]
+    rewrites.rewrite(graph_def, feeds, (), {})
+    operations.require_compilable(graph_def)
+    feeds, fetches = carriers.carried(graph_def, feeds, fetches)
+    parts.split(graph_def, fetches)
+    if pieces := segments.cut(graph_def, feeds, fetches):
+        raise Refused(f"left to XLA: {pieces.segments[0].reason}")
+    lowered, large = specialize.without_weights(graph_def)
+    modules = _alike(lambda batch: hlo._module(lowered, [*feeds, *large], fetches, hlo._Point(batch, ())))
+    with open(os.path.join(out, "weights.bin"), "wb") as file:
+        hlo._append_constants(graph_def, large, weights.Blob(file))
+    with open(os.path.join(out, "listing.json"), "w") as file:
+        file.write(wire.encoded(listing.HloListing(modules=tuple(modules), samples=(), fault="")))
+
+
+def _alike(trace):
+    """The modules at both batch sizes: the bridge now and then gives other instructions for the same graph."""
+    import hlo
+    import specialize
+
+    for _ in range(_TRIES):
+        modules = [trace(batch) for batch in specialize.PROBES]
+        if len({hlo._kind(module) for module in modules}) == 1:
+            break
+    return modules
 
 
 def _moved(value):
     if value.dtype.kind != "f":
         return value
     signs = np.where(np.random.default_rng(5).random(value.shape) < 0.5, -1, 1)
-    return (value.astype(np.float64) * (1 + signs * 2.0**-22)).astype(
-        np.float64 if value.dtype == np.float64 else np.float32
-    )
+    return (value.astype(np.float64) * (1 + signs * 2.0**-22)).astype(value.dtype)
 
 
-def _results(model, values, real):
-    return model.run([tf.constant(each) for each in values], real)[0].numpy()
-
-
-def of_onnx(folder, worker_program):
-    """What drawn_onnx.py wrote: a file that is refused counts as all of its models."""
-    sys.path.insert(0, worker_program)
+def of_onnx(folder):
+    """What drawn_onnx.py wrote."""
     from from_onnx import building
     from from_onnx.graphs import GRAPH, TENSORS
-    from messages.requests import ModelFault
 
     with open(os.path.join(folder, "index.json")) as file:
         index = json.load(file)
-    found = {"texts": {}, "refused": index["refused"], "broken": index["broken"]}
-    for number, (place, texts) in enumerate(index["groups"]):
+    draw = Draw({}, folder)
+    draw.found.update(refused=index["refused"], broken=index["broken"])
+    for place, texts in index["groups"]:
         with open(os.path.join(place, GRAPH), encoding="utf-8") as file:
             document = json.load(file)
         with np.load(os.path.join(place, TENSORS)) as file:
             arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
-        out = os.path.join(folder, str(number))
-        module = tf.Module()
-        module.serve = building.function_of(document, arrays)
-        try:
-            tf.saved_model.save(module, os.path.join(out, "model"), signatures=module.serve)
-            fault = _frozen(os.path.join(out, "model"), out)
-        except ModelFault as error:
-            fault = error.message
-        except Exception:  # noqa: BLE001 (whatever it is, the test reports it)
-            found["broken"][" ".join(texts)] = traceback.format_exc()[-2000:]
-            continue
-        if fault:
-            found["refused"].update(dict.fromkeys(texts.values(), fault))
-            continue
-        shutil.copy(os.path.join(place, "data.npz"), os.path.join(out, "answers.npz"))
-        found["texts"].update(texts)
-    with open(os.path.join(folder, "models.json"), "w") as file:
-        json.dump(found, file)
+        with np.load(os.path.join(place, "data.npz")) as file:
+            data = dict(file)
+        draw.inputs = {each["name"]: data[f"in_{each['name']}"] for each in document["inputs"]}
+
+        def graph_of(names, document=document, arrays=arrays):
+            function = building.function_of(_part(document, names), arrays)
+
+            def serve(*feeds):
+                return {n: tf.identity(value, name=n) for n, value in function.python_function(*feeds).items()}
+
+            # Constants are computed beside the graph, which only functions let happen.
+            traced = tf.function(serve, input_signature=function.input_signature, autograph=False)
+            return traced.get_concrete_function().graph
+
+        def answers_of(name, data=data):
+            return {kind: data[f"{kind}_{name}"] for kind in ("got", "real", "moved", "exact")}
+
+        draw.write(texts, graph_of, answers_of)
+    draw.close()
 
 
-def main(kind, seed, count, folder, worker_program):
-    sys.path.insert(0, worker_program)
-    maker = importlib.import_module(f"drawn_{kind}")
-    random = np.random.default_rng(int(seed))
-    draw = Draw(maker.inputs(random, BATCHES[-1]), folder)
-    models = [(number, maker.drawn(random)) for number in range(int(count))]
-    for start in range(0, len(models), TOGETHER):
-        draw.write(models[start : start + TOGETHER])
-    with open(os.path.join(folder, "models.json"), "w") as file:
-        json.dump(draw.found, file)
+def _part(document, names):
+    """The part of a file that computes these outputs."""
+    outputs = [each for each in document["outputs"] if each["name"] in names]
+    wanted, nodes = {each["key"] for each in outputs}, []
+    for node in reversed(document["graph"]["nodes"]):
+        if wanted & {*node["outputs"]}:
+            nodes.insert(0, node)
+            wanted |= {*node["inputs"]}
+    return {**document, "outputs": outputs, "graph": {**document["graph"], "nodes": nodes}}
 
 
 if __name__ == "__main__":
-    of_onnx(*sys.argv[2:]) if sys.argv[1] == "onnx" else main(*sys.argv[1:])
+    *arguments, worker_program = sys.argv[1:]
+    sys.path.insert(0, worker_program)
+    of_onnx(*arguments[1:]) if arguments[0] == "onnx" else of_tensorflow(*arguments)
