@@ -17,6 +17,7 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.passes import Pass, run
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ROWS,
@@ -29,7 +30,7 @@ from tfaot_pkg.compiler.program import (
     Size,
     Unsupported,
 )
-from tfaot_pkg.compiler.verifier import InvalidProgram, verify
+from tfaot_pkg.compiler.verifier import InvalidProgram, Verifier, verify
 from tfaot_pkg.program.hlo import read_program
 from tfaot_pkg.worker_program.messages import listing
 
@@ -177,13 +178,15 @@ def _runs(program: Program, random: Random) -> bool:
 def _wrong_ones(seeds: range) -> Iterator[tuple[int, str]]:
     for seed in seeds:
         program, random = _random_program(seed), np.random.default_rng(seed)
-        verify(program)
+        verifier = Verifier()  # as between passes: it has seen most operations of a changed program
+        verifier.verify(program)
         for number in range(_CHANGES):
             changed = _changed(program, random)
             try:
-                verify(changed)
+                verifier.verify(changed)
             except InvalidProgram:
                 continue
+            verify(changed)
             if not _runs(changed, random):
                 yield seed, f"change {number}"
 
@@ -195,3 +198,14 @@ def test_no_changed_program_passes_that_cannot_be_computed() -> None:
 @pytest.mark.nightly
 def test_none_of_ten_thousand_changed_programs_passes_that_cannot_be_computed() -> None:
     assert list(_wrong_ones(range(100, 350))) == []
+
+
+def test_a_pass_that_states_a_wrong_type_is_named() -> None:
+    def widened(program: Program) -> Program:
+        given, made = program.entry.operations
+        wrong = replace(made, type=Shape("f32", (ROWS, Size(900))))
+        return replace(program, entry=replace(program.entry, operations=(given, wrong)))
+
+    program = _program(_made("negate", "f32", ROWS, Size(4)))
+    with pytest.raises(InvalidProgram, match=r"after widen: %1 negate gives f32\[1,4\], not f32\[1,900\]"):
+        run(program, [Pass(name="widen", run=widened, summary="")])

@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.series import fused
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.compiler.verifier import verified
+from tfaot_pkg.compiler.verifier import Verifier, verified
 
 IMPORT = "import"
 """What comes before all passes."""
@@ -96,10 +96,11 @@ class UnknownPass(ValueError):
 
 def run(program: Program, passes: Sequence[Pass] = PASSES) -> Program:
     """`program`, which must be valid, after `passes`. Raises InvalidProgram, which names the pass, if one is wrong."""
+    verifier = Verifier()
     for each in passes:
         # A fault of a pass must show here, and not as C++ that does not compile, or computes something else.
         made = each.run(program)
-        program = program if made is program else verified(made, each.name)
+        program = program if made is program else verified(made, each.name, verifier)
     return program
 
 

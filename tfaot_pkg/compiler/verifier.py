@@ -6,7 +6,8 @@ Types are compared at several batch sizes and sizes of symbols. Sizes are polyno
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tfaot_pkg.compiler.attributes import MalformedAttributes, check_types, varies
 from tfaot_pkg.compiler.operations import OPERATIONS
@@ -25,10 +26,10 @@ class InvalidProgram(ValueError):
     """A program that is not well-formed: the message names the operation."""
 
 
-def verified(program: Program, after: str) -> Program:
+def verified(program: Program, after: str, verifier: Verifier | None = None) -> Program:
     """`program`, which the step `after` made. Raises InvalidProgram, which names the step too."""
     try:
-        verify(program)
+        (verifier or Verifier()).verify(program)
     except InvalidProgram as error:
         raise InvalidProgram(f"after {after}: {error}") from None
     return program
@@ -36,15 +37,37 @@ def verified(program: Program, after: str) -> Program:
 
 def verify(program: Program) -> None:
     """Raise InvalidProgram if a value is used where it is not known, is defined twice, or has a wrong type."""
-    _require_definitions(program)
-    for each in program.entry.everything():
-        _require_form(each)
-    fixed = {each.id for each in program.entry.everything() if _is_fixed(each)}
-    before: Mapping[int, _Seen] = {}
-    for batch, sizes in _points(program.symbols):
-        types = _Types(batch, sizes, fixed, before)
-        types.of_region(program.entry)
-        before = types.seen
+    Verifier().verify(program)
+
+
+@dataclass(slots=True)
+class _Record:
+    """An operation that was checked: the types that it had at each point, by the point's number, 0 for all if fixed."""
+
+    operation: Operation
+    is_fixed: bool
+    seen: dict[int, _Seen] = field(default_factory=dict)
+
+
+class Verifier:
+    """Verifies programs one after the other. Operations of the last ones are not checked again for equal operands."""
+
+    def __init__(self) -> None:
+        # By identity: passes keep most operations as they are. A record keeps its operation alive, and so its identity.
+        self._records: dict[int, _Record] = {}
+        self._symbols: tuple[Symbol, ...] = ()
+
+    def verify(self, program: Program) -> None:
+        """As the function `verify`."""
+        _require_definitions(program)
+        if program.symbols != self._symbols:
+            self._records, self._symbols = {}, program.symbols
+        for each in program.entry.everything():
+            if id(each) not in self._records:
+                _require_form(each)
+                self._records[id(each)] = _Record(each, _is_fixed(each))
+        for number, (batch, sizes) in enumerate(_points(program.symbols)):
+            _Types(Binding(batch, sizes), number, self._records).of_region(program.entry)
 
 
 def _is_fixed(operation: Operation) -> bool:
@@ -93,15 +116,11 @@ def _named(operation: Operation) -> str:
 class _Types:
     """The types of all values at one batch size and `sizes` of the symbols.
 
-    `fixed` are operations whose own types are the same in all batches: they are not checked again if those of their
-    operands are, too. `before` is what was `seen` at another batch size.
+    `records` have what was seen before at the point `number`, and at any point of operations that are fixed.
     """
 
-    def __init__(
-        self, batch: int, sizes: Mapping[str, int], fixed: Collection[int], before: Mapping[int, _Seen]
-    ) -> None:
-        self._sizes, self._constant, self._before = Binding(batch, sizes), fixed, before
-        self.seen: dict[int, _Seen] = {}
+    def __init__(self, sizes: Binding, number: int, records: Mapping[int, _Record]) -> None:
+        self._sizes, self._number, self._records = sizes, number, records
         self._known: ChainMap[int, Types] = ChainMap()
 
     def of_region(self, region: Region) -> Callee:
@@ -119,13 +138,14 @@ class _Types:
 
     def _of_operation(self, operation: Operation) -> Types:
         operands = tuple(self._known[operand] for operand in operation.operands)
-        if operation.id in self._constant:
-            seen = self._before.get(operation.id)
-            if seen is None or seen[0] != operands:
-                seen = (operands, self._result(operation, operands))
-            self.seen[operation.id] = seen
-            return seen[1]
-        return self._result(operation, operands)
+        if operation.regions:
+            return self._result(operation, operands)
+        record = self._records[id(operation)]
+        number = 0 if record.is_fixed else self._number
+        seen = record.seen.get(number)
+        if seen is None or seen[0] != operands:
+            record.seen[number] = seen = (operands, self._result(operation, operands))
+        return seen[1]
 
     def _result(self, operation: Operation, operands: tuple[Types, ...]) -> Types:
         """The types of its results. Raises InvalidProgram."""
