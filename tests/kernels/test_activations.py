@@ -56,19 +56,22 @@ EXACT: dict[str, Callable[[Doubles], Doubles]] = {
 STATED = {
     "none": 0.0,
     "relu": 0.0,
-    "elu": 2.0,
-    "selu": 3.0,
-    "tanh": 6.0,
-    "sigmoid": 3.0,
-    "softplus": 3.0,
+    "elu": 1.0,
+    "selu": 2.0,
+    "tanh": 3.0,
+    "sigmoid": 2.0,
+    "softplus": 2.0,
     "gelu_erf": 8.0,
-    "gelu_tanh": 4.0,
-    "swish": 4.0,
+    "gelu_tanh": 3.0,
+    "swish": 2.0,
     "hard_swish": 3.0,
     "leaky_relu": 1.0,
     "falling_relu": 1.0,
     "clip": 0.0,
 }
+
+
+NOT_FUSED = ("x86-64", "x86-64-v2")  # targets without fused multiply-add
 
 
 def every(step: int) -> Floats:
@@ -91,15 +94,19 @@ def units(result: Floats, exact: Doubles) -> Doubles:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_the_error_is_as_stated_over_the_whole_range(kernels: Kernels, activation: str) -> None:
+def test_the_error_is_as_stated_over_the_whole_range(
+    kernels: Kernels, activation: str, request: pytest.FixtureRequest
+) -> None:
     near = np.linspace(-20, 20, 100_001, dtype=np.float32)
     tails = np.linspace(-130, -20, 30_001, dtype=np.float32)
     values = np.concatenate([every(20_011), near, tails])
     with np.errstate(over="ignore", invalid="ignore"):
         exact = EXACT[activation](values.astype(np.float64))
         allowed = np.full(len(values), STATED[activation])
-        if activation == "gelu_tanh":
-            allowed += np.where(values < 0, 7.0 * np.abs(inner(values.astype(np.float64))), 0.0)
+        if request.node.callspec.params["kernels"] in NOT_FUSED:
+            allowed += {"softplus": 1.0}.get(activation, 0.0)
+            if activation == "gelu_tanh":
+                allowed += np.where(values < 0, 7.0 * np.abs(inner(values.astype(np.float64))), 0.0)
     error = units(kernels.activate(activation, values), exact)
     worst = int(np.argmax(error - allowed))
     assert error[worst] <= allowed[worst], (values[worst], error[worst])

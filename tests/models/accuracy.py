@@ -8,10 +8,12 @@ FUNCTIONS = {
     "acos": tf.acos, "acosh": tf.acosh, "asin": tf.asin, "asinh": tf.asinh, "atan": tf.atan, "atanh": tf.atanh,
     "cos": tf.cos, "cosh": tf.cosh,
     "digamma": tf.math.digamma, "elu": tf.nn.elu, "erf": tf.math.erf, "erfc": tf.math.erfc,
+    "erfinv": tf.math.erfinv, "ndtri": tf.math.ndtri,
     "exp": tf.exp, "expm1": tf.math.expm1, "gelu": tf.nn.gelu,
     "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True), "lgamma": tf.math.lgamma, "log": tf.math.log,
     "log1p": tf.math.log1p, "log_sigmoid": tf.math.log_sigmoid, "reciprocal": tf.math.reciprocal,
     "rsqrt": tf.math.rsqrt, "selu": tf.nn.selu, "sigmoid": tf.sigmoid, "sin": tf.sin, "sinh": tf.sinh,
+    "mish": lambda x: x * tf.math.tanh(tf.math.softplus(x)),
     "softplus": tf.math.softplus, "softsign": tf.nn.softsign, "sqrt": tf.sqrt, "swish": tf.nn.silu, "tan": tf.tan,
     "tanh": tf.tanh,
 }  # fmt: skip

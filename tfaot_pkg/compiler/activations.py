@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from math import erfc, isclose, prod, sqrt
+from dataclasses import replace
+from math import erfc, isclose, pi, prod, sqrt
 
 import numpy as np
 
@@ -20,6 +21,17 @@ def activated(look: Look, operation: Operation) -> tuple[int, str] | None:
         found = pattern(look, operation)
         if found is not None and look.uses[found[0]] == found[2]:
             return found[0], found[1]
+    return None
+
+
+def in_one(look: Look, operation: Operation) -> Operation | None:
+    """GELU and swish that follow no layer as one operation: their formulas lose digits of negative numbers."""
+    if operation.opcode != "multiply" or operation.shape.dtype != "f32":
+        return None
+    for pattern in _PATTERNS["multiply"]:
+        found = pattern(look, operation)
+        if found is not None:
+            return replace(operation, opcode=found[1].replace("_", "-"), operands=found[:1], attributes={})
     return None
 
 
@@ -86,7 +98,7 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
 
 
 def _gelu(look: Look, operation: Operation) -> _Found | None:
-    """GELU: x / 2 * (1 + erf(x / sqrt(2))), or x / 2 * erfc(-x / sqrt(2)), in any order of the factors."""
+    """GELU: x / 2 * (1 + erf(x / sqrt(2))), x / 2 * erfc(-x / sqrt(2)), or with tanh; the factors in any order."""
     numbers, rest = _factors(look, operation.id)
     # The factor 1/2 may be at x, at the sum, or at both as two square roots.
     if len(rest) != 2 or not isclose(prod(numbers), 0.5):
@@ -96,10 +108,14 @@ def _gelu(look: Look, operation: Operation) -> _Found | None:
             return value, "gelu_erf", 1 + reads
         total = look.made_by(other, "add", once=True)
         for one, gate in _both(total) if total is not None else ():
-            erf = look.made_by(gate, "erf", once=True)
-            if erf is None or look.scalar(one) != 1.0:
+            function = look.made_by(gate, "erf", "tanh", once=True)
+            if function is None or look.scalar(one) != 1.0:
                 continue
-            scale = _scale(look, erf.operands[0], value)
+            if function.opcode == "tanh":
+                if (reads := _reads_of_cubic(look, function.operands[0], value)) is not None:
+                    return value, "gelu_tanh", 1 + reads
+                continue
+            scale = _scale(look, function.operands[0], value)
             # Frameworks write 0.70710678, 1/sqrt(2) or a division by 1.4142135.
             if scale is not None and isclose(scale, sqrt(0.5), rel_tol=1e-6):
                 return value, "gelu_erf", 2
@@ -154,6 +170,33 @@ def _reads_of_erfc(look: Look, gate: int, value: int) -> int | None:
         return None
     # A function of more pieces could differ between the points.
     if sum(operation.opcode in ("compare", "minimum") for operation in cone) > len(_PIECES) - 1:
+        return None
+    return sum(operation.operands.count(value) for operation in cone)
+
+
+_CUBIC = sqrt(2 / pi) * (_POINTS + 0.044715 * _POINTS.astype(np.float64) ** 3)
+_MOST_OF_CUBIC = 12
+
+
+def _reads_of_cubic(look: Look, argument: int, value: int) -> int | None:
+    """How often `argument` reads `value`, if it is sqrt(2 / pi) * (x + 0.044715 * x^3) of it; None otherwise."""
+    found: dict[int, Array | None] = {value: _POINTS}
+    cone: list[Operation] = []
+
+    def at(each: int) -> Array | None:
+        if each not in found:
+            number, operation = look.scalar(each), look.known[each]
+            found[each] = np.full_like(_POINTS, number) if number is not None else None
+            if number is None and operation.opcode in ("add", "multiply", "power") and len(cone) < _MOST_OF_CUBIC:
+                cone.append(operation)
+                operands = [made for operand in operation.operands if (made := at(operand)) is not None]
+                if len(operands) == 2:
+                    found[each] = FUNCTIONS[operation.opcode](*operands)
+        return found[each]
+
+    given = at(argument)
+    # Products of few numbers: a polynomial that agrees at thousands of points is the same.
+    if given is None or not np.allclose(given, _CUBIC, rtol=1e-5, atol=0.0):
         return None
     return sum(operation.operands.count(value) for operation in cone)
 

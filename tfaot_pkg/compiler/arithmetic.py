@@ -131,6 +131,16 @@ def _erf(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
+def _gelu_erf(x: Array) -> Array:
+    distance = x.astype(np.float64) * -math.sqrt(0.5)
+    return np.asarray(x * 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(distance))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return np.asarray(wide / (1 + np.exp(-math.sqrt(8 / math.pi) * (wide + 0.044715 * wide**3))))
+
+
 def _round_away(x: Array) -> Array:
     return np.copysign(np.floor(np.abs(x.astype(np.float64)) + 0.5), x)
 
@@ -172,6 +182,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "exponential-minus-one": np.expm1,
     "f16-of-bits": lambda x: np.ascontiguousarray(x).view(np.float16).reshape(x.shape).astype(np.float32),
     "floor": np.floor,
+    "gelu-erf": _gelu_erf,
+    "gelu-tanh": _gelu_tanh,
     "is-finite": np.isfinite,
     "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
     "log": np.log,
@@ -202,6 +214,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sine": np.sin,
     "sqrt": np.sqrt,
     "subtract": np.subtract,
+    "swish": lambda x: x / (1 + np.exp(-x.astype(np.float64))),
     "tan": np.tan,
     "tanh": np.tanh,
     "xor": _bitwise(np.logical_xor, np.bitwise_xor),

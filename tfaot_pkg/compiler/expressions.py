@@ -83,6 +83,8 @@ _FUNCTIONS = {
     "exponential-minus-one": "exponentialMinusOne",
     "f16-of-bits": "halfOfBits",
     "floor": "roundedDown",
+    "gelu-erf": "geluErf",
+    "gelu-tanh": "geluTanh",
     "is-finite": "isFinite",
     "log": "logarithmOf",
     "log-plus-one": "logarithmOfOnePlus",
@@ -106,6 +108,7 @@ _FUNCTIONS = {
     "sign": "signOf",
     "sine": "sineOf",
     "sqrt": "squareRoot",
+    "swish": "swish",
     "tan": "tangentOf",
     "tanh": "hyperbolicTangent",
 }
@@ -124,8 +127,8 @@ IN_WIDE_VECTORS = frozenset(
 
 LONG = frozenset(
     {
-        "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic",
-        "power", "remainder", "sine", "tan", "tanh",
+        "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "gelu-erf", "gelu-tanh", "log",
+        "log-plus-one", "logistic", "power", "remainder", "sine", "swish", "tan", "tanh",
     }
 )  # fmt: skip
 """Elementwise operations of ten or more instructions for a vector."""

@@ -78,6 +78,11 @@ _OF_FLOATS = (
     "cbrt ceil cosine erf exponential exponential-minus-one floor log log-plus-one logistic round-nearest-afz "
     "round-nearest-even rsqrt sine sqrt tan tanh"
 ).split()
+_ACTIVATIONS = {
+    "gelu-erf": "x * (1 + erf(x / sqrt(2))) / 2.",
+    "gelu-tanh": "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.",
+    "swish": "x / (1 + exp(-x)).",
+}
 _OF_ANY = "abs copy negate sign".split()
 _OF_INTEGERS = "count-leading-zeros popcnt".split()
 _PAIRS = "add divide maximum minimum multiply power remainder subtract".split()
@@ -86,6 +91,7 @@ _SHORT = ("bf16", "f16")
 
 OPERATIONS: Mapping[str, Definition] = {
     **{name: _of_elements(name, 1, elementwise(FLOATS)) for name in _OF_FLOATS},
+    **{name: _of_elements(name, 1, elementwise({"f32"}), text) for name, text in _ACTIVATIONS.items()},
     **{name: _of_elements(name, 1, elementwise()) for name in _OF_ANY},
     **{name: _of_elements(name, 1, elementwise(INTEGERS)) for name in _OF_INTEGERS},
     **{name: _of_elements(name, 2, elementwise()) for name in _PAIRS},

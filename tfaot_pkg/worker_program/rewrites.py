@@ -15,6 +15,7 @@ import maxima
 import operations
 import patches
 import philox
+import quantiles
 import running
 import tensorflow as tf
 from messages.carriers import MADE
@@ -476,11 +477,13 @@ _RULES = {
     "Cumsum": running.cumulative(tf.cumsum),
     "DenseBincount": _bincount,
     "Digamma": gammas.digamma,
+    "Erfinv": quantiles.erfinv,
     "EuclideanNorm": _euclidean_norm,
     "ExtractImagePatches": patches.patches,
     "Lgamma": gammas.log_gamma,
     "LogMatrixDeterminant": _log_determinant,
     "MatrixDeterminant": _determinant,
+    "Ndtri": quantiles.ndtri,
     "NonMaxSuppressionV3": _boxes(tf.raw_ops.NonMaxSuppressionV3),
     "NonMaxSuppressionV4": _boxes(tf.raw_ops.NonMaxSuppressionV4, "pad_to_max_output_size"),
     "NthElement": _nth_element,

@@ -18,7 +18,7 @@ TFAOT_INLINE Vector activated([[maybe_unused]] Activation activation, Vector x) 
   if constexpr (kKind == Activation::softplus) return softplus(x);
   if constexpr (kKind == Activation::gelu_erf) return geluErf(x);
   if constexpr (kKind == Activation::gelu_tanh) return geluTanh(x);
-  if constexpr (kKind == Activation::swish) return timesSigmoid(x, x);
+  if constexpr (kKind == Activation::swish) return swish(x);
   if constexpr (kKind == Activation::hard_swish) return hardSwish(x);
   if constexpr (kKind == Activation::leaky_relu) return leakyRelu(x, activation.slope);
   if constexpr (kKind == Activation::clip) return clipped(x, activation.low, activation.high);

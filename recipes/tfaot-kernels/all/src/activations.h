@@ -20,19 +20,18 @@ TFAOT_INLINE Vector polynomial(Vector x, const float (&coefficients)[kCount]) {
 
 // (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2, relative error of exp(r) - 1 below 2^-26.
 inline constexpr float kExp[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.00836658012f, 0.00138825073f};
-// (log(1 + e) / d - 1) / d^2 as a function of d^2 where d = e / (1 + e / 2), 0 <= e <= 1; relative error below 2^-33.
-inline constexpr float kLog[] = {0.0833333433f, 0.0124996491f, 0.00223569525f, 0.000418505399f, 0.00011866053f};
-// exp(t^2 / 2) * Phi(-t) / u as a function of u = 1 / (1 + 0.3 t), 0 <= t <= 15, where Phi is the normal
-// distribution; relative error below 2^-28.
-inline constexpr float kTail[] = {0.119686715f,   0.119571313f, 0.110239379f,  0.0783720464f, 0.0962055102f,
-                                  -0.0795103759f, 0.19188486f,  -0.228286043f, 0.112465352f,  -0.020628769f};
-inline constexpr float kTailSlope = 0.3f;
+// (log(1 + e) - e) / e^2, 0 <= e <= 1; relative error of log(1 + e) below 2^-26.
+inline constexpr float kLog[] = {-0.499999315f, 0.333301961f, -0.249532163f, 0.196592912f,  -0.152310729f,
+                                 0.104407415f,  -0.0550434403f, 0.0186882466f, -0.00295770168f};
+// exp(t^2 / 2) * Phi(-t), where Phi is the normal distribution, is the first polynomial of t over the second, 0 <= t <= 15;
+// relative error below 2^-26.
+inline constexpr float kTailAbove[] = {0.5f, 0.436554939f, 0.181883737f, 0.040160168f, 0.0040412792f};
+inline constexpr float kTailBelow[] = {1.0f, 1.67099464f, 1.19702494f, 0.465888977f, 0.100673348f, 0.0101298597f};
+inline constexpr float kTailLimit = 14.8f;  // gelu of -14.8 is rounded to zero
 
-// tanh(x) / x as a function of x^2 is the first polynomial over the second, |x| <= kTanhLimit; relative error below
-// 2^-25. Beyond that, the result is limited to 1. (The constant terms are chosen such that the rounded result is best.)
-inline constexpr float kTanhAbove[] = {1.44735646f, 0.193661585f, 0.00505822618f, 2.98099694e-05f, 1.93029255e-08f};
-inline constexpr float kTanhBelow[] = {1.44735658f, 0.676113486f, 0.037448898f, 0.000475362642f, 1.12448197e-06f};
-inline constexpr float kTanhLimit = 9.01f;
+// (tanh(r) / r - 1) / r^2 as a function of r^2, |r| <= log(2) / 4; relative error of tanh(r) below 2^-24.
+inline constexpr float kTanh[] = {-0.33331272f, 0.131106108f};
+inline constexpr float kTanhLimit = 10.0f;  // tanh of it is rounded to 1
 
 inline constexpr float kLog2OfE = 1.44269504f;
 inline constexpr float kLn2 = 0.693147182f;
@@ -79,40 +78,6 @@ TFAOT_INLINE Vector expMinusOne(Vector x) {
   return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
-/// exp(x) as a product whose first factor is a normal number or zero, and whose second one is a power of two. Multiplying
-/// by the first one before the second loses no digits if exp(x) itself is denormal.
-struct Exponential {
-  Vector large;
-#if defined(TFAOT_AVX512)
-  Vector exponent;
-  TFAOT_INLINE Vector scaled(Vector value) const { return _mm512_maskz_scalef_ps(kAllLanes, value, exponent); }
-#else
-  Vector scale;
-  TFAOT_INLINE Vector scaled(Vector value) const { return value * scale; }
-#endif
-  TFAOT_INLINE Vector value() const { return scaled(large); }
-};
-
-/// exp(x), or exp(x + correction), for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
-template <class... Correction>
-TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
-  const Vector limited = larger(broadcast(-110.0f), x);
-  const Power power = nearestPower(limited);
-  const Vector r = (reducedBy(power, limited) + ... + correction);
-  const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
-#if defined(TFAOT_AVX512)
-  // One instruction multiplies by any power of two, with the same rounding as the two factors below.
-  return {x <= -110.0f ? Vector{} : mantissa, power.n};
-#else
-  // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
-  const Unsigned minus = (127u - power.biased) & 0xffu;
-  const Unsigned half = minus >> 1;
-  const Vector large = mantissa * bitsAs<Vector>((127u - half) << 23);
-  const Vector scale = bitsAs<Vector>((127u - (minus - half)) << 23);
-  return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
-#endif
-}
-
 /// exp(x) for x <= 0: at -110 it is rounded to zero, so that no case distinction is necessary.
 TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
   const Vector limited = larger(broadcast(-110.0f), x);
@@ -137,59 +102,95 @@ TFAOT_INLINE Vector selu(Vector x) {
   return withSignOf(multiplyAdd(positivePart(x), broadcast(1.05070099f), expMinusOne(below) * 1.75809934f), x);
 }
 
+/// With s * exp(2 r) = exp(-2 |x|) and h = tanh(r), tanh(|x|) is the quotient of (1 - s) - (1 + s) h and (1 + s) - (1 - s) h.
+/// For |x| below log(2) / 4 this is -h, without a rounding. Decision 078 compares it with others.
 TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
-  const Vector square = smaller(broadcast(kTanhLimit * kTanhLimit), x * x);
-  const Vector value = x * polynomial(square, kTanhAbove) / polynomial(square, kTanhBelow);
-  return larger(broadcast(-1.0f), smaller(broadcast(1.0f), value));
+  const Vector below = larger(broadcast(-kTanhLimit), bitsAs<Vector>(bitsAs<Unsigned>(x) | 0x80000000u));
+  const Vector rounded = multiplyAdd(below, broadcast(2.0f * kLog2OfE), broadcast(kRounder));
+  const Vector r = subtractProduct(below, rounded - broadcast(kRounder), broadcast(0.5f * kLn2));
+  const Vector s = bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), square = r * r;
+  const Vector h = multiplyAdd(square * r, polynomial(square, kTanh), r);
+  const Vector less = 1.0f - s, more = 1.0f + s;
+  return withSignOf(subtractProduct(less, more, h) / subtractProduct(more, less, h), x);
 }
 
-/// factor * sigmoid(x). Unlike `sigmoid` it keeps all digits of a product with a denormal sigmoid.
-TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
-  const Exponential e = exponential(-magnitude(x));
-  const Mask negative = x < 0.0f;
-  const Vector one = broadcast(1.0f);
-  const Vector value = factor * (negative ? e.large : one) / (1.0f + e.value());
-  return negative ? e.scaled(value) : value;
+/// exp(-x) as 2^n * (1 - less), with 2^(n - 64) as `scaled`.
+struct Inverse {
+  Vector scaled, less;
+};
+
+inline constexpr float kScaled = 0x1p-64f;  // nothing overflows or becomes denormal that is multiplied by it
+/// kRounder, for 2^(n - 64).
+inline constexpr float kScaledRounder = 12582912.0f + 127.0f - 64.0f;
+
+/// `rounded` is kScaledRounder + n, and r = x + n * log(2).
+TFAOT_INLINE Inverse inverseOf(Vector rounded, Vector r) {
+  const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
+  return {bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), multiplyAdd(r * r, polynomial(r, coefficients), r)};
+}
+/// exp(-x) for -110 <= x <= 20.
+TFAOT_INLINE Inverse inverseExponential(Vector x) {
+  const Vector rounded = multiplyAdd(x, broadcast(-kLog2OfE), broadcast(kScaledRounder));
+  const Vector n = rounded - broadcast(kScaledRounder);
+  return inverseOf(rounded, multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), x)));
+}
+/// (1 + exp(-x)) * 2^-64. If exp(-x) was added to 1 before it was multiplied, 1 would be lost at 2^24.
+TFAOT_INLINE Vector scaledDenominator(Inverse inverse) {
+  return inverse.scaled + subtractProduct(broadcast(kScaled), inverse.scaled, inverse.less);
+}
+
+/// `value` * 2^-64 for x up to `limit`, x beyond it. A denormal result is rounded once more, which is nothing beside its last
+/// place. For minus infinity it is NaN, as a product with zero.
+TFAOT_INLINE Vector scaledUpTo(float limit, Vector x, Vector value) {
+  return x > limit ? x : multiplyAdd(value, broadcast(kScaled), x * 0.0f);
+}
+
+/// x * sigmoid(x).
+TFAOT_INLINE Vector swish(Vector x) {
+  const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
+  return scaledUpTo(20.0f, x, limited / scaledDenominator(inverseExponential(limited)));
 }
 
 /// 1 / (1 + exp(-x)), numerator and denominator divided by 2^64: so nothing overflows if the result is denormal, at the cost
-/// of no instruction. Beyond the limits it is 1 or 0. It takes 0.6 of the time of `timesSigmoid` (AVX-512), or half (AVX2).
+/// of no instruction. Beyond the limits it is 1 or 0.
 TFAOT_INLINE Vector sigmoid(Vector x) {
-  constexpr float kScaled = 0x1p-64f;
-  constexpr float kPlaces = 12582912.0f + 127.0f - 64.0f;  // kRounder, for 2^(n - 64)
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
-  const Vector rounded = multiplyAdd(limited, broadcast(-kLog2OfE), broadcast(kPlaces));
-  const Vector n = rounded - broadcast(kPlaces);
-  // exp(-x) = 2^n * (1 - less), where r = x + n * log(2).
-  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), limited));
-  const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
-  const Vector less = multiplyAdd(r * r, polynomial(r, coefficients), r);
-  const Vector power = bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23);
-  // The addition is not fused, because units for additions alone have nothing else to do.
-  return kScaled / subtractProduct(power + kScaled, power, less);
+  return kScaled / scaledDenominator(inverseExponential(limited));
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {
-  const Vector e = exponential(-magnitude(x)).value();
-  const Vector d = e / multiplyAdd(0.5f, e, 1.0f);
-  const Vector square = d * d;
-  return positivePart(x) + multiplyAdd(d * square, polynomial(square, kLog), d);
+  const Vector e = exponentialOfNegative(-magnitude(x));
+  return positivePart(x) + multiplyAdd(e * e, polynomial(e, kLog), e);
 }
 
 TFAOT_INLINE Vector geluErf(Vector x) {
-  const Vector distance = magnitude(x);
-  const Vector t = smaller(broadcast(15.0f), distance);
+  const Vector t = smaller(broadcast(kTailLimit), magnitude(x));
   // The square in two parts: the first is exact, because its root has 12 bits.
-  const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
-  const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));
-  const Vector u = 1.0f / multiplyAdd(kTailSlope, t, 1.0f);
-  const Mask negative = x < 0.0f;
-  const Vector tail = e.scaled((negative ? x : t) * (u * polynomial(u, kTail) * e.large));
-  return negative ? tail : x - tail;
+  const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u), square = -0.5f * root * root;
+  const Vector rounded = multiplyAdd(square, broadcast(-kLog2OfE), broadcast(kScaledRounder));
+  const Vector n = rounded - broadcast(kScaledRounder);
+  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), square));
+  const Inverse inverse = inverseOf(rounded, r - 0.5f * (t - root) * (t + root));
+  const Vector below = polynomial(t, kTailBelow);
+  const Vector denominator = subtractProduct(below, below, inverse.less) * inverse.scaled;
+  const Vector tail = t * polynomial(t, kTailAbove) / denominator * kScaled;
+  return (x < 0.0f ? x * 0.0f : x) - tail;
 }
 
+/// x * sigmoid(y), y = 2 * sqrt(2 / pi) * 0.044715 * x * (x^2 + 1 / 0.044715). The error of y, which exp would multiply by up to 110, is
+/// computed and added.
 TFAOT_INLINE Vector geluTanh(Vector x) {
-  return timesSigmoid(x, x * multiplyAdd(0.0713548163f, x * x, 1.59576912f));
+  // The two factors in two parts each; kAddend has so few bits that its distance from a sum is exact.
+  constexpr float kSlope = 0.0713548163f, kSlopeLow = 2.3988324e-09f, kAddend = 22.375f, kAddendLow = -0.0111399978f;
+  const Vector limited = smaller(broadcast(6.0f), larger(broadcast(-11.0f), x));
+  const Vector slope = limited * kSlope, sum = multiplyAdd(limited, limited, kAddend);
+  const Vector slopeLow = multiplyAdd(broadcast(kSlopeLow), limited, multiplyAdd(broadcast(kSlope), limited, -slope));
+  const Vector sumLow = multiplyAdd(limited, limited, kAddend - sum) + kAddendLow;
+  const Vector rounded = multiplyAdd(slope * sum, broadcast(-kLog2OfE), broadcast(kScaledRounder));
+  const Vector n = rounded - broadcast(kScaledRounder);
+  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(slope, sum, n * kLn2High));
+  const Inverse inverse = inverseOf(rounded, r + multiplyAdd(slope, sumLow, slopeLow * sum));
+  return scaledUpTo(6.0f, x, limited / scaledDenominator(inverse));
 }
 
 /// min(max(x, low), high).

@@ -524,21 +524,29 @@ TFAOT_INLINE Vector exponentialOf(Vector x) {
 
 TFAOT_INLINE Vector logistic(Vector x) { return sigmoid(x); }
 
-/// exp(x) - 1 for any x.
+/// exp(x) - 1 for any x: twice 2^(n - 1) * (1 + rest) - 1/2, because 2^128 is not a float.
 TFAOT_INLINE Vector exponentialMinusOne(Vector x) {
-  return chosen(x > 0.0f, chosen(x > 0.5f, exponentialOf(x) - 1.0f, -expMinusOne(-x) / (1.0f + expMinusOne(-x))), larger(expMinusOne(negativeMagnitude(x, kExpLimit)), x));
+  const Vector limited = smaller(broadcast(kLargestExponent), larger(broadcast(-20.0f), x));
+  const Power power = nearestPower(limited);
+  const Vector r = reducedBy(power, limited);
+  const Vector half = bitsAs<Vector>((power.biased - 1u) << 23);
+  const Vector value = multiplyAdd(half, multiplyAdd(r * r, polynomial(r, kExp), r), half - 0.5f);
+  return magnitude(x) < 0x1p-25f ? x : value + value;  // the half of a denormal number may not be one
 }
 
-// erf(x) / x as a function of x^2 is the first polynomial over the second, |x| <= kErfLimit; relative error below 2^-25.
-// Beyond that, the result is limited to 1.
-inline constexpr float kErfAbove[] = {1.1283791f, 0.19059421f, 0.052769355f, 0.0037725687f, 0.0002848438f, 2.0460218e-06f};
-inline constexpr float kErfBelow[] = {1.0f, 0.50224245f, 0.114182904f, 0.014983235f, 0.0011638621f, 3.8047732e-05f};
-inline constexpr float kErfLimit = 3.925f;
+// erf(x) / x as a function of x^2, |x| <= kErfNear; relative error below 2^-24.
+inline constexpr float kErf[] = {1.12837911f,    -0.376122355f,  0.112793654f,
+                                 -0.0266858842f, 0.00488534896f, -0.000548927521f};
+inline constexpr float kErfNear = 0.93f, kErfLimit = 3.95f;
+// erfc(x)^(-1/8), kErfNear <= x <= kErfLimit; error of erf(x) below 2^-25.
+inline constexpr float kErfRoot[] = {0.998074174f,   0.151751131f,  0.0641736314f,   0.0578198135f,
+                                     -0.0229287762f, 0.0139798652f, -0.00323608587f, 0.000478351285f};
 
 TFAOT_INLINE Vector errorFunction(Vector x) {
-  const Vector square = smaller(broadcast(kErfLimit * kErfLimit), x * x);
-  const Vector value = x * polynomial(square, kErfAbove) / polynomial(square, kErfBelow);
-  return larger(broadcast(-1.0f), smaller(broadcast(1.0f), value));
+  const Vector size = smaller(broadcast(kErfLimit), magnitude(x));
+  const Vector root = polynomial(size, kErfRoot), square = root * root, fourth = square * square;
+  const Vector far = withSignOf(1.0f - 1.0f / (fourth * fourth), x);
+  return size > kErfNear ? far : x * polynomial(size * size, kErf);
 }
 
 TFAOT_INLINE float remainderOf(float a, float b) { return __builtin_fmodf(a, b); }
@@ -584,6 +592,9 @@ TFAOT_OF_ONE(exponentialMinusOne)
 TFAOT_OF_ONE(logistic)
 TFAOT_OF_ONE(hyperbolicTangent)
 TFAOT_OF_ONE(errorFunction)
+TFAOT_OF_ONE(geluErf)
+TFAOT_OF_ONE(geluTanh)
+TFAOT_OF_ONE(swish)
 TFAOT_OF_ONE(squareRoot)
 TFAOT_OF_ONE(roundedDown)
 TFAOT_OF_ONE(roundedUp)
