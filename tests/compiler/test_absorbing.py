@@ -63,12 +63,29 @@ def _gelu(writer: Writer, x: int) -> int:
     return writer.add("multiply", (N, 21), half, gate)
 
 
+def _gelu_tanh(writer: Writer, x: int) -> int:
+    cube = writer.add("multiply", (N, 21), writer.add("multiply", (N, 21), x, x), x)
+    rest = writer.add("multiply", (N, 21), writer.spread(0.044715, 21), cube)
+    inner = writer.add("multiply", (N, 21), writer.spread(0.7978845608, 21), writer.add("add", (N, 21), x, rest))
+    gate = writer.add("add", (N, 21), writer.spread(1.0, 21), writer.add("tanh", (N, 21), inner))
+    return writer.add("multiply", (N, 21), writer.add("multiply", (N, 21), writer.spread(0.5, 21), x), gate)
+
+
+def _nearly_gelu_tanh(writer: Writer, x: int) -> int:
+    """With the square instead of the cube."""
+    rest = writer.add("multiply", (N, 21), writer.spread(0.044715, 21), writer.add("multiply", (N, 21), x, x))
+    inner = writer.add("multiply", (N, 21), writer.spread(0.7978845608, 21), writer.add("add", (N, 21), x, rest))
+    gate = writer.add("add", (N, 21), writer.spread(1.0, 21), writer.add("tanh", (N, 21), inner))
+    return writer.add("multiply", (N, 21), writer.add("multiply", (N, 21), writer.spread(0.5, 21), x), gate)
+
+
 _AFTER: Mapping[str, Callable[[Writer, int], int]] = {
     "clamp": _clamp,
     "clip": _clip,
     "divided": lambda writer, x: writer.add("divide", (N, 21), x, writer.spread(3.0, 21)),
     "elu": _elu,
     "gelu": _gelu,
+    "gelu by tanh": _gelu_tanh,
     "normalized": lambda writer, x: writer.add(
         "add", (N, 21), writer.add("multiply", (N, 21), x, _along(writer, _FACTORS)), _along(writer, _OFFSETS)
     ),
@@ -95,6 +112,36 @@ def test_what_follows_a_layer_becomes_part_of_it(compiled: Compile, name: str) -
     values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
     wanted = interpret.run(program, 13, [values])[0]
     np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "opcode"), [("gelu", "gelu-erf"), ("gelu by tanh", "gelu-tanh"), ("swish", "swish")])
+def test_an_activation_without_a_layer_is_one_operation_that_keeps_the_digits_of_its_tail(
+    compiled: Compile, name: str, opcode: str
+) -> None:
+    writer = Writer()
+    x = writer.input(21)
+    total = writer.add("add", (N, 21), x, _AFTER[name](writer, x))  # others may use its input
+    made = recognize(simplify(writer.program(_AFTER[name](writer, x), total)))
+    verify(made)
+    assert opcode in _opcodes(made)
+    assert not {"erf", "tanh", "logistic"} & set(_opcodes(made))
+    values = np.linspace(-9.0, 3.0, 21 * 40, dtype=np.float32).reshape(-1, 21)
+    exact = [_EXACT[opcode](float(each)) for each in values.ravel()]
+    np.testing.assert_allclose(compiled(made, 4)(values)[0].ravel(), exact, rtol=8 * 2.0**-23)
+
+
+_EXACT: Mapping[str, Callable[[float], float]] = {
+    "gelu-erf": lambda x: 0.5 * x * math.erfc(-x * math.sqrt(0.5)),
+    "gelu-tanh": lambda x: x / (1.0 + math.exp(-math.sqrt(8.0 / math.pi) * (x + 0.044715 * x**3))),
+    "swish": lambda x: x / (1.0 + math.exp(-x)),
+}
+
+
+def test_another_polynomial_below_tanh_is_no_gelu() -> None:
+    writer = Writer()
+    made = recognize(simplify(writer.program(_nearly_gelu_tanh(writer, writer.input(21)))))
+    assert "tanh" in _opcodes(made)
+    assert "gelu-tanh" not in _opcodes(made)
 
 
 def test_biases_of_heads_become_part_of_the_layer_before_them(compiled: Compile) -> None:
