@@ -33,7 +33,7 @@ def test_errors_over_all_floats_are_those_of_the_page(tmp_path: Path) -> None:
         pytest.skip("this machine has no fused multiply-add")
     program = tmp_path / "all_floats"
     run(["c++", *FLAGS, *target.flags, "-o", program, _SOURCE], timeout=300)
-    lines = [line.split() for line in run([program], timeout=1000).stdout.decode().splitlines()]
+    lines = [line.split() for line in run([program], timeout=1000).stdout.splitlines()]
     found = {
         name: (math.ceil(float(error) * 10.0) / 10.0, float(fall) if name in _MONOTONE else 0.0)
         for name, error, fall in lines
