@@ -12,7 +12,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import Comparison
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
 
 
 def activated(look: Look, operation: Operation) -> tuple[int, str] | None:
@@ -31,7 +31,7 @@ def in_one(look: Look, operation: Operation) -> Operation | None:
     for pattern in _PATTERNS["multiply"]:
         found = pattern(look, operation)
         if found is not None:
-            return replace(operation, opcode=found[1].replace("_", "-"), operands=found[:1], attributes={})
+            return replace(operation, opcode=found[1].replace("_", "-"), operands=found[:1], attributes=NO_ATTRIBUTES)
     return None
 
 

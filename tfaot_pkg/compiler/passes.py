@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.compiler import recognize as raising
 from tfaot_pkg.compiler.absorbing import absorbed, preceded
+from tfaot_pkg.compiler.activations import in_one
 from tfaot_pkg.compiler.cancellation import without_cancellation
 from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, woven
 from tfaot_pkg.compiler.hoisting import hoisted
@@ -69,6 +70,7 @@ _RAISING = (
     _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, one for each phase."),
     _rule("fuse-pooling", raising.pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
     _rule("fuse-transposes", raising.result_order, "A product whose result is transposed writes it in that order."),
+    _rule("raise-activations", in_one, "Forms of GELU and swish that follow no layer become one operation."),
     _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
     Pass(
         name="hoist", run=_hoisted,

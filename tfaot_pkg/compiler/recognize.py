@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.activations import in_one
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import (
     Along,
