@@ -2,7 +2,7 @@
 
     TOOLCHAIN/bin/python size_choices.py FILE WORKER_PROGRAM
 
-Runs inside a toolchain's Python. FILE has, for each model, the operations that choose (worker_program/choices.py).
+Runs inside a toolchain's Python. FILE has, for each model, the operations that choose (worker_program/shape_analysis.py).
 """
 
 import json
@@ -755,7 +755,7 @@ MODELS["same-the size in StableHLO"] = (of_stablehlo(["%z = stablehlo.add %n, %m
 
 def found(serve, has_n):
     """The operations that choose."""
-    import choices
+    import shape_analysis
     from messages.graph import Feed, Fetch, Symbol
     from tensorflow.python.framework import convert_to_constants
 
@@ -769,7 +769,7 @@ def found(serve, has_n):
         for each in frozen.outputs
     ]
     symbols = [Symbol(name="n", minimum=1, maximum=LONGEST)] if has_n else []
-    listed = choices.choices(frozen.graph.as_graph_def(), [feed], outputs, symbols)
+    listed = shape_analysis.size_choices(frozen.graph.as_graph_def(), [feed], outputs, symbols)
     return [[each.operation, each.by_batch, list(each.symbols)] for each in listed]
 
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 
-import choices
+import shape_analysis
 import specialize
 import uncompiled
 from messages import listing
@@ -102,7 +102,7 @@ def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.Hl
                 modules=tuple(modules[: len(PROBES)]),
                 samples=tuple(modules[len(PROBES) :]),
                 fault="",
-                choices=choices.choices(lowered, [*inputs, *weights], outputs, symbols),
+                choices=shape_analysis.size_choices(lowered, [*inputs, *weights], outputs, symbols),
             )
         except Exception as error:  # TensorFlow raises many types; the host explains what it means for the model
             fault = fault or one_line(error)

@@ -6,8 +6,8 @@
 import math
 
 from polynomials import BATCH, Polynomial
-from size_operations import JOINING, PLACING, PRODUCTS, REDUCTIONS
-from size_values import Choice, Known, growing, sizes_of
+from shape_operations import JOINING, PLACING, PRODUCTS, REDUCTIONS
+from shape_values import Choice, Known, growing, sizes_of
 
 _SEEN = 132
 """Rows of the largest batch that is traced (hlo.PROBES)."""
@@ -29,15 +29,21 @@ def _strided(step):
     return step.choice({BATCH}) if any(BATCH in each for each in found) else None
 
 
-def counted(step):
-    """A Choice if the number of elements of a Range is no polynomial."""
+def length_of_range(step):
+    """The number of elements of a Range: a polynomial, a Choice if there is none, or None if it is not known."""
     contents = [each.content for each in step.operands]
     if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents):
         return None  # their own Choice is that of the result, and data has no effect on shapes
     start, limit, delta = (each.values.reshape(())[()] for each in contents)
-    sizes = start.names | limit.names | delta.names
-    is_integer = delta.terms and not delta.names and (limit - start).varying.scaled(1 / delta.constant).is_integer
-    return step.choice(sizes) if sizes and not is_integer else None
+    count = (limit - start).scaled(1 / delta.constant) if delta.terms and not delta.names else None
+    if count is None or not count.varying.is_integer:
+        return step.choice(start.names | limit.names | delta.names)
+    return count.varying + Polynomial.number(math.ceil(count.constant))
+
+
+def _counted(step):
+    found = length_of_range(step)
+    return found if isinstance(found, Choice) and found.sizes else None
 
 
 def _reshaped(step):
@@ -254,7 +260,7 @@ def _within(step, place: Polynomial, size: Polynomial):
 
 
 _CUTTING = frozenset({"Slice", "StridedSlice"})
-_RULES = {"Range": counted, "Reshape": _reshaped, "Split": _split, "StridedSlice": _sliced}
+_RULES = {"Range": _counted, "Reshape": _reshaped, "Split": _split, "StridedSlice": _sliced}
 _KEEPING = {
     **dict.fromkeys(("MirrorPad", "Pad", "PadV2"), _padded_elsewhere),
     "ConcatV2": _along_fixed,

@@ -1,4 +1,4 @@
-"""Operations of TensorFlow by what their results have to do with sizes, and with positions (size_rules.py)."""
+"""Operations of TensorFlow by what their results have to do with sizes, and with positions (shape_transfer.py)."""
 
 SHAPING = frozenset(
     "Identity Snapshot StopGradient PreventGradient EnsureShape ExpandDims Squeeze BroadcastTo Fill Transpose "

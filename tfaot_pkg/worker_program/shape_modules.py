@@ -1,4 +1,4 @@
-"""How the numbers of a StableHLO module (`XlaCallModule`) follow from sizes, with these as symbols (choices.py).
+"""How the numbers of a StableHLO module (`XlaCallModule`) follow from sizes, with these as symbols (shape_analysis.py).
 
 TensorFlow replaces the sizes by numbers, and computes what follows from them, before it lowers the module.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import module_text
 import modules
 import numpy as np
-import size_arithmetic as arithmetic
+import shape_arithmetic as arithmetic
 from polynomials import Polynomial
-from size_values import (
+from shape_values import (
     CONSTANT,
     DATA,
     MOST_ELEMENTS,
@@ -42,7 +42,7 @@ _TYPES = {"i64": "int64", "ui64": "int64", "f64": "float64", "f32": "float32", "
 
 @dataclass(frozen=True)
 class _Step:
-    """What the rules for polynomials ask for (size_rules.Step)."""
+    """What the rules for polynomials ask for (shape_transfer.Step)."""
 
     node: str
     operation: str
@@ -270,22 +270,19 @@ def _spread(statement, contents: list, step: _Step):
 
 
 _RULES = {
+    **{name: _logical(function) for name, function in arithmetic.LOGICAL.items()},
+    **{name: _elementwise(arithmetic.ROUNDED[name]) for name in ("ceil", "floor")},
     "abs": _elementwise(arithmetic.absolute),
     "add": _elementwise(arithmetic.added),
-    "and": _logical(arithmetic.LOGICAL["and"]),
     "broadcast_in_dim": _spread,
-    "ceil": _elementwise(arithmetic.ROUNDED["ceil"]),
     "compare": _compare,
     "concatenate": _joined,
     "convert": _converted,
     "divide": _divided,
-    "floor": _elementwise(arithmetic.ROUNDED["floor"]),
     "maximum": _elementwise(arithmetic.larger),
     "minimum": _elementwise(arithmetic.smaller),
     "multiply": _elementwise(arithmetic.multiplied),
     "negate": _elementwise(arithmetic.negated),
-    "not": _logical(arithmetic.LOGICAL["not"]),
-    "or": _logical(arithmetic.LOGICAL["or"]),
     "remainder": _elementwise(arithmetic.remainder(arithmetic.toward_zero)),
     "reshape": _reshaped,
     "select": _selected,

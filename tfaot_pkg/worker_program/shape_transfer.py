@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import folding
 import numpy as np
-import size_arithmetic as arithmetic
+import shape_arithmetic as arithmetic
 import tensorflow as tf
 from polynomials import BATCH, Polynomial
-from size_operations import BY_POSITION, LINEAR, OF_MATRICES, OF_SHAPE, REARRANGING
-from size_values import (
+from shape_operations import BY_POSITION, LINEAR, OF_MATRICES, OF_SHAPE, REARRANGING
+from shape_slices import is_within_rows, length_of_range, rearranged
+from shape_values import (
     CONSTANT,
     DATA,
     MOST_ELEMENTS,
@@ -25,7 +26,6 @@ from size_values import (
     of_constant,
     sizes_of,
 )
-from slices import counted, is_within_rows, rearranged
 
 
 @dataclass(frozen=True)
@@ -409,7 +409,7 @@ def _range(step: Step):
     start, limit, delta = (each.values.reshape(())[()] for each in contents)
     if not limit.names and not start.names and not delta.names:
         return _default(step)
-    if (found := counted(step)) is not None:
+    if isinstance(found := length_of_range(step), Choice):
         return found
     is_rows = not start.terms and delta == Polynomial.number(1) and limit == Polynomial.of([((BATCH,), 1)])
     return Spread(start.names, is_placed=True, is_rows=is_rows)
@@ -428,6 +428,13 @@ def _from_array(step: Step):
 _IDENTITIES = frozenset("Identity Snapshot StopGradient PreventGradient EnsureShape CheckNumerics IdentityN".split())
 _RULES = {
     **dict.fromkeys(_IDENTITIES, _kept),
+    **{f"Logical{name.title()}": _elementwise(function) for name, function in arithmetic.LOGICAL.items()},
+    **{
+        name: _elementwise(arithmetic.COMPARED[kind])
+        for name, kind in zip(
+            "Equal Greater GreaterEqual Less LessEqual NotEqual".split(), "EQ GT GE LT LE NE".split(), strict=True
+        )
+    },
     **dict.fromkeys(("Add", "AddV2"), _elementwise(arithmetic.added)),
     "Pack": _moved(),
     **dict.fromkeys(("Div", "RealDiv"), _divided),
@@ -456,25 +463,16 @@ _RULES = {
     "Ceil": _elementwise(arithmetic.ROUNDED["ceil"]),
     "Concat": _moved(*range(1, 64)),
     "ConcatV2": _moved(-1),
-    "Equal": _elementwise(arithmetic.COMPARED["EQ"]),
     "Fill": _moved(1),
     "Floor": _elementwise(arithmetic.ROUNDED["floor"]),
     "FloorDiv": _elementwise(arithmetic.floored),
     "FloorMod": _elementwise(arithmetic.remainder(arithmetic.floored)),
-    "Greater": _elementwise(arithmetic.COMPARED["GT"]),
-    "GreaterEqual": _elementwise(arithmetic.COMPARED["GE"]),
-    "Less": _elementwise(arithmetic.COMPARED["LT"]),
-    "LessEqual": _elementwise(arithmetic.COMPARED["LE"]),
-    "LogicalAnd": _elementwise(arithmetic.LOGICAL["and"]),
-    "LogicalNot": _elementwise(arithmetic.LOGICAL["not"]),
-    "LogicalOr": _elementwise(arithmetic.LOGICAL["or"]),
     "Max": _reduced(arithmetic.larger, None),
     "Maximum": _elementwise(arithmetic.larger),
     "Min": _reduced(arithmetic.smaller, None),
     "Minimum": _elementwise(arithmetic.smaller),
     "Mul": _times,
     "Neg": _elementwise(arithmetic.negated),
-    "NotEqual": _elementwise(arithmetic.COMPARED["NE"]),
     "OnesLike": _filled(1),
     "PadV2": _moved(0, 2),
     "Pow": _elementwise(arithmetic.power),

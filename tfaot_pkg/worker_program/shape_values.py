@@ -1,4 +1,4 @@
-"""How the numbers and the shape of a tensor depend on sizes, which are symbols (choices.py)."""
+"""How the numbers and the shape of a tensor depend on sizes, which are symbols (shape_analysis.py)."""
 
 from dataclasses import dataclass
 

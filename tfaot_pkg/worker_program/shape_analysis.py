@@ -1,4 +1,4 @@
-"""Where a model's computation is not the same one at all sizes: `if batch > 500`, `n % 2`, loops of batch // 4 turns.
+"""Symbolic shape analysis: whether a graph computes the same at all sizes, without `if batch > 500` or `n % 2`.
 
 What is listed at a few sizes (hlo.py) holds for all others only if sizes enter it as polynomials. So every number that
 follows from sizes is computed here with the sizes as symbols, through functions, branches and loops, before TensorFlow
@@ -9,16 +9,16 @@ import collections
 import itertools
 from dataclasses import replace
 
-import learning
-import lists
-import module_choices
-import size_rules
+import shape_inference
+import shape_modules
+import shape_transfer
 import specialize
 import tensorflow as tf
 from messages import listing
 from polynomials import BATCH, Fit
-from size_operations import SIZES
-from size_values import (
+from shape_operations import SIZES
+from shape_slices import chosen_by_shape
+from shape_values import (
     CONSTANT,
     DATA,
     Choice,
@@ -33,7 +33,6 @@ from size_values import (
     same,
     sizes_of,
 )
-from slices import chosen_by_shape
 from tensorflow.python.framework import function_def_to_graph, tensor_util
 from wiring import CALLS
 
@@ -56,7 +55,7 @@ _RAGGED = frozenset("Where Unique UniqueV2 ListDiff DynamicPartition NonMaxSuppr
 """Operations whose results have as many elements as values decide."""
 
 
-def choices(graph_def, feeds, outputs, symbols) -> tuple:
+def size_choices(graph_def, feeds, outputs, symbols) -> tuple:
     """One SizeChoice for each output that has one. `feeds` are the inputs and weights, as of hlo.listed."""
     symbols = [each for each in symbols if each.minimum < each.maximum]
     if not _has_sizes(graph_def):
@@ -153,7 +152,7 @@ class _Analysis:
             # TensorFlow infers further shapes from these.
             for graph_def, point in zip(graph_defs, self._points, strict=True):
                 shapes = {name: (_at(shape, point), dtype) for name, (shape, dtype) in learned.items()}
-                learning.write(graph_def, shapes)
+                shape_inference.write(graph_def, shapes)
         return [values[name] for name in wanted]
 
     def _values(self, graphs: list, given: dict, wanted: list, before: dict) -> tuple:
@@ -175,7 +174,12 @@ class _Analysis:
                 is_known = is_list or None not in (inferred or ())
                 chosen = value.chosen or (None if is_known else self._uneven(graphs, op, tensor))
                 values[tensor.name] = replace(value, shape=shape, chosen=chosen)
-                if not is_list and shape != inferred and None not in shape and learning.is_new(graphs[0], tensor):
+                if (
+                    not is_list
+                    and shape != inferred
+                    and None not in shape
+                    and shape_inference.is_new(graphs[0], tensor)
+                ):
                     learned[tensor.name] = (shape, tensor.dtype)
         return values.maps[0], learned
 
@@ -216,12 +220,12 @@ class _Analysis:
         if op.type in _OLD:
             return _OLD[op.type](op, operands)
         if op.type == "XlaCallModule":
-            return module_choices.results(op, operands, self._ranges)
+            return shape_modules.results(op, operands, self._ranges)
         shapes = tuple(self._shape(graphs, tensor) for tensor in op.outputs)
-        step = size_rules.Step(op, operands, shapes, self._ranges)
-        contents = _constant(op) if op.type == "Const" else size_rules.contents_of(step)
+        step = shape_transfer.Step(op, operands, shapes, self._ranges)
+        contents = _constant(op) if op.type == "Const" else shape_transfer.contents_of(step)
         chosen, is_ragged = _chosen(step), _is_ragged(step)
-        shape = lists.shape(step)
+        shape = shape_inference.shape(step)
         # The shape may depend on the same choice: operations have operands that give shapes.
         return [
             Value(each, shape, chosen or (each if isinstance(each, Choice) else None), is_ragged) for each in contents
@@ -265,7 +269,7 @@ class _Analysis:
         state = list(operands)
         for _ in range(_MOST_TURNS):
             after = self._called(graphs, op, body, tuple(state))
-            state = [lists.begun(*each) for each in zip(op.inputs, state, after, strict=True)]
+            state = [shape_inference.begun(*each) for each in zip(op.inputs, state, after, strict=True)]
             made = [
                 before if same(before, each) else joined(before, each)
                 for before, each in zip(state, after, strict=True)

@@ -1,12 +1,16 @@
-"""Shapes that TensorFlow does not infer: of arrays in lists, where recurrent layers keep steps, and of given sizes."""
+"""Shapes that TensorFlow does not infer: of arrays in lists, where recurrent layers keep steps, and of given sizes.
+
+They are written into graphs, so that TensorFlow infers further ones.
+"""
 
 import math
 from dataclasses import replace
 
 import tensorflow as tf
 from polynomials import Polynomial
-from size_values import Known, known
-from slices import counted
+from shape_slices import length_of_range
+from shape_values import Known, known
+from wiring import LOOPS, tensor_name
 
 
 def shape(step):
@@ -53,16 +57,8 @@ def _reshaped(step):
 
 
 def _counted(step):
-    """A range."""
-    contents = [each.content for each in step.operands]
-    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents) or counted(step):
-        return None
-    start, limit, delta = (each.values.reshape(())[()] for each in contents)
-    if delta.names or not delta.terms:
-        return None
-    count = (limit - start).scaled(1 / delta.constant)
-    count = count.varying + Polynomial.number(math.ceil(count.constant))
-    return _sizes(step, known([count]))
+    found = length_of_range(step)
+    return _sizes(step, known([found])) if isinstance(found, Polynomial) else None
 
 
 def _tiled(step):
@@ -115,3 +111,36 @@ _SHAPES = {
     "TensorListSetItem": _set,
     "TensorListStack": _stacked,
 }
+
+_UNINFERRED = LOOPS | frozenset(
+    "If StatelessIf Case StatelessCase TensorListGetItem TensorListStack "
+    "BroadcastTo Fill Range Reshape Slice Tile".split()
+)
+_MARK = "tfaot_shape"
+
+
+def is_new(graph, tensor) -> bool:
+    """Whether TensorFlow would not infer the shape of `tensor`, and does not have it from here."""
+    if tensor.op.type not in _UNINFERRED:
+        return False
+    try:
+        graph.get_operation_by_name(_shaped(tensor.name))
+    except KeyError:
+        return True
+    return False
+
+
+def write(graph_def, shapes: dict) -> None:
+    """Let the users of each tensor in `shapes`, by name, take it with this shape and type."""
+    for node in graph_def.node:
+        for place, text in enumerate(node.input):
+            if text[:1] != "^" and tensor_name(text) in shapes:
+                node.input[place] = _shaped(tensor_name(text))
+    for name, (shape, dtype) in shapes.items():
+        made = graph_def.node.add(name=_shaped(name), op="EnsureShape", input=[name])
+        made.attr["shape"].shape.CopyFrom(shape.as_proto())
+        made.attr["T"].type = dtype.as_datatype_enum
+
+
+def _shaped(name: str) -> str:
+    return f"{_MARK}/{name.replace(':', '/')}"

@@ -1,4 +1,4 @@
-"""Arithmetic of polynomials in sizes (size_rules.py, module_choices.py): exact, or None if the result is no polynomial.
+"""Arithmetic of polynomials in sizes for shape_transfer.py and shape_modules.py: exact, or None if there is none.
 
 Each function takes a step, which has the `ranges` of sizes: some results follow from these. A model's numbers have
 types, which wrap around or round: what is decided by a number that may have done so is no polynomial.
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from polynomials import BATCH, Polynomial
-from size_values import Choice, Known
+from shape_values import Choice, Known
 
 _MOST_ROWS = 1 << 20
 """Up to so many rows, types are known not to wrap around or round."""
