@@ -155,15 +155,19 @@ class _Framework:
         return tried
 
 
-@pytest.mark.parametrize(("limit", "sizes"), [(500, {513, 1000}), (600, {1000}), (2000, set())])
-def test_a_branch_on_the_batch_size_that_no_proof_saw_is_found(limit: int, sizes: set[int]) -> None:
+@pytest.mark.parametrize(
+    ("limit", "work", "sizes"),
+    [(500, 3.0, {513, 1000}), (600, 3.0, {1000}), (2000, 3.0, set()), (500, 1e10, set())],
+    ids=["at 500", "at 600", "beyond all", "of much work"],
+)
+def test_a_branch_on_the_batch_size_that_no_proof_saw_is_found(limit: int, work: float, sizes: set[int]) -> None:
     spec = ModelSpec(
         path=Path("spec.yaml"), model=ModelInfo(name="m", version="1"), source=FolderSource(path=Path()),
         compilation=Compilation(batch_sizes=SIZES), validation=Validation(),
     )  # fmt: skip
     framework = _Framework(lambda x: x * 2 if len(x) > limit else x)
     judge = Judge(
-        spec=spec, signature=SIGNATURE, independent=True, operations_per_row=3.0, oracle=cast(Any, framework),
+        spec=spec, signature=SIGNATURE, independent=True, operations_per_row=work, oracle=cast(Any, framework),
         runs=cast(Any, None), ways={"x86-64-v3": "native"},
     )  # fmt: skip
     inputs = {"x": np.random.default_rng(1).standard_normal((64, 3)).astype("float32"), "w": np.ones(3, "float32")}

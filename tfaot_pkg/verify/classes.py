@@ -151,7 +151,7 @@ class Judge:
             fault = "rows depend on one another: only compiled batch sizes run"
             return Rearranged(order=order, tried=replace(tried, fault=fault), repeated=tried, larger=())
         larger = larger_sizes(self.signature, self.spec.compilation.batch_sizes, self.operations_per_row)
-        order = np.resize(order, max(len(order), *larger))
+        order = np.resize(order, max([len(order), *larger]))
         repeated = self.oracle.repeated(arranged(inputs, self.signature, order)) if larger else tried
         return Rearranged(order=order, tried=tried, repeated=repeated, larger=larger)
 
