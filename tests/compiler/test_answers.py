@@ -16,7 +16,7 @@ from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes import recognize
-from tfaot_pkg.compiler.rolling import rolled
+from tfaot_pkg.compiler.rerolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree

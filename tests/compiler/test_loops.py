@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,17 +14,15 @@ from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.attributes import Dimensions, TopK, attributes_of
+from tfaot_pkg.compiler.attributes import attributes_of
+from tfaot_pkg.compiler.dead_stores import of_last_steps
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.last_steps import of_last_steps
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import (
-    NO_ATTRIBUTES,
     NUMPY_TYPES,
     ONE,
     Literal,
-    Number,
     Operation,
     Program,
     Region,
@@ -364,30 +361,3 @@ def test_the_number_of_an_iteration_is_a_place_within_an_array_as_long(
     for number in range(first, 5):
         wanted = np.tanh(wanted + given[:, min(number, steps - 1)])
     np.testing.assert_allclose(compiled(program, 8)(given)[0], wanted, rtol=1e-5)
-
-
-def test_the_order_of_a_sort_may_be_a_constant_outside_of_its_comparison() -> None:
-    """As within the loop of tf.image.non_max_suppression_padded, whose body has the constant."""
-    writer = Writer()
-    x, largest = writer.input(8), writer.constant(True, "pred")
-    places = writer.add("iota", (N, 8), dtype="s32", dimensions=(1,))
-    greater, less = (
-        writer.reducer("compare", result="pred", direction=direction, order="TOTALORDER") for direction in ("GT", "LT")
-    )
-    *parameters, first = greater.operations
-    indices = [replace(each, id=each.id + 5, type=Shape("s32", ()), attributes=Number(number=i + 2))
-               for i, each in enumerate(parameters)]  # fmt: skip
-    second = replace(less.operations[2], id=first.id + 1, operands=first.operands)
-    chosen = replace(
-        first, id=first.id + 2, opcode="select", operands=(largest, first.id, second.id), attributes=NO_ATTRIBUTES
-    )
-    region = Region(operations=(*parameters, *indices, first, second, chosen), results=(chosen.id,))
-    sort = Operation(
-        id=9000, opcode="sort", type=(Shape("f32", (N, Size(8))), Shape("s32", (N, Size(8)))), operands=(x, places),
-        attributes=Dimensions(dimensions=(1,)), regions=(region,),
-    )  # fmt: skip
-    writer.operations.append(sort)
-    program = writer.program(writer.add("get-tuple-element", (N, 8), sort.id, index=0))
-    opcodes = {each.opcode: each for each in recognize(program).entry.operations}
-    assert "sort" not in opcodes
-    assert opcodes["top_k"].attributes == TopK(k=Size(8), largest=True, zeros="signed")

@@ -20,7 +20,7 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.rolling import rolled
+from tfaot_pkg.compiler.rerolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.process import run

@@ -11,8 +11,8 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import Comparison
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
+from tfaot_pkg.compiler.use_def import Look
 
 
 def activated(look: Look, operation: Operation) -> tuple[int, str] | None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
+from tfaot_pkg.compiler.use_def import Look
 
 _LOG_HALF = float(np.float32(log(0.5)))
 _NEGLIGIBLE = -10.0

@@ -17,8 +17,8 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import as_size, plain
 from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dimensions, Layer, Pad, Slices, TransposedConv2d
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Attributes, Operation, Shape, Size
+from tfaot_pkg.compiler.use_def import Look
 
 
 def conv2d(look: Look, operation: Operation) -> Operation | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler import recognize as raising
-from tfaot_pkg.compiler.absorbing import absorbed, preceded
+from tfaot_pkg.compiler import raising
 from tfaot_pkg.compiler.activations import in_one
 from tfaot_pkg.compiler.cancellation import without_cancellation
 from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, woven
-from tfaot_pkg.compiler.hoisting import hoisted
-from tfaot_pkg.compiler.last_steps import of_last_steps
+from tfaot_pkg.compiler.dead_stores import of_last_steps
+from tfaot_pkg.compiler.layer_fusion import absorbed, preceded
+from tfaot_pkg.compiler.loop_invariants import hoisted
 from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.rerolling import rolled
 from tfaot_pkg.compiler.rewriting import Rule, by_region, by_rule
-from tfaot_pkg.compiler.rolling import rolled
 from tfaot_pkg.compiler.series import fused
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import Verifier, verified

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Program, Region, used
+from tfaot_pkg.compiler.use_def import Look
 
 Known = Mapping[int, Operation]
 Rule = Callable[[Look, Operation], Operation | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Region, used
+from tfaot_pkg.compiler.use_def import Look
 
 _LEAST = 3
 """Steps of the shortest series: shorter sums of products, which models contain for other reasons, keep their bits."""

@@ -144,48 +144,6 @@ def test_another_polynomial_below_tanh_is_no_gelu() -> None:
     assert "gelu-tanh" not in _opcodes(made)
 
 
-def test_biases_of_heads_become_part_of_the_layer_before_them(compiled: Compile) -> None:
-    writer = Writer()
-    heads = writer.add("reshape", (N, 3, 7), _dense(writer))
-    offsets = writer.add("broadcast", (N, 3, 7), writer.constant(_OFFSETS.reshape(3, 7)), dimensions=(1, 2))
-    moved = writer.add("subtract", (N, 3, 7), heads, offsets)
-    program = writer.program(writer.add("multiply", (N, 3, 7), moved, writer.spread(0.25, 3, 7)))
-    made = recognize(simplify(program))
-    verify(made)
-    assert _opcodes(made) == ["dense", "reshape"]
-    values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
-    wanted = interpret.run(program, 13, [values])[0]
-    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
-
-
-def test_a_layer_that_others_use_stays_as_it_is(compiled: Compile) -> None:
-    writer = Writer()
-    layer = _dense(writer)
-    halved = writer.add("multiply", (N, 21), layer, writer.spread(0.5, 21))
-    made = recognize(simplify(writer.program(halved, layer)))
-    assert _opcodes(made) == ["dense", "broadcast", "multiply"]
-    values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
-    half, whole = compiled(made, 4)(values)
-    np.testing.assert_array_equal(half, whole * np.float32(0.5))
-
-
-def test_layers_of_reshaped_rows_take_their_activation(compiled: Compile) -> None:
-    """As `tf.tensordot` writes it: rows of all items, then items again."""
-    writer = Writer()
-    x = writer.input(5, 9)
-    rows = writer.add("reshape", (Size(0, 5), 9), x)
-    product = writer.add(
-        "dot", (Size(0, 5), 21), rows, writer.constant(_WEIGHTS), contracting=((1,), (0,)), batch=((), ())
-    )
-    items = writer.add("reshape", (N, 5, 21), product)
-    program = writer.program(writer.add("maximum", (N, 5, 21), items, writer.spread(0.0, 5, 21)))
-    made = recognize(simplify(program))
-    assert _opcodes(made) == ["reshape", "dense"]
-    values = np.random.default_rng(7).normal(size=(13, 5, 9)).astype(np.float32)
-    wanted = interpret.run(program, 13, [values])[0]
-    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
-
-
 def test_reshapes_of_what_a_loop_computes_take_no_memory() -> None:
     writer = Writer()
     x = writer.input(6, 4)
@@ -265,17 +223,3 @@ def test_what_scales_the_input_of_a_layer_becomes_part_of_it(
     values = np.random.default_rng(7).normal(size=(13, *sizes)).astype(np.float32)
     wanted = interpret.run(program, 13, [values])[0]
     np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-5, atol=1e-5 * np.abs(wanted).max())
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_weights_stay_within_the_range_of_floats(compiled: Compile, before: bool) -> None:
-    """Infinite weights would give NaN for inputs of 0."""
-    writer = Writer()
-    x = writer.input(3)
-    large, weights = writer.spread(1e30, 3), writer.constant(np.full((3, 3), 1e10, np.float32))
-    if before:
-        x = writer.add("multiply", (N, 3), x, large)
-    y = writer.add("dot", (N, 3), x, weights, contracting=((1,), (0,)), batch=((), ()))
-    program = writer.program(y if before else writer.add("multiply", (N, 3), y, large))
-    made = recognize(simplify(program))
-    np.testing.assert_array_equal(compiled(made, 4)(np.zeros((5, 3), np.float32))[0], np.zeros((5, 3), np.float32))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -15,9 +14,8 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Program, Size
-from tfaot_pkg.compiler.rolling import rolled
+from tfaot_pkg.compiler.rerolling import rolled
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verify
 
 Step = Callable[[Writer, int, int], int]
@@ -63,28 +61,6 @@ def _require_same(program: Program, made: Program, *sizes: tuple[int, ...]) -> N
         for got, wanted in zip(interpret.run(made, rows, inputs), interpret.run(program, rows, inputs), strict=True):
             # NumPy's products may add up in another order if they have more rows.
             np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
-
-
-def test_copies_become_one_for_more_rows() -> None:
-    def step(writer: Writer, x: int, copy: int) -> int:
-        bias = writer.add("broadcast", (N, 2), writer.constant([1.0, 2.0]), dimensions=(1,))
-        return writer.add("tanh", (N, 2), writer.add("add", (N, 2), _dense(writer, x, copy), bias))
-
-    writer, whole = _copies(step)
-    made = rolled(simplify(program := writer.program(whole)))
-    assert text_of(made) == dedent("""\
-        %0 f32[batch,5,3] = parameter number=0
-        %1 f32[2] = constant literal={1.0,2.0}
-        %2 f32[3,2] = constant literal={0.0,1.0,2.0,3.0,4.0,5.0}
-        %3 f32[5*batch,3] = reshape %0
-        %4 f32[5*batch,2] = dot %3 %2 contracting=[[1],[0]] batch=[[],[]]
-        %5 f32[5*batch,2] = broadcast %1 dimensions=[1]
-        %6 f32[5*batch,2] = add %4 %5
-        %7 f32[5*batch,2] = tanh %6
-        %8 f32[batch,5,2] = reshape %7
-        give %8
-        """)
-    _require_same(program, made, (5, 3))
 
 
 def test_values_that_all_copies_use_are_repeated() -> None:

@@ -30,7 +30,6 @@ from tfaot_pkg.compiler.attributes import (
     numbers,
 )
 from tfaot_pkg.compiler.convolutions import window_of
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     Attributes,
@@ -41,6 +40,7 @@ from tfaot_pkg.compiler.program import (
     reducer,
     used,
 )
+from tfaot_pkg.compiler.use_def import Look
 
 
 def resample(look: Look, operation: Operation) -> Operation | None:

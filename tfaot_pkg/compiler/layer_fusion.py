@@ -14,8 +14,8 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.activations import activated
 from tfaot_pkg.compiler.attributes import Conv2d, Dense, Dimensions, Layer
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.use_def import Look
 
 _BY_CHANNEL = frozenset({"add", "subtract", "multiply", "divide"})
 LAYERS = ("dense", "conv2d", "transposed_conv2d")

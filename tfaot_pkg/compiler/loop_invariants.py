@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.attributes import Dimensions, Layer, Sizes
-from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import BATCH, ONE, Number, Operation, Region, Shape, Size, Symbol, used
+from tfaot_pkg.compiler.use_def import Look
 
 _MOST = 1 << 14
 """Elements per row, 64 KiB, that may be computed before a loop: more would evict the loop's weights from the cache."""
