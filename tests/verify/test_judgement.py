@@ -221,7 +221,9 @@ def test_places_of_maxima_beside_nan_are_tensorflows() -> None:
     """TensorFlow has a rule for them, which programs follow; ONNX Runtime's scatters keep what follows the last NaN."""
     given: dict[str, Any] = {"class_name": "nonfinite", "dtype": "int64", "jit": [1]}
     other = [("ties in sort order", 1, True)]
-    assert judged([1], [2], **given, met={ORDER: "ArgMax", MAXIMUM: "ArgMax"}, operations=("ArgMax",)) == other
+    assert judged([1], [2], **given, met={MAXIMUM: "ArgMax"}, operations=("ArgMax",)) == other
+    # The framework's optimizer may have moved it in front of what gives NaN.
+    assert judged([1], [2], **given, met={ORDER: "ArgMax"}) == [("NaN rule", 1, False)]
     assert judged([1], [2], **given, met={ORDER: "ai.onnx.Hardmax"}) == [("NaN rule", 1, False)]
     assert judged([NAN], [2.0], class_name="nonfinite", met={MAXIMUM: "TensorScatterMax"}) == REAL
     assert judged([NAN], [2.0], class_name="nonfinite", met={MAXIMUM: "ai.onnx.ScatterElements"}) == [
