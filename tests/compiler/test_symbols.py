@@ -22,7 +22,7 @@ from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.loader import load
@@ -167,10 +167,13 @@ def test_networks_over_particles_give_tensorflows_answers_for_any_number_of_them
 @pytest.mark.timeout(600)
 def test_a_size_at_which_a_part_is_larger_than_its_array_is_rejected(networks: Mapping[str, Network]) -> None:
     """Four nearest neighbours of three particles: code would read what is not there."""
-    program = simplify(networks["neighbours"].program)
-    few = Program(entry=program.entry, symbols=(Symbol("n", 24, 3),))
-    with pytest.raises(Unsupported, match="4 of 3 elements at n = 3: allow fewer sizes"):
-        check_extents(few)
+    imported = networks["neighbours"].program
+    for program in (imported, simplify(imported)):
+        few = Program(entry=program.entry, symbols=(Symbol("n", 24, 3),))
+        with pytest.raises(Unsupported, match="4 of 3 elements at n = 3: allow fewer sizes"):
+            check_extents(few)
+        with pytest.raises(InvalidProgram):  # so it comes second: it cannot say which sizes to allow
+            verify(few)
 
 
 @pytest.mark.slow
