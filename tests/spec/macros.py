@@ -13,7 +13,7 @@ HEADERS_OF_C = """
     stdnoreturn string strings sys/epoll sys/eventfd sys/file sys/inotify sys/ioctl sys/ipc sys/mman sys/msg sys/param
     sys/prctl sys/random sys/resource sys/select sys/sem sys/shm sys/signalfd sys/socket sys/stat sys/statvfs
     sys/sysinfo sys/sysmacros sys/time sys/timerfd sys/times sys/types sys/ucontext sys/uio sys/un sys/utsname sys/wait
-    syslog tar termios tgmath threads time uchar ulimit unistd utime utmpx values wchar wctype wordexp X11/Xlib X11/Xos
+    syslog tar termios tgmath threads time uchar ulimit unistd utime utmpx values wchar wctype wordexp X11/Xlib
 """.split()
 _MACRO = re.compile(r"#define ([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*)(?: |$)", re.MULTILINE)
 """Without parameters, and not reserved: only such names could be those of tensors."""
