@@ -51,7 +51,7 @@ def test_random_programs_are_read_as_they_were_written(seed: int) -> None:
     _require_round_trip(recognize(simplify(program)))
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.sweep("2.17.1-attention")
 @pytest.mark.parametrize("name", ["attention", "images", "lstm", "residual", "towers"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_networks_are_read_as_they_were_written(networks: Networks, version: str, name: str) -> None:
