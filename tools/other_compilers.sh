@@ -2,14 +2,14 @@
 # Compilers of other Debian releases, as programs of this machine: from the oldest that packages promise to support, GCC 9
 # and Clang 11, to the newest that Debian has. Needs root, debootstrap, bubblewrap and a Debian mirror; 5 GB.
 #
-#   tools/other_compilers.sh ROOT
+#   DEBIAN_MIRROR=... tools/other_compilers.sh ROOT
 #
 # ROOT/bin gets g++-9, clang++-11 ... With it in PATH, tests of compilers try them, too:
 #
 #   PATH=ROOT/bin:$PATH make test-nightly PYTEST_ARGS='-k every_compiler'
 set -euo pipefail
 root=$(realpath -m "$1")
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mirror=${DEBIAN_MIRROR:?the address of a mirror of Debian}
 export DEBIAN_FRONTEND=noninteractive
 mkdir -p "$root/bin"
 
