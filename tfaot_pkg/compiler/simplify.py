@@ -229,9 +229,9 @@ class _Rewrite:
         elements = operation.shape.elements
         if len(literals) < len(operands) or any(literal.growing for literal in literals):
             return operation
-        if not elements.is_constant or elements.constant > max(
-            _MOST_FOLDED, *(literal.constant.size for literal in literals)
-        ):
+        # Of f32[batch,0] the number of elements is known, and the value is not.
+        is_known = all(size.is_constant for size in operation.shape.sizes)
+        if not is_known or elements.constant > max(_MOST_FOLDED, *(literal.constant.size for literal in literals)):
             return operation
         try:
             value = interpret.evaluate(operation, [literal.constant for literal in literals])
@@ -245,8 +245,8 @@ def _known(operation: Operation, *, counts: bool) -> Literal | None:
     if operation.opcode == "constant":
         literal: Literal = Constant.of(operation).literal
         return literal
-    elements = operation.shape.elements if operation.opcode == "iota" else None
-    if counts and elements is not None and elements.is_constant and elements.constant <= _LONGEST_COUNT:
+    is_count = operation.opcode == "iota" and all(size.is_constant for size in operation.shape.sizes)
+    if counts and is_count and operation.shape.elements.constant <= _LONGEST_COUNT:
         return Literal(np.asarray(interpret.evaluate(operation, [])))
     return None
 
