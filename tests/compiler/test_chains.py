@@ -182,7 +182,7 @@ def softmax(size: int, *, joined: bool) -> Program:
     x = writer.input(_LINES, size)
     if joined:
         x = writer.add("add", shape, x, _of_row(writer, writer.input(_LINES), size))
-    return writer.program(writer.add("softmax", shape, x))
+    return writer.program(writer.add("softmax", shape, x, axis=len(shape) - 1))
 
 
 @pytest.mark.slow
