@@ -138,7 +138,7 @@ def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["flax.jax", "keras/torch.keras", "torch/gru.onnx", "torch/selection.onnx"])
+@pytest.mark.parametrize("name", ["flax.jax", "keras/torch.keras", "torch/gru.onnx", "torch/conv2d.onnx"])
 def test_first_specs_of_other_files_are_accepted(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     _, printed, code, checked = _first(Path(__file__).parent / "artifacts" / name, tmp_path, shared_home_folder)
     assert code == 0 and "to fill in" not in printed, checked
