@@ -129,6 +129,12 @@ def test_text_that_is_no_program_is_rejected_with_its_line(old: str, new: str, r
         parse(_LINES.replace(old, new, 1))
 
 
+def test_regions_that_are_nested_too_deeply_are_rejected() -> None:
+    lines = (f"{'    ' * depth}%{depth} f32[] = call\n{'    ' * depth}  region:\n" for depth in range(5000))
+    with pytest.raises(TextError, match="too deeply"):
+        parse("".join(lines))
+
+
 def test_no_change_of_a_text_ends_in_another_error() -> None:
     """Characters removed, repeated and exchanged at random."""
     random = np.random.default_rng(0)

@@ -142,3 +142,12 @@ def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder
 def test_first_specs_of_other_files_are_accepted(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     _, printed, code, checked = _first(Path(__file__).parent / "artifacts" / name, tmp_path, shared_home_folder)
     assert code == 0 and "to fill in" not in printed, checked
+
+
+@pytest.mark.nightly
+def test_a_first_spec_says_what_to_fill_in(shared_home_folder: Path, tmp_path: Path) -> None:
+    """How to call the number of rows is the author's choice."""
+    model = Path(__file__).parent / "artifacts" / "torch" / "selection.onnx"
+    text, printed, code, _ = _first(model, tmp_path, shared_home_folder)
+    assert code != 0 and "model.counts (best: best_count)" in printed
+    assert "# To fill in" in text

@@ -757,6 +757,7 @@ def running_integers(path):
         sums = {f"{name}_sum": tf.cumsum(each, 1, reverse=True) for name, each in numbers.items()}
         products = {f"{name}_product": tf.math.cumprod(each, 1, exclusive=True) for name, each in numbers.items()}
         segments = {kind: tf.transpose(getattr(tf.math, f"segment_{kind}")(tf.transpose(y), ids)) for kind in kinds}
+        segments["whole"] = tf.transpose(tf.math.segment_mean(tf.transpose(x[:, :6]), ids))
         turned = tf.cumsum(tf.complex(y, 2 * y), 1)
         return {**sums, **products, **segments, "re": tf.math.real(turned), "im": tf.math.imag(turned)}
 

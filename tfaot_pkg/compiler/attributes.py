@@ -243,14 +243,14 @@ def check_types(attributes: Attributes) -> None:
             raise MalformedAttributes(f"{name} is not of its type")
 
 
-_TYPES: dict[str, Mapping[str, Any]] = {}
+_TYPES: dict[type[Attributes], Mapping[str, Any]] = {}
 
 
 def field_types(kind: type[Attributes]) -> Mapping[str, Any]:
     """The types of its fields: each kind's are evaluated once."""
-    if kind.__name__ not in _TYPES:
-        _TYPES[kind.__name__] = get_type_hints(kind)
-    return _TYPES[kind.__name__]
+    if kind not in _TYPES:
+        _TYPES[kind] = get_type_hints(kind)
+    return _TYPES[kind]
 
 
 def _is(value: object, hint: Any) -> bool:

@@ -163,8 +163,6 @@ class _Import:
         self, instruction: hlo.Instruction, shapes: tuple[Shape, ...], operands: Sequence[int], add: Callable[..., int]
     ) -> tuple[int, ...]:
         """The results of an instruction that needs no special treatment."""
-        if instruction.opcode not in OPERATIONS:
-            raise Unsupported(f"{instruction.opcode} (node {instruction.node!r})")
         gives_tuple = isinstance(instruction.shape.parts, tuple)
         is_rounding, self._is_rounding = self._is_rounding, self._is_rounding and instruction.opcode not in _COMBINING
         regions = tuple(self.region(called) for called in instruction.called)

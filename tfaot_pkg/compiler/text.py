@@ -9,7 +9,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NoReturn, get_args, get_origin
 
 import numpy as np
@@ -119,7 +119,10 @@ class TextError(ValueError):
 
 def parse(text: str) -> Program:
     """The program that `text_of` writes as `text`, which need not be valid (verifier.py). Raises TextError."""
-    return _Lines(text).program()
+    try:
+        return _Lines(text).program()
+    except RecursionError:
+        raise TextError("its regions are nested too deeply") from None
 
 
 class _Lines:
@@ -162,12 +165,7 @@ class _Lines:
         while self._line() == f"{indent}  {_REGION_NAMES.get((operation.opcode, len(regions)), 'region')}:":
             self._next += 1
             regions.append(self._region(indent + "    "))
-        if not regions:
-            return operation
-        return Operation(
-            id=operation.id, opcode=operation.opcode, type=operation.type, operands=operation.operands,
-            attributes=operation.attributes, regions=tuple(regions),
-        )  # fmt: skip
+        return replace(operation, regions=tuple(regions)) if regions else operation
 
 
 _SYMBOL = re.compile(r"symbol (\w+) from (\d+) to (\d+)")

@@ -6,7 +6,6 @@ judgement.py judges arrays; this module decides which arrays it gets, and which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,8 +179,12 @@ class Judge:
         asked = [(tried, uncompiled_size(sizes), None), *((rows.repeated, size, 1) for size in rows.larger)]
         theirs: dict[str, Array] = {}
         for each, size, most in asked:
-            with suppress(ModelError, ToolchainError):  # the model's own assertions may reject such a batch
+            try:
                 theirs |= self.oracle.at_size(each, size, most)
+            except ModelError:  # its own assertions may reject such a batch
+                continue
+            except ToolchainError:  # larger ones would take as long
+                break
         if theirs:
             found[framework] = theirs
         if any(self._interactions(target, each, expected[target], main, order) for target, each in found.items()):

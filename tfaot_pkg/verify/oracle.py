@@ -216,11 +216,12 @@ class Oracle:
         return replace(self._saved(name, inputs), seconds=None if self._main is None else self._main.seconds)
 
     def at_size(self, tried: Tried, size: int, most: int | None = None) -> Mapping[str, Array]:
-        """Eager answers at a batch size that is not compiled, of at most so many batches.
+        """Eager answers at a batch size that is not compiled.
 
-        Raises the errors of a worker.
+        Raises the errors of a worker. Of at most so many batches, they must not take much longer than the main class.
         """
-        return self._answers(tried, "eager", batch_sizes=(size,), most=most)[0]
+        seconds = None if most is None else self._seconds
+        return self._answers(tried, "eager", seconds=seconds, batch_sizes=(size,), most=most)[0]
 
     def ends_compiled(self, tried: Tried) -> bool:
         """Whether the model ends if TensorFlow's own XLA compiles it."""

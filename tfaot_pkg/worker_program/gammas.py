@@ -8,6 +8,7 @@ every CPU, so sines and cosines are series.
 import math
 
 import tensorflow as tf
+from doubles import number, polynomial
 
 # Lanczos' approximation with g = 7 and 9 terms, as XLA has it (Godfrey's coefficients): below 1e-15 in float64.
 _G = 7.0
@@ -32,16 +33,16 @@ def log_gamma(_node, x):
     if x.dtype != tf.float32:
         return None
     wide, is_reflected, z, t = _reduced(x)
-    total = _number(_FIRST)
+    total = number(_FIRST)
     for i, coefficient in enumerate(_LANCZOS):
-        total += _number(coefficient) / (z + _number(i + 1))
-    logarithm = (z + _number(0.5)) * tf.math.log(t) - t + tf.math.log(total) + _number(0.5 * math.log(2 * math.pi))
+        total += number(coefficient) / (z + number(i + 1))
+    logarithm = (z + number(0.5)) * tf.math.log(t) - t + tf.math.log(total) + number(0.5 * math.log(2 * math.pi))
     rest = _from_whole(wide)
-    sine = tf.abs(rest * _series(_SINE, rest * rest))  # 0 at the poles, whose logarithm gives infinity
-    reflected = _number(math.log(math.pi)) - tf.math.log(sine) - logarithm
+    sine = tf.abs(rest * polynomial(_SINE, rest * rest))  # 0 at the poles, whose logarithm gives infinity
+    reflected = number(math.log(math.pi)) - tf.math.log(sine) - logarithm
     found = tf.where(is_reflected, reflected, logarithm)
-    is_zero = tf.logical_or(tf.equal(wide, _number(1.0)), tf.equal(wide, _number(2.0)))
-    found = tf.where(is_zero, _number(0.0), found)
+    is_zero = tf.logical_or(tf.equal(wide, number(1.0)), tf.equal(wide, number(2.0)))
+    found = tf.where(is_zero, number(0.0), found)
     return tf.cast(tf.where(tf.math.is_inf(wide), tf.abs(wide), found), tf.float32)
 
 
@@ -50,39 +51,28 @@ def digamma(_node, x):
     if x.dtype != tf.float32:
         return None
     wide, is_reflected, z, t = _reduced(x)
-    above, below = _number(0.0), _number(_FIRST)
+    above, below = number(0.0), number(_FIRST)
     for i, coefficient in enumerate(_LANCZOS):
-        place = z + _number(i + 1)
-        above -= _number(coefficient) / (place * place)
-        below += _number(coefficient) / place
-    value = tf.math.log(t) + above / below - _number(_G) / t
+        place = z + number(i + 1)
+        above -= number(coefficient) / (place * place)
+        below += number(coefficient) / place
+    value = tf.math.log(t) + above / below - number(_G) / t
     rest = _from_whole(wide)
     square = rest * rest
-    cotangent = _series(_COSINE, square) / (rest * _series(_SINE, square))
-    found = tf.where(is_reflected, value - _number(math.pi) * cotangent, value)
-    is_pole = tf.logical_and(wide <= _number(0.0), tf.equal(rest, _number(0.0)))
-    return tf.cast(tf.where(is_pole, _number(math.nan), found), tf.float32)
+    cotangent = polynomial(_COSINE, square) / (rest * polynomial(_SINE, square))
+    found = tf.where(is_reflected, value - number(math.pi) * cotangent, value)
+    is_pole = tf.logical_and(wide <= number(0.0), tf.equal(rest, number(0.0)))
+    return tf.cast(tf.where(is_pole, number(math.nan), found), tf.float32)
 
 
 def _reduced(x) -> tuple:
     """x, whether it is below 1/2, z with gamma(x) of gamma(z + 1), and the t of Lanczos' approximation."""
     wide = tf.cast(x, tf.float64)
-    is_reflected = wide < _number(0.5)
-    z = tf.where(is_reflected, -wide, wide - _number(1.0))
-    return wide, is_reflected, z, z + _number(_G + 0.5)
+    is_reflected = wide < number(0.5)
+    z = tf.where(is_reflected, -wide, wide - number(1.0))
+    return wide, is_reflected, z, z + number(_G + 0.5)
 
 
 def _from_whole(x):
     """The distance to the nearest whole number, with its sign."""
-    return x - tf.floor(x + _number(0.5))
-
-
-def _series(coefficients: list, x):
-    total = _number(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + _number(coefficient)
-    return total
-
-
-def _number(value: float):
-    return tf.constant(value, tf.float64)
+    return x - tf.floor(x + number(0.5))

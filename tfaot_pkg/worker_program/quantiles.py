@@ -7,6 +7,7 @@ those whose float64 results have the same bits on every CPU.
 import math
 
 import tensorflow as tf
+from doubles import number, polynomial
 
 # Wichura, "The percentage points of the normal distribution", Algorithm AS 241 (1988), PPND16: relative error 1e-16.
 _NEAR = (
@@ -46,7 +47,7 @@ def ndtri(_node, p):
     if p.dtype != tf.float32:
         return None
     wide = tf.cast(p, tf.float64)
-    return tf.cast(_quantile(wide - _number(0.5), tf.minimum(wide, _number(1.0) - wide)), tf.float32)
+    return tf.cast(_quantile(wide - number(0.5), tf.minimum(wide, number(1.0) - wide)), tf.float32)
 
 
 def erfinv(_node, x):
@@ -54,31 +55,20 @@ def erfinv(_node, x):
     if x.dtype != tf.float32:
         return None
     wide = tf.cast(x, tf.float64)
-    half = _number(0.5)
-    found = _quantile(half * wide, half * (_number(1.0) - tf.abs(wide)))
-    return tf.cast(found * _number(math.sqrt(0.5)), tf.float32)
+    half = number(0.5)
+    found = _quantile(half * wide, half * (number(1.0) - tf.abs(wide)))
+    return tf.cast(found * number(math.sqrt(0.5)), tf.float32)
 
 
 def _quantile(distance, tail):
     """Of probability 1/2 + `distance`, of which `tail` is the smaller part; NaN for a negative `tail`."""
-    near = distance * _ratio(_NEAR, _number(0.180625) - distance * distance)
+    near = distance * _ratio(_NEAR, number(0.180625) - distance * distance)
     root = tf.sqrt(-tf.math.log(tail))
-    far = tf.where(root <= _number(5.0), _ratio(_MIDDLE, root - _number(1.6)), _ratio(_FAR, root - _number(5.0)))
-    far = tf.where(tf.equal(tail, _number(0.0)), _number(math.inf), far)
-    return tf.where(tf.abs(distance) <= _number(0.425), near, tf.sign(distance) * far)
+    far = tf.where(root <= number(5.0), _ratio(_MIDDLE, root - number(1.6)), _ratio(_FAR, root - number(5.0)))
+    far = tf.where(tf.equal(tail, number(0.0)), number(math.inf), far)
+    return tf.where(tf.abs(distance) <= number(0.425), near, tf.sign(distance) * far)
 
 
 def _ratio(coefficients: tuple, x):
-    above, below = (_series(each, x) for each in coefficients)
+    above, below = (polynomial(each, x) for each in coefficients)
     return above / below
-
-
-def _series(coefficients: tuple, x):
-    total = _number(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + _number(coefficient)
-    return total
-
-
-def _number(value: float):
-    return tf.constant(value, tf.float64)

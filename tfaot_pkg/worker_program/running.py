@@ -1,5 +1,6 @@
 """Sums that XLA has no kernels for: running ones of short integers, and those of segments that the graph states."""
 
+import numpy as np
 import tensorflow as tf
 
 _WIDER = {
@@ -7,6 +8,8 @@ _WIDER = {
     **dict.fromkeys((tf.uint32, tf.uint64), tf.int64),
 }
 """Sums and products of integers wrap around: their lowest bits are those of a wider type."""
+_MOST_SEGMENTS = 1 << 20
+"""The result has as many rows as the largest id says: a file must not decide on any amount of memory."""
 
 
 def cumulative(run):
@@ -29,12 +32,17 @@ def of_segments(kind: str, empty: int):
 
     def rule(node, data, ids):
         known = tf.get_static_value(ids)
-        if known is None:
+        # TensorFlow rejects negative ids.
+        if known is None or known.min(initial=0) < 0 or known.max(initial=-1) >= _MOST_SEGMENTS:
             return None
         count = int(known.max(initial=-1)) + 1
+        if kind == "Mean" and data.dtype.is_integer:
+            # TensorFlow's function gives floats for these, and its kernel a quotient that is cut.
+            sizes = np.maximum(np.bincount(known, minlength=count), 1).reshape(-1, *[1] * (data.shape.rank - 1))
+            return tf.truncatediv(tf.math.unsorted_segment_sum(data, ids, count), tf.constant(sizes, data.dtype))
         found = run(data, ids, count)
-        missing = [number not in known for number in range(count)]
-        if not any(missing):
+        missing = np.isin(np.arange(count), known, invert=True)
+        if not missing.any():
             return found
         mask = tf.reshape(tf.constant(missing), [-1, *[1] * (data.shape.rank - 1)])
         return tf.where(mask, tf.constant(empty, data.dtype), found)

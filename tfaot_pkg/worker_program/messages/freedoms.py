@@ -16,7 +16,7 @@ def _named(tensorflow: str, onnx: str, stablehlo: str = "") -> frozenset[str]:
 
 
 _SORTS = _named(
-    "InTopK InTopKV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NthElement TopK TopKV2 "
+    "ArgMax ArgMin InTopK InTopKV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NthElement TopK TopKV2 "
     "Unique UniqueV2 XlaKeyValueSort XlaSort XlaVariadicSort",
     "ArgMax ArgMin Hardmax NonMaxSuppression TopK Unique",
     "sort",
@@ -59,9 +59,9 @@ OPERATIONS = {
     ),
     # No order contains NaN, and none of the frameworks documents where it puts them.
     # TensorFlow's graph optimizer computes ArgMin(Sqrt(x)) as ArgMin(x), whose places of NaN are those of numbers.
-    ORDER: _SORTS | {"ArgMax", "ArgMin"},
+    ORDER: _SORTS,
     # Numbers that differ by less than the roundings of what computed them.
-    TIES: _SORTS | {"ArgMax", "ArgMin"},
+    TIES: _SORTS,
     STEP: _named(
         "Cast Ceil Equal FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor "
         "FloorDiv FloorMod Greater GreaterEqual Less LessEqual NotEqual QuantizeAndDequantizeV2 "
