@@ -143,7 +143,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     SpecError for flags that the toolchain does not accept.
     """
     source = pipeline.source(spec)
-    environment = pipeline.environment(spec)
+    environment = pipeline.environment_for(spec, source)
     with pipeline.workers(environment) as pool:
         # `check` compiles nothing, so XLA itself would not read the flags.
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
@@ -366,8 +366,9 @@ def _attempt(pipeline: Pipeline) -> Callable[[ModelSpec], Signature]:
 
 def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
     def sizes(spec: ModelSpec) -> FoundSizes | None:
-        with pipeline.workers(pipeline.environment(spec)) as pool:
-            saved = SavedModel(spec.model, pipeline.source(spec), pool)
+        source = pipeline.source(spec)
+        with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
+            saved = SavedModel(spec.model, source, pool)
             try:
                 with saved.named() as model:
                     return pool.get().call(FindSizes(model=chosen(spec, model)), FoundSizes)
@@ -388,7 +389,7 @@ def _draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
 def _frontend_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
     """For a file of another framework, with symbols for its axes without a size."""
     source = pipeline.source(spec)
-    with pipeline.workers(pipeline.environment(spec)) as pool:
+    with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
         described = SavedModel(spec.model, source, pool).described()
     with from_worker():
         shapes = proposed_shapes(described)
@@ -414,7 +415,8 @@ def _signature_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _
 
 def _graph_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
     """For a graph, with proposed inputs and outputs for review."""
-    source, environment = pipeline.source(spec), pipeline.environment(spec)
+    source = pipeline.source(spec)
+    environment = pipeline.environment_for(spec, source)
     with pipeline.workers(environment) as pool:
         saved = SavedModel(spec.model, source, pool)
         with saved.reading():
@@ -451,7 +453,7 @@ def _with_open_axes(model: ModelInfo, found: Interface) -> tuple[ModelInfo, Sign
 
 def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
     source = pipeline.source(spec)
-    environment = pipeline.environment(spec)
+    environment = pipeline.environment_for(spec, source)
     with pipeline.workers(environment) as pool:
         with SavedModel(spec.model, source, pool).named() as model:
             return (

@@ -35,7 +35,7 @@ def convert(spec: ModelSpec, output: Path, pipeline: Pipeline) -> Form:
     """Write the model of `spec` to `output`, in the form of its name. Raises SpecError, ModelError, StorageError."""
     form = form_of(output)
     source = pipeline.source(spec)
-    with pipeline.workers(pipeline.environment(spec)) as pool, pipeline.progress.step("convert"):
+    with pipeline.workers(pipeline.environment_for(spec, source)) as pool, pipeline.progress.step("convert"):
         saved = SavedModel(spec.model, source, pool)
         with saved.named() as folder:
             if form == "saved_model":

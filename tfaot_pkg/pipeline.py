@@ -38,6 +38,7 @@ from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.sandbox import Level
 from tfaot_pkg.settings import Folders
+from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
@@ -236,6 +237,12 @@ class Pipeline:
         answers = stored_answers(spec, keys.validation, cache)
         return Validated(frozen=frozen, engine=engine, program=program, report=report, answers=answers)
 
+    def environment_for(self, spec: ModelSpec, source: SourceTree) -> ToolchainEnvironment:
+        """`environment`, if the files in `source` are a model of the spec's format. Raises ModelError if not."""
+        # Before gigabytes are downloaded for them.
+        require_whole(spec.model.format, source.model)
+        return self.environment(spec)
+
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, installed now if it is missing."""
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
@@ -257,7 +264,7 @@ class Pipeline:
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:
         """The toolchain of `plan`. Raises ToolchainError if it has changed since."""
-        environment = self.environment(plan.spec)
+        environment = self.environment_for(plan.spec, plan.source)
         # The keys are those of the planned toolchain: results of another one must not be stored under them.
         if environment.identity != plan.toolchain.identity:
             raise ToolchainError(

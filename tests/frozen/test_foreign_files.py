@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frozen.source_model import read_source
+from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.spec.formats import Format
-from tfaot_pkg.toolchain.worker import WorkerPool
 
 
 @pytest.mark.parametrize(
@@ -23,10 +21,10 @@ from tfaot_pkg.toolchain.worker import WorkerPool
     ],
     ids=["ort", "xgboost", "catboost", "pickle"],
 )
-def test_no_worker_is_asked(wanted: Format, content: bytes, message: str, hint: str, tmp_path: Path) -> None:
+def test_nothing_is_installed(wanted: Format, content: bytes, message: str, hint: str, tmp_path: Path) -> None:
     path = tmp_path / "model.file"
     path.write_bytes(content)
     with pytest.raises(ModelError) as error:
-        read_source(wanted, path, cast("WorkerPool", None))
+        require_whole(wanted, path)
     assert message in error.value.message
     assert hint in error.value.hint

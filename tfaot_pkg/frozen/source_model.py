@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.formats import Format
-from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool, unreadable
@@ -202,8 +201,6 @@ def read_source(
     `shapes` are those of inputs that the spec sets, `constants` values of inputs; `call` is that of decision
     trees. Raises ModelError, ToolchainError.
     """
-    # Files that are known and not read, such as ORT files, have errors that say what to name instead.
-    recognized(path)
     place = "" if out is None else str(out)
     request = _REQUESTS[wanted](str(path), shapes or {}, place, operations, constants or {}, call or TreesCall())
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
