@@ -13,9 +13,10 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.chains import Chain, Step, step_of
+from tfaot_pkg.compiler.elements import Access, Element
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
-from tfaot_pkg.compiler.writer import Access, Body, Constants
+from tfaot_pkg.compiler.writer import Body, Constants
 from tfaot_pkg.compiler.writer import Writer as Lines
 
 _LINES = 5
@@ -212,7 +213,7 @@ def _step(of: str, to: str, *, rows: Size = N, size: int = 3, offset: int = 0) -
     ]
     target = Access("o0", to, "f32", Index(ZERO, (Size(size), ONE)))
     body = Body((rows, Size(size)))
-    step = step_of("each(", body.extents, body, accesses, "x0", target, lambda: None)
+    step = step_of("each(", body.extents, body, accesses, Element("x0"), target, lambda: None)
     assert step is not None
     return step
 

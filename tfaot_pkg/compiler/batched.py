@@ -299,7 +299,7 @@ def _laid(emitter: Emitter, operand: Operation, groups: tuple[list[int], list[in
     body = Body(tuple(operand.shape.sizes[axis] for axis in order))
     place = body.identity()
     emitter.value(operand.id, tuple(place[order.index(axis)] for axis in range(len(order))), body)
-    if len(body.accesses) != 1 or body.lines or body.counted:
+    if len(body.accesses) != 1 or body.statements or body.counted:
         return None
     (access,) = body.accesses
     pointer = emitter.part(access)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tfaot_pkg.compiler.affine import Axes, Index, cpp
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Store, depending_on, names_in
 from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
-from tfaot_pkg.compiler.writer import Access, Body, Writer, names_in
+from tfaot_pkg.compiler.writer import Body, Writer
 
 _MOST = 16
 """Steps of a chain at most."""
@@ -42,7 +43,7 @@ class Step:
     size: int
     body: Body
     accesses: Sequence[Access]
-    value: str
+    value: Operand
     target: Access
     plain: Callable[[], None]
     """Writes the loop alone."""
@@ -58,11 +59,11 @@ class Step:
 
     @property
     def work(self) -> int:
-        return len(self.body.lines) + _LONG * len(self.body.opcodes & LONG)
+        return len(self.body.statements) + _LONG * len(self.body.opcodes & LONG)
 
 
 def step_of(
-    call: str, extents: Sequence[Size], body: Body, accesses: Sequence[Access], value: str, target: Access,
+    call: str, extents: Sequence[Size], body: Body, accesses: Sequence[Access], value: Operand, target: Access,
     plain: Callable[[], None],
 ) -> Step | None:  # fmt: skip
     """A loop over (rows, elements) or rows alone as a step of a chain, if it can be one.
@@ -86,14 +87,13 @@ def step_of(
 
 
 def write_or_wait(
-    writer: Writer, axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]],
+    writer: Writer, axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[Store],
     plain: Callable[[], None],
 ) -> None:  # fmt: skip
     """Write a loop over rows and their elements, or over rows, with `plain`; or let it wait for others."""
     step, call = None, "each(" if len(axes.extents) == 2 else "numbers("
     if len(outputs) == 1:
-        ((target, value),) = outputs
-        step = step_of(call, axes.extents, body, accesses, value, target, plain)
+        step = step_of(call, axes.extents, body, accesses, outputs[0].result, outputs[0].access, plain)
     if step is None:
         plain()
     else:
@@ -112,7 +112,7 @@ def add_softmax(writer: Writer, rows: Size, size: int, source: str, target: str)
     index = Index(ZERO, (Size(size), ONE))
     read, written = (Access(name, base, "f32", index) for name, base in (("p0", source), ("o0", target)))
     body = Body((rows, Size(size)), opcodes={"exponential"})
-    step = step_of(_SOFTMAX, body.extents, body, [read], "x0", written, plain)
+    step = step_of(_SOFTMAX, body.extents, body, [read], Element("x0"), written, plain)
     if step is None:
         plain()
     else:
@@ -214,33 +214,34 @@ class Chain:
         writer, once = self.writer, dict[str, str]()
         if step.size:
             # What depends on numbers alone is computed before, of all rows of a tile at once.
-            varied = step.body.depending_on(access for access in step.accesses if access.index.factors[-1] != ZERO)
-            read = names_in(step.value, *(text for name, _, text in step.body.lines if name in varied))
-            for name in (name for name, *_ in step.body.lines if name in read - varied):
+            statements, accesses = step.body.statements, step.accesses
+            varied = depending_on(statements, (each for each in accesses if each.index.factors[-1] != ZERO))
+            read = names_in([step.value]).union(*(each.reads for each in statements if each.name in varied))
+            for name in (each.name for each in statements if each.name in read - varied):
                 once[name] = f"made_{number}_{name}"
-                self._write_made(once[name], "numbers(", number, name)
+                self._write_made(once[name], "numbers(", number, Element(name))
         self._write_made(f"made_{number}", step.call, number, step.value, once)
         writer.line(f"tile.store(to_{number}, made_{number});")
         if step.target.base in writer.buffers:
             writer.may_drop(step.target.base)
 
     def _write_made(
-        self, made: str, call: str, number: int, value: str, known: Mapping[str, str] = MappingProxyType({})
+        self, made: str, call: str, number: int, value: Operand, known: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """What a step computes for `value`, as `made`; the numbers `known` are computed already."""
-        step, needed, lines = self.steps[number][0], {value}, list[str]()
-        for (name, _, text), statement in reversed([*zip(step.body.lines, step.body.statements(), strict=True)]):
-            if name in needed and name in known:
-                lines.insert(0, f"const auto {name} = at.load({known[name]});")
-            elif name in needed:
-                lines.insert(0, statement)
-                needed |= names_in(text)
-        read = {f"x{access.variable[1:]}": access for access in step.accesses}
+        step, needed, lines = self.steps[number][0], names_in([value]), list[str]()
+        for each in reversed(step.body.statements):
+            if each.name in needed and each.name in known:
+                lines.insert(0, f"const auto {each.name} = at.load({known[each.name]});")
+            elif each.name in needed:
+                lines.insert(0, step.body.text(each))
+                needed |= each.reads
+        read = {access.element: access for access in step.accesses}
         with self.writer.braces(f"const auto {made} = tile.{call}[&]([[maybe_unused]] auto at)", "});"):
             for name in (name for name in read if name in needed):
                 loaded = self._loaded(number, read[name], of_numbers=call == "numbers(")
                 self.writer.line(f"const auto {name} = {loaded};")
-            for line in (*lines, f"return {value};"):
+            for line in (*lines, f"return {value.text()};"):
                 self.writer.line(line)
 
     def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.attributes import Element
+from tfaot_pkg.compiler.elements import Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
 from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
@@ -51,7 +52,7 @@ def _prepare(emitter: Emitter, value: int) -> None:
     if not operation.shape.rank:
         name = f"s{next(emitter.new)}"
         emitter.line(f"const auto {name} = {emitter.scalar(value)};")
-        emitter.scalars[value] = name
+        emitter.scalars[value] = Variable(name)
     else:
         emitter.stored(value)
 
@@ -76,8 +77,10 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
 
 def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
     for parameter, state in zip(region.parameters, states, strict=True):
-        known = emitter.pointers if state.buffers else emitter.scalars
-        known[parameter.id] = state.name
+        if state.buffers:
+            emitter.pointers[parameter.id] = state.name
+        else:
+            emitter.scalars[parameter.id] = Variable(state.name)
         emitter.carried.add(parameter.id)
 
 
@@ -121,11 +124,11 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
     index: int = Element.of(operation).index
     state = emitter.results[operation.operands[0]][index]
     if not state.buffers:
-        emitter.scalars[operation.id] = state.name
+        emitter.scalars[operation.id] = Variable(state.name)
     elif not operation.shape.rank:  # a reduction of several arrays writes single elements, too
         name = f"s{next(emitter.new)}"
         emitter.line(f"[[maybe_unused]] const auto {name} = *{state.name};")
-        emitter.scalars[operation.id] = name
+        emitter.scalars[operation.id] = Variable(name)
     emitter.touch(state.name)
     return state.name
 
@@ -133,7 +136,7 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
 def conditional(emitter: Emitter, operation: Operation) -> str:
     state = _branches(emitter, operation)[0]
     if not state.buffers:
-        emitter.scalars[operation.id] = state.name
+        emitter.scalars[operation.id] = Variable(state.name)
     return state.name
 
 

@@ -10,23 +10,37 @@ from itertools import count
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, as_size, cpp, merged, shifted, split
 from tfaot_pkg.compiler.attributes import Dimensions, Slices
 from tfaot_pkg.compiler.chains import write_or_wait
-from tfaot_pkg.compiler.expressions import (
-    C_TYPES,
-    ELEMENTWISE,
-    MOVED_TYPES,
-    MOVING,
-    c_type,
-    expression,
-    literal,
-    number_text,
+from tfaot_pkg.compiler.elements import (
+    Access,
+    Computed,
+    Counted,
+    Element,
+    Filled,
+    Number,
+    Operand,
+    Pointed,
+    Scalar,
+    Store,
+    Variable,
 )
-from tfaot_pkg.compiler.program import ONE, ZERO, Called, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
+from tfaot_pkg.compiler.program import (
+    NO_ATTRIBUTES,
+    ONE,
+    ZERO,
+    Called,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Unsupported,
+)
 from tfaot_pkg.compiler.rows import are_rows, have_tails, write_rows
 from tfaot_pkg.compiler.tiles import tile, write_tile
 from tfaot_pkg.compiler.uses import Uses, same_memory
 from tfaot_pkg.compiler.writer import (
     IN_VECTORS,
-    Access,
     Body,
     Constants,
     Writer,
@@ -41,7 +55,7 @@ _TOGETHER = 8
 """The most values that one loop computes, so that registers hold what they share."""
 
 
-_Merged = tuple[Axes, list[Access], list[tuple[Access, str]], list[tuple[str, Index]]]
+_Merged = tuple[Axes, list[Access], list[Store], list[Counted]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +85,7 @@ class Emitter(Writer):
         self.carried: set[int] = set()  # parameters that are the state of a loop
         self.turns: dict[int, int] = {}  # of parameters that count them from 0: the iterations of their loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
-        self.scalars: dict[int, str] = {}  # C++ expressions
+        self.scalars: dict[int, Scalar] = {}
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
         self.segments: set[str] = set()  # functions of XLA's code
         self.called: list[Called] = []
@@ -181,9 +195,9 @@ class Emitter(Writer):
 
     def _name_scalar(self, operation: Operation) -> None:
         """A variable for each scalar: nested expressions would grow exponentially if they are used several times."""
-        text, name = self.scalar(operation.id), f"s{next(self.new)}"
-        self.line(f"[[maybe_unused]] const auto {name} = {text};")
-        self.scalars[operation.id] = name
+        number, name = self.scalar(operation.id), f"s{next(self.new)}"
+        self.line(f"[[maybe_unused]] const auto {name} = {number};")
+        self.scalars[operation.id] = Variable(name)
 
     def _is_deferred(self, operation: Operation) -> bool:
         """Whether it is computed where it is used."""
@@ -272,7 +286,7 @@ class Emitter(Writer):
         """The address of a value that is already in memory, row-major, as a part of another value."""
         shape, body = operation.shape, Body(operation.shape.sizes)
         self.value(operation.id, body.identity(), body)
-        if len(body.accesses) != 1 or body.lines or body.counted:
+        if len(body.accesses) != 1 or body.statements or body.counted:
             return None
         (access,) = body.accesses
         # Axes of size 1 may have any stride: their index is always 0.
@@ -305,21 +319,20 @@ class Emitter(Writer):
             return
         body = Body(extents)
         results = [self.value(value, body.identity(), body) for value, _, _ in stores]
-        written: list[tuple[Access, str]] = []
+        written: list[Store] = []
         for (value, pointer, index), result in zip(stores, results, strict=True):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
-            written.append((access, result))
+            written.append(Store(access, result))
         axes, accesses, outputs, counted = self._merged(body, written)
-        places = [access for access, _ in outputs]
+        places = [each.access for each in outputs]
         is_apart = not self._reads_what_it_writes(accesses, outputs)
         if is_apart and (tiled := tile(axes, body, accesses, places)):
-            ((written_at, result),) = outputs
-            write_tile(self, axes, tiled, body, accesses, written_at, result)
+            write_tile(self, axes, tiled, body, accesses, outputs[0])
             return
         body.accesses = [self.in_order(access, extents) for access in body.accesses]
         axes, accesses, outputs, counted = self._merged(body, written)
-        places = [access for access, _ in outputs]
+        places = [each.access for each in outputs]
         written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
         if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
             alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
@@ -335,15 +348,16 @@ class Emitter(Writer):
         else:
             alone()
 
-    def _merged(self, body: Body, written: Sequence[tuple[Access, str]]) -> _Merged:
+    def _merged(self, body: Body, written: Sequence[Store]) -> _Merged:
         """The axes of a loop, as few as possible, and what it reads, writes and counts along them."""
-        indices = [*(a.index for a in body.accesses), *(i for _, i in body.counted), *(a.index for a, _ in written)]
+        places = [each.access.index for each in written]
+        indices = [*(each.index for each in body.accesses), *(each.index for each in body.counted), *places]
         axes = merged(body.extents, indices)
         accesses = [moved_access(access, axes) for access in body.accesses]
-        outputs = [(moved_access(access, axes), result) for access, result in written]
-        return axes, accesses, outputs, [(name, axes.index(index)) for name, index in body.counted]
+        outputs = [replace(each, access=moved_access(each.access, axes)) for each in written]
+        return axes, accesses, outputs, [Counted(each.name, axes.index(each.index)) for each in body.counted]
 
-    def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
+    def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[Store]) -> bool:
         """Whether the last vector of a row may overlap the one before: parts of vectors with strides are slow."""
         # Elements are computed twice then, so none that is read may have been written.
         steps = {access.index.factors[-1] for access in accesses if access.index.factors}
@@ -351,33 +365,34 @@ class Emitter(Writer):
             bool(steps - {ZERO, ONE}) and steps <= set(IN_VECTORS) and not self._reads_what_it_writes(accesses, outputs)
         )
 
-    def _reads_what_it_writes(self, accesses: Sequence[Access], outputs: Sequence[tuple[Access, str]]) -> bool:
-        written = {name for access, _ in outputs for name in self.aliases.get(access.base, (access.base,))}
+    def _reads_what_it_writes(self, accesses: Sequence[Access], outputs: Sequence[Store]) -> bool:
+        written = (each.access.base for each in outputs)
+        made = {name for base in written for name in self.aliases.get(base, (base,))}
         read = {name for access in accesses for name in self.aliases.get(access.base, (access.base,))}
-        return bool(written & read)
+        return bool(made & read)
 
-    def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
-        """The C++ name of `value` at `index`."""
+    def value(self, value: int, index: tuple[Index, ...], body: Body) -> Operand:
+        """The element of `value` at `index`."""
         key = (value, index)
         if key not in body.known:
             body.known[key] = self._computed(value, index, body)
         return body.known[key]
 
-    def _computed(self, value: int, index: tuple[Index, ...], body: Body) -> str:
+    def _computed(self, value: int, index: tuple[Index, ...], body: Body) -> Operand:
         operation = self.known[value]
         if operation.shape.dtype not in MOVED_TYPES or not operation.shape.rank:
             body.types.add(operation.shape.dtype)
         if value in self._waiting:
             self.flush()
         if value in self.scalars:
-            return f"at.fill({self.scalars[value]})"
+            return Filled(self.scalars[value])
         if operation.opcode == "constant" and not operation.shape.rank:
-            return f"at.fill({number_text(operation)})"
+            return Filled(Number(operation))
         if value not in self.pointers:
             if operation.opcode == "get-tuple-element" and not operation.shape.rank:
-                return f"at.fill({self.scalar(value)})"
+                return Filled(self.scalar(value))
             if not operation.shape.rank and operation.opcode in ELEMENTWISE:
-                return f"at.fill({self.scalar(value)})"
+                return Filled(self.scalar(value))
             if operation.opcode in ELEMENTWISE:
                 return self._applied(operation, index, body)
             if operation.opcode in MOVING:
@@ -390,34 +405,34 @@ class Emitter(Writer):
             flat = flat.plus(each.scaled(stride))
         return self._loaded(pointer, operation.shape.dtype, flat, body)
 
-    def _loaded(self, pointer: str, dtype: str, index: Index, body: Body) -> str:
+    def _loaded(self, pointer: str, dtype: str, index: Index, body: Body) -> Operand:
         self.touch(pointer)
         key = (pointer, index)
         if key not in body.known:
-            number = next(body.names)
-            body.accesses.append(Access(f"p{number}", pointer, dtype, index))
-            body.known[key] = f"x{number}"
+            access = Access(f"p{next(body.names)}", pointer, dtype, index)
+            body.accesses.append(access)
+            body.known[key] = Element(access.element)
         return body.known[key]
 
-    def _applied(self, operation: Operation, index: tuple[Index, ...], body: Body) -> str:
+    def _applied(self, operation: Operation, index: tuple[Index, ...], body: Body) -> Element:
         operands = [
             self.value(operand, index if self.known[operand].shape.rank else (), body) for operand in operation.operands
         ]
         return body.apply(operation, operands, [self.known[operand].shape.dtype for operand in operation.operands])
 
-    def _moved(self, operation: Operation, index: tuple[Index, ...], body: Body) -> str | None:
+    def _moved(self, operation: Operation, index: tuple[Index, ...], body: Body) -> Operand | None:
         """The operand at the index that an element comes from; None if it must be in memory first."""
         if operation.opcode == "iota":
             (axis,) = Dimensions.of(operation).dimensions
             name = f"y{next(body.names)}"
-            body.counted.append((name, index[axis]))
-            if operation.shape.dtype == "s32":
-                return name
-            wide = operation.shape.dtype == "f32"
-            made = f"y{next(body.names)}"
-            body.types.add(operation.shape.dtype)
-            body.lines.append((made, operation.shape.dtype, f"f32OfS32({name})" if wide else name))
-            return made
+            body.counted.append(Counted(name, index[axis]))
+            dtype = operation.shape.dtype
+            if dtype == "s32":
+                return Element(name)
+            body.types.add(dtype)
+            # Loops without vectors convert each result of a statement to its type.
+            counted = replace(operation, opcode="convert", attributes=NO_ATTRIBUTES)
+            return body.state(counted, [Element(name)], ["s32" if dtype == "f32" else dtype])
         operand = self.known[operation.operands[0]]
         match operation.opcode:
             case "broadcast":
@@ -461,7 +476,9 @@ class Emitter(Writer):
             return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
         return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar(value)}, 0), {most})"
 
-    def _reshaped(self, operation: Operation, operand: Operation, index: tuple[Index, ...], body: Body) -> str | None:
+    def _reshaped(
+        self, operation: Operation, operand: Operation, index: tuple[Index, ...], body: Body
+    ) -> Operand | None:
         if self.is_stored(operand.id):
             flat = Index(ZERO, tuple(ZERO for _ in body.extents))
             for each, stride in zip(index, operation.shape.strides, strict=True):
@@ -474,25 +491,24 @@ class Emitter(Writer):
         self.stored(operand.id)
         return self._reshaped(operation, operand, index, body)
 
-    def scalar(self, value: int) -> str:
-        """A C++ expression for an array without axes."""
+    def scalar(self, value: int) -> Scalar:
+        """An array without axes."""
         if value in self.scalars:
             return self.scalars[value]
         operation = self.known[value]
         if operation.opcode == "constant":
-            return number_text(operation)
+            return Number(operation)
         if operation.opcode == "get-tuple-element":
             self.stored(value)
             return self.scalars[value]
         if value in self.pointers or operation.opcode in self._tables.stored:
-            return f"*{self.stored(value)}"
+            return Pointed(self.stored(value))
         if operation.opcode == "reshape":
             return self._element(operation.operands[0])
         if operation.opcode not in ELEMENTWISE:
-            return f"*{self.stored(value)}"
-        operands = [self.scalar(operand) for operand in operation.operands]
-        sources = [self.known[operand].shape.dtype for operand in operation.operands]
-        return f"static_cast<{c_type(operation.shape)}>({expression(operation, operands, sources, by_vectors=False)})"
+            return Pointed(self.stored(value))
+        operands = tuple(self.scalar(operand) for operand in operation.operands)
+        return Computed(operation, operands, tuple(self.known[operand].shape.dtype for operand in operation.operands))
 
-    def _element(self, value: int) -> str:
-        return self.scalar(value) if not self.known[value].shape.rank else f"*{self.stored(value)}"
+    def _element(self, value: int) -> Scalar:
+        return self.scalar(value) if not self.known[value].shape.rank else Pointed(self.stored(value))

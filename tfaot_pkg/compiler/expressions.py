@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -186,12 +185,18 @@ def number_text(operation: Operation) -> str:
     return f"static_cast<{C_TYPES[operation.shape.dtype]}>({int(value)}{'' if value < 2**63 else 'u'})"
 
 
-def expression(operation: Operation, operands: Sequence[str], types: Sequence[str], *, by_vectors: bool) -> str:
-    """The C++ of one elementwise operation; `by_vectors` if the types of its operands and result have vectors."""
+def expression(
+    operation: Operation, operands: Sequence[str], types: Sequence[str], *, by_vectors: bool,
+    divisor: Operation | None = None, fill: str = "at.fill",
+) -> str:  # fmt: skip
+    """The C++ of one elementwise operation; `by_vectors` if the types of its operands and result have vectors.
+
+    `divisor` is the constant that its last operand is filled with, if it is one; `fill` makes a vector of a number.
+    """
     opcode, dtype, source = operation.opcode, operation.shape.dtype, types[0]
     if opcode in _OF_TRUTH and dtype == "pred":
         return f"{operands[0]} {_OF_TRUTH[opcode]} {operands[1]}"
-    if by_vectors and dtype == "s32" and (divided := _by_number(opcode, operands)):
+    if by_vectors and dtype == "s32" and (divided := _by_number(opcode, operands, divisor)):
         return divided
     if opcode in _OF_INTEGERS and dtype[0] in "su":
         return f"{_OF_INTEGERS[opcode]}({', '.join(operands)})"
@@ -206,20 +211,20 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
     if source == dtype:
         return operands[0]
     if opcode == "bitcast-convert":
-        to = f"decltype(at.fill({C_TYPES[dtype]}{{}}))" if by_vectors else C_TYPES[dtype]
+        to = f"decltype({fill}({C_TYPES[dtype]}{{}}))" if by_vectors else C_TYPES[dtype]
         return f"bitsAs<{to}>({operands[0]})"
     if by_vectors:
         return f"{dtype}Of{source.capitalize()}({operands[0]})"
     return f"converted<{C_TYPES[dtype]}>({operands[0]})"
 
 
-def _by_number(opcode: str, operands: Sequence[str]) -> str | None:
+def _by_number(opcode: str, operands: Sequence[str], divisor: Operation | None) -> str | None:
     """A division of vectors by a known number; None for others."""
-    # 0 and -1 have HLO's special results, and 1 is not worth a case.
-    divisor = re.fullmatch(r"at\.fill\(std::int32_t\{(-?\d+)\}\)", operands[-1])
-    if opcode not in _BY_NUMBERS or divisor is None or abs(int(divisor[1])) < 2:
+    if opcode not in _BY_NUMBERS or divisor is None or (known := Constant.of(divisor).literal).growing:
         return None
-    return f"{_BY_NUMBERS[opcode]}<{divisor[1]}>({operands[0]})"
+    number = int(known.constant.reshape(-1)[0])
+    # 0 and -1 have HLO's special results, 1 is not worth a case, and the least number has no opposite.
+    return f"{_BY_NUMBERS[opcode]}<{number}>({operands[0]})" if 2 <= abs(number) < 2**31 else None
 
 
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:

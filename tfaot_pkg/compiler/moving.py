@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Index, as_size, cpp
 from tfaot_pkg.compiler.attributes import Dimensions, Gather, Pad, Sizes, Slices
+from tfaot_pkg.compiler.elements import Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.uses import is_counted
@@ -46,7 +47,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
         elif axis in attributes.operand_batch:
             among = attributes.index_batch[attributes.operand_batch.index(axis)]
             start, dtype = f"g{counters[among]}", "u64"
-        emitter.scalars[starts[-1]] = start
+        emitter.scalars[starts[-1]] = Variable(start)
         emitter.known[starts[-1]] = Operation(id=starts[-1], opcode="parameter", type=Shape(dtype, ()))
     cut, given = next(emitter.fresh), next(emitter.fresh)
     emitter.known[cut] = Operation(
@@ -98,7 +99,7 @@ def _counted(emitter: Emitter, part: int) -> Index | None:
         return None
     body = Body(emitter.known[part].shape.sizes)
     emitter.value(part, body.identity(), body)
-    return None if body.accesses else body.counted[0][1]
+    return None if body.accesses else body.counted[0].index
 
 
 def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:

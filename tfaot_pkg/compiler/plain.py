@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
+from tfaot_pkg.compiler.elements import Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
@@ -34,9 +35,9 @@ def address(pointer: str, *steps: tuple[str, Size]) -> str:
 def called(emitter: Emitter, region: Region, arguments: Sequence[str]) -> list[str]:
     """The results of `region` for scalar arguments, as C++ expressions; its statements are written here."""
     for parameter, argument in zip(region.parameters, arguments, strict=True):
-        emitter.scalars[parameter.id] = argument
+        emitter.scalars[parameter.id] = Variable(argument)
     emitter.region(region)
-    return [emitter.scalar(result) for result in region.results]
+    return [str(emitter.scalar(result)) for result in region.results]
 
 
 def targets(emitter: Emitter, operation: Operation) -> list[str]:

@@ -10,6 +10,7 @@ from functools import partial
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.chains import Step, add, step_of
+from tfaot_pkg.compiler.elements import Access, Counted, Element, Filled, Operand, Statement, Store, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -19,13 +20,12 @@ from tfaot_pkg.compiler.expressions import (
     IN_WIDE_VECTORS,
     VECTOR_TYPES,
     WIDE_TYPES,
-    expression,
     number_text,
 )
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size, reducer
 from tfaot_pkg.compiler.rows import IN_ROWS, are_rows, are_short, first_row, head, loads
-from tfaot_pkg.compiler.writer import IN_VECTORS, Access, Body, moved_access, store_text, with_multiple
+from tfaot_pkg.compiler.writer import IN_VECTORS, Body, moved_access, store_text, with_multiple
 
 _FEW, _BESIDE = 4, 4
 """Rows of at most so many elements are reduced with a row in each lane, if at least so many results lie side by side
@@ -93,7 +93,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     return target
 
 
-def _step(combine: str, start: str, body: Body, value: str, to: _Written, plain: Callable[[], None]) -> Step | None:
+def _step(combine: str, start: str, body: Body, value: Operand, to: _Written, plain: Callable[[], None]) -> Step | None:
     """The reduction as a step of a chain of loops over rows, if it is one."""
     outer, inner = _both_axes(body, to)
     if len(outer.extents) != 1 or len(inner.extents) != 1:
@@ -110,12 +110,12 @@ def _both_axes(body: Body, to: _Written) -> tuple[Axes, Axes]:
     outer = merged(
         body.extents[:kept],
         [cut(a.index, 0, kept) for a in body.accesses] + [cut(target, 0, kept)],
-        [cut(i, 0, kept) for _, i in body.counted],
+        [cut(each.index, 0, kept) for each in body.counted],
     )
     inner = merged(
         body.extents[kept:],
         [cut(a.index, kept, None) for a in body.accesses],
-        [cut(i, kept, None) for _, i in body.counted],
+        [cut(each.index, kept, None) for each in body.counted],
     )
     return outer, inner
 
@@ -155,7 +155,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     names = [f"r{next(emitter.new)}" for _ in arrays]
     region, types = operation.regions[0], [C_TYPES[shape.dtype] for shape in operation.shapes]
     for parameter, name in zip(region.parameters, [*names, *(f"{name}_element" for name in names)], strict=True):
-        emitter.scalars[parameter.id] = name
+        emitter.scalars[parameter.id] = Variable(name)
     with emitter.nest((*body.extents[:kept], ONE)):
         for type_, name, start in zip(types, names, starts, strict=True):
             emitter.line(f"{type_} {name} = {start};")
@@ -168,7 +168,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
             for line in lines:
                 emitter.line(line)
             for type_, name, value in zip(types, names, values, strict=True):
-                emitter.line(f"[[maybe_unused]] const {type_} {name}_element = {value};")
+                emitter.line(f"[[maybe_unused]] const {type_} {name}_element = {value.text()};")
             emitter.region(region)
             for type_, name, result in zip(types, names, region.results, strict=True):
                 emitter.line(f"const {type_} {name}_next = {emitter.scalar(result)};")
@@ -198,7 +198,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
     body, outer = Body(tuple(sizes[axis] for axis in order)), len(kept) - 2
     places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
     values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
-    is_counted = any(index.factors[-2:] != (ZERO, ZERO) for _, index in body.counted)
+    is_counted = any(each.index.factors[-2:] != (ZERO, ZERO) for each in body.counted)
     if is_counted or not are_rows(body.extents, body, body.accesses):
         return None
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
@@ -214,7 +214,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
             for axis in range(outer, len(order) - 2):
                 emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
             lines = [*loads(emitter, body.extents[-1], body.accesses), *emitter.counts(body.counted, len(order))]
-            for line in (*lines, *body.statements()):
+            for line in (*lines, *body.texts()):
                 emitter.line(line)
             _combine(emitter, operation.regions[0], totals, values)
             for _ in range(outer, len(order) - 2):
@@ -270,28 +270,29 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
             for _ in range(outer, len(order) - 1):
                 emitter.line("}")
             for result, total in zip(results, totals, strict=True):
-                emitter.line(store_text(result, total))
+                emitter.line(store_text(Store(result, Element(total))))
     for target in targets:
         emitter.touch(target)
     return [State(target, each, (target,)) for target, each in zip(targets, operation.shapes, strict=True)]
 
 
-def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Sequence[str]) -> None:
+def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Sequence[Operand]) -> None:
     """Replace `totals` by the results of `region` for them and for `values`, all of them vectors."""
-    known = dict(zip((parameter.id for parameter in region.parameters), [*totals, *values], strict=True))
+    elements = [*map(Element, totals), *values]
+    known = dict(zip((parameter.id for parameter in region.parameters), elements, strict=True))
 
-    def vector(value: int) -> str:
+    def vector(value: int) -> Operand:
         # A value that is not computed here is a constant, of the region or of one around it.
-        return known.get(value) or f"at.fill({emitter.scalar(value)})"
+        return known.get(value) or Filled(emitter.scalar(value))
 
     for each in region.operations:
         if each.opcode in ELEMENTWISE:
-            types = [emitter.known[operand].shape.dtype for operand in each.operands]
-            made = expression(each, [vector(operand) for operand in each.operands], types, by_vectors=True)
-            known[each.id] = f"s{next(emitter.new)}"
-            emitter.line(f"const auto {known[each.id]} = {made};")
+            types = tuple(emitter.known[operand].shape.dtype for operand in each.operands)
+            made = Statement(f"s{next(emitter.new)}", each, tuple(map(vector, each.operands)), types)
+            known[each.id] = Element(made.name)
+            emitter.line(f"const auto {made.name} = {made.text()};")
     for total, result in zip(totals, region.results, strict=True):
-        emitter.line(f"const auto {total}_next = {vector(result)};")
+        emitter.line(f"const auto {total}_next = {vector(result).text()};")
     for total in totals:
         emitter.line(f"{total} = {total}_next;")
 
@@ -303,7 +304,7 @@ def _has_vectors(operation: Operation, types: Mapping[str, str]) -> bool:
     return operation.opcode in ("constant", "parameter") or operation.opcode in known
 
 
-def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
+def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: Operand, to: _Written) -> None:
     """Reduce along the innermost axis, by vectors."""
     target, out, kept = to.pointer, to.index, to.axes
     outer, inner = _both_axes(body, to)
@@ -312,7 +313,7 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
         return
     axes = _joined(outer, inner, kept)
     accesses = [moved_access(access, axes) for access in body.accesses]
-    counted = [(name, axes.index(index)) for name, index in body.counted]
+    counted = [Counted(each.name, axes.index(each.index)) for each in body.counted]
     place_of_result = axes.index(out)
     result = Access("sums", target, to.dtype, place_of_result)
     if len(inner.extents) == 1 and not counted and _are_short_rows(axes.extents, body, accesses, result):
@@ -322,7 +323,7 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
             size, rows = cpp(axes.extents[-1]), cpp(axes.extents[-2])
             call = f"reduceRows<{combine}, {size}>({rows}, {start}, sums, [&]([[maybe_unused]] auto at)"
             with emitter.braces(call, "});"):
-                for line in (*lines, *body.statements(), f"return {value};"):
+                for line in (*lines, *body.texts(), f"return {value.text()};"):
                     emitter.line(line)
         return
     with emitter.nest((*outer.extents, ONE)):
@@ -335,7 +336,7 @@ def _reduce_rows(emitter: Emitter, combine: str, start: str, body: Body, value: 
         lines = emitter.inside(accesses, counted, len(axes.extents), body)
         call, function = _reduced(combine, inner.extents[-1], is_wide=body.is_wide)
         with emitter.braces(f"total = {function}{{}}(total, {call}", "}));"):
-            for line in (*lines, f"return {value};"):
+            for line in (*lines, f"return {value.text()};"):
                 emitter.line(line)
         for _ in middle:
             emitter.line("}")
@@ -373,7 +374,7 @@ def _are_beside(size: Size) -> bool:
 
 
 def _reduce_few(
-    emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written, outer: Axes, inner: Axes,
+    emitter: Emitter, combine: str, start: str, body: Body, value: Operand, to: _Written, outer: Axes, inner: Axes,
 ) -> None:  # fmt: skip
     """Reduce short rows in the same tree as long ones, with neighbouring rows in the lanes of a vector."""
     target, out, kept = to.pointer, to.index, to.axes
@@ -393,25 +394,25 @@ def _reduce_few(
             place, last = f"{access.variable} + k * {step}", index.factors[-1]
             stride = "" if last == ONE else f", {cpp(last)}"
             read = f"filled(*({place}))" if last == ZERO else f"at.load({place}{stride})"
-            lines.append(f"const auto x{access.variable[1:]} = {read};")
-        for name, each in body.counted:
-            index, step = along(each)
+            lines.append(f"const auto {access.element} = {read};")
+        for each in body.counted:
+            index, step = along(each.index)
             first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
             numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
-            lines.append(f"const auto {name} = at.count({', '.join(numbers)});")
+            lines.append(f"const auto {each.name} = at.count({', '.join(numbers)});")
         with emitter.braces(f"eachWhole({cpp(outer.extents[-1])}, [&]([[maybe_unused]] auto at)", "});"):
             with emitter.braces("const auto element = [&]([[maybe_unused]] auto k)", "};"):
-                for line in (*lines, *body.statements()):
+                for line in (*lines, *body.texts()):
                     emitter.line(line)
-                emitter.line(f"return {value};")
+                emitter.line(f"return {value.text()};")
             size = cpp(inner.extents[0])
             emitter.line(
                 f"const auto total = {combine}{{}}(filled({start}), reducedOfFew<{combine}, {size}>(element));"
             )
-            emitter.line(store_text(results, "total"))
+            emitter.line(store_text(Store(results, Element("total"))))
 
 
-def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, value: str, to: _Written) -> None:
+def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, value: Operand, to: _Written) -> None:
     """Reduce along outer axes: neighbouring results by vectors, each in the order of the axes."""
     target, out, kept = to.pointer, to.index, to.axes
     rank = len(body.extents)
@@ -423,7 +424,7 @@ def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, valu
         return replace(index, factors=tuple(index.factors[axis] for axis in order))
 
     accesses = [replace(access, index=moved(access.index)) for access in body.accesses]
-    counted = [(name, moved(index)) for name, index in body.counted]
+    counted = [Counted(each.name, moved(each.index)) for each in body.counted]
     sums = Access("sums", target, to.dtype, moved(out))
     together, type_ = "eachAlone", "float"
     if body.by_vectors:
@@ -441,7 +442,7 @@ def _reduce_columns(emitter: Emitter, combine: str, start: str, body: Body, valu
             with emitter.braces("const auto step = [&]([[maybe_unused]] auto at)", "};"):
                 for line in lines:
                     emitter.line(line)
-                emitter.line(f"*total = {combine}{{}}(*total, {value});")
+                emitter.line(f"*total = {combine}{{}}(*total, {value.text()});")
                 emitter.line("++total;")
             emitter.line("(step(places), ...);")
             for _ in range(kept - 1, rank - 1):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
+from tfaot_pkg.compiler.affine import Axes, address_terms, cpp
+from tfaot_pkg.compiler.elements import Access, Counted, Store
 from tfaot_pkg.compiler.expressions import C_TYPES, LONG
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.compiler.writer import Access, Body, Writer
+from tfaot_pkg.compiler.writer import Body, Writer
 
 LONGEST = 8
 """Elements of a row at most: two rows fill a vector of AVX-512."""
@@ -61,27 +62,28 @@ def write_rows(
     axes: Axes,
     body: Body,
     accesses: Sequence[Access],
-    outputs: Sequence[tuple[Access, str]],
-    counted: Sequence[tuple[str, Index]] = (),
+    outputs: Sequence[Store],
+    counted: Sequence[Counted] = (),
     *,
     each: str = "eachOfRows",
 ) -> None:
     """The loop `body` by vectors of several rows, or of their last elements (`eachWithTails`)."""
     with writer.nest(axes.extents[:-1]):
-        for access, _ in outputs:
-            first_row(writer, access, is_written=True)
+        for store in outputs:
+            first_row(writer, store.access, is_written=True)
         lines = loads(writer, axes.extents[-1], accesses)
         with writer.braces(head(axes.extents, each), "});"):
-            for line in (*lines, *_counts(counted), *body.statements()):
+            for line in (*lines, *_counts(counted), *body.texts()):
                 writer.line(line)
-            for access, result in outputs:
-                row = access.index.factors[-2]
+            for store in outputs:
+                row = store.access.index.factors[-2]
                 where = "" if row == axes.extents[-1] else f", Apart<{cpp(row)}, 1>{{}}"
-                writer.line(f"at.store({access.variable}, {result}{where});")
+                writer.line(f"at.store({store.access.variable}, {store.result.text()}{where});")
 
 
-def _counts(counted: Sequence[tuple[str, Index]]) -> Iterator[str]:
-    for name, index in counted:
+def _counts(counted: Sequence[Counted]) -> Iterator[str]:
+    for each in counted:
+        name, index = each.name, each.index
         start = " + ".join(address_terms(index, len(index.factors) - 2)) or "0"
         numbers = (start, *(cpp(factor) for factor in index.factors[-2:]))
         yield f"const auto {name} = at.count({', '.join(f'static_cast<std::int32_t>({each})' for each in numbers)});"
@@ -104,7 +106,7 @@ def loads(writer: Writer, size: Size, accesses: Sequence[Access]) -> list[str]:
     for access in accesses:
         first_row(writer, access, is_written=False)
         row, column = access.index.factors[-2:]
-        name = f"const auto x{access.variable[1:]}"
+        name = f"const auto {access.element}"
         if row == column == ZERO:
             writer.line(f"{name} = filled(*{access.variable});")
         elif row == ZERO:

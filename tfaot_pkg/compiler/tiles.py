@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, cpp
+from tfaot_pkg.compiler.elements import Access, Store
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.compiler.writer import Access, Body, Writer
+from tfaot_pkg.compiler.writer import Body, Writer
 
 _INTERLEAVED = 4
 """The longest rows that are interleaved by exchanging lanes; blocks of longer ones are transposed."""
@@ -54,15 +55,14 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
     return None
 
 
-def write_tile(
-    writer: Writer, axes: Axes, found: Tile, body: Body, accesses: Sequence[Access], written: Access, result: str
-) -> None:
-    """Write the loop `body`, which stores `result`, by tiles."""
+def write_tile(writer: Writer, axes: Axes, found: Tile, body: Body, accesses: Sequence[Access], store: Store) -> None:
+    """Write the loop `body`, which has one `store`, by tiles."""
 
     def outside(index: Index) -> Index:
         kept = (*index.factors[: found.column], *index.factors[found.column + 1 : -1])
         return replace(index, factors=(*kept, ZERO))
 
+    written = store.access
     extents = (*axes.extents[: found.column], *axes.extents[found.column + 1 : -1])
     with writer.nest((*extents, ONE)):
         for access in (*accesses, written):
@@ -82,10 +82,10 @@ def write_tile(
                 place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"
                 stride = "" if step == ONE else f", {cpp(step)}"
                 value = f"filled(*({place}))" if step == ZERO else f"at.load({place}{stride})"
-                writer.line(f"const auto x{access.variable[1:]} = {value};")
-            for line in body.statements():
+                writer.line(f"const auto {access.element} = {value};")
+            for line in body.texts():
                 writer.line(line)
-            writer.line(f"return {result};")
+            writer.line(f"return {store.result.text()};")
 
 
 def _times(counter: str, factor: Size) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.attributes import Along, Convolution, Resample, Windows
+from tfaot_pkg.compiler.elements import Scalar
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
@@ -268,7 +269,7 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
 
 
 def _reduce_running(
-    emitter: Emitter, operation: Operation, running: _Running, source: str, start: str, target: str
+    emitter: Emitter, operation: Operation, running: _Running, source: str, start: Scalar, target: str
 ) -> None:
     """Windows of which each contains the one before it: the results so far stay in registers."""
     combine, shape = COMBINED[reducer(operation) or ""], operation.shape
@@ -293,7 +294,7 @@ def _reduce_running(
         emitter.touch(pointer)
 
 
-def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: str, target: str) -> None:
+def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Scalar, target: str) -> None:
     """Rows of few elements: vectors hold those of several windows that follow one another."""
     combine, shape, window = COMBINED[reducer(operation) or ""], operation.shape, Windows.of(operation).window
     array, axis = emitter.known[operation.operands[0]].shape, shape.rank - 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -16,15 +16,17 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp
 from tfaot_pkg.compiler.attributes import in_total_order
-from tfaot_pkg.compiler.expressions import (
-    C_TYPES,
-    IN_WIDE_VECTORS,
-    MOVED_TYPES,
-    OF_BITS,
-    VECTOR_TYPES,
-    WIDE_TYPES,
-    expression,
+from tfaot_pkg.compiler.elements import (
+    Access,
+    Counted,
+    Element,
+    Operand,
+    Statement,
+    Store,
+    depending_on,
+    invariant,
 )
+from tfaot_pkg.compiler.expressions import C_TYPES, IN_WIDE_VECTORS, MOVED_TYPES, OF_BITS, VECTOR_TYPES, WIDE_TYPES
 from tfaot_pkg.compiler.program import (
     BATCH,
     NUMPY_TYPES,
@@ -44,34 +46,17 @@ _LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
 _SHORT = 8
 """The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
 
-_NAMES = re.compile(r"\b[xy]\d+\b")
-"""Names of elements in a statement."""
-
-
-def names_in(*statements: str) -> set[str]:
-    return {name for statement in statements for name in _NAMES.findall(statement)}
-
-
-@dataclass(slots=True)
-class Access:
-    """An array that a loop reads or writes: `variable` is the address of a row, `index` counts elements of `base`."""
-
-    variable: str
-    base: str
-    dtype: str
-    index: Index
-
 
 @dataclass(slots=True)
 class Body:
     """The inside of a loop over `extents`."""
 
     extents: tuple[Size, ...]
-    lines: list[tuple[str, str, str]] = field(default_factory=list)  # name, element type, expression
+    statements: list[Statement] = field(default_factory=list)
     types: set[str] = field(default_factory=set)  # of values that are computed, or moved without vectors
     accesses: list[Access] = field(default_factory=list)
-    counted: list[tuple[str, Index]] = field(default_factory=list)
-    known: dict[object, str] = field(default_factory=dict)
+    counted: list[Counted] = field(default_factory=list)
+    known: dict[object, Operand] = field(default_factory=dict)
     names: Iterator[int] = field(default_factory=count)
 
     opcodes: set[str] = field(default_factory=set)  # of what is computed
@@ -98,36 +83,33 @@ class Body:
             and all(access.dtype in WIDE_TYPES for access in self.accesses)
         )
 
-    def apply(self, operation: Operation, operands: Sequence[str], sources: Sequence[str]) -> str:
-        """The name of what an elementwise operation gives for `operands` of types `sources`."""
-        name, dtype = f"y{next(self.names)}", operation.shape.dtype
+    def apply(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
+        """What an elementwise operation gives for `operands` of types `sources`."""
         if operation.opcode not in OF_BITS:
-            self.types.update({dtype, *sources})
+            self.types.update({operation.shape.dtype, *sources})
         self.opcodes.add("in total order" if in_total_order(operation) else operation.opcode)
-        wide = sources[0] in VECTOR_TYPES and dtype in VECTOR_TYPES
-        self.lines.append((name, dtype, expression(operation, operands, sources, by_vectors=wide)))
-        return name
+        return self.state(operation, operands, sources)
 
-    def statements(self) -> Iterator[str]:
-        for name, dtype, text in self.lines:
-            if self.kind:
-                yield f"const auto {name} = {text};"
-            elif self.by_vectors:
-                yield f"const {MOVED_TYPES[dtype]} {name} = {text};"
-            else:
-                yield f"const auto {name} = static_cast<{C_TYPES[dtype]}>({text});"
+    def state(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
+        name = f"y{next(self.names)}"
+        self.statements.append(Statement(name, operation, tuple(operands), tuple(sources)))
+        return Element(name)
 
-    def depending_on(self, accesses: Iterable[Access]) -> set[str]:
-        """The names of what is read by `accesses`, and of the statements that depend on it, through others too."""
-        names = {f"x{access.variable[1:]}" for access in accesses}
-        for name, _, made_of in self.lines:
-            if names & names_in(made_of):
-                names.add(name)
-        return names
+    def text(self, statement: Statement, fill: str = "at.fill") -> str:
+        """The C++ of a statement, where `fill` makes elements of numbers."""
+        text, dtype = statement.text(fill), statement.dtype
+        if self.kind:
+            return f"const auto {statement.name} = {text};"
+        if self.by_vectors:
+            return f"const {MOVED_TYPES[dtype]} {statement.name} = {text};"
+        return f"const auto {statement.name} = static_cast<{C_TYPES[dtype]}>({text});"
+
+    def texts(self) -> list[str]:
+        return [self.text(each) for each in self.statements]
 
     def varies(self, varied: Sequence[Access]) -> bool:
         """Whether each statement depends, through others too, on one of the accesses `varied`."""
-        return {name for name, *_ in self.lines} <= self.depending_on(varied)
+        return {each.name for each in self.statements} <= depending_on(self.statements, varied)
 
     def identity(self) -> tuple[Index, ...]:
         rank = len(self.extents)
@@ -142,7 +124,7 @@ def kind_of(body: Body, accesses: Sequence[Access]) -> str:
         return "Truth"  # bytes: compilers make vectors of them, with four times as many elements
     are_whole = all(access.index.factors and access.index.factors[-1] in (ZERO, ONE) for access in accesses)
     are_wide = all(access.dtype in WIDE_TYPES for access in accesses)
-    return "Wide" if body.lines and body.can_be_wide and are_whole and are_wide else ""
+    return "Wide" if body.statements and body.can_be_wide and are_whole and are_wide else ""
 
 
 def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
@@ -150,7 +132,7 @@ def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]
     read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
     short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
-    return not body.lines and not body.counted and ((read and written) or (short and (read or written)))
+    return not body.statements and not body.counted and ((read and written) or (short and (read or written)))
 
 
 def with_multiple(function: str, size: Size) -> str:
@@ -163,7 +145,8 @@ def moved_access(access: Access, axes: Axes) -> Access:
     return replace(access, index=axes.index(access.index))
 
 
-def store_text(access: Access, result: str) -> str:
+def store_text(store: Store) -> str:
+    access, result = store.access, store.result.text()
     last = access.index.factors[-1] if access.index.factors else ONE
     stride = "" if last in (ONE, ZERO) else f", {cpp(last)}"
     return f"at.store({access.variable}, {result}{stride});"
@@ -336,15 +319,17 @@ class Writer:
         axes: Axes,
         body: Body,
         accesses: Sequence[Access],
-        outputs: Sequence[tuple[Access, str]],
-        counted: Sequence[tuple[str, Index]],
+        outputs: Sequence[Store],
+        counted: Sequence[Counted],
     ) -> None:
         """The loop `body`, whose vectors run along the last axis."""
         with self.nest(axes.extents):
-            for access in (*accesses, *(access for access, _ in outputs)):
-                self.address(access, is_written=any(access is each for each, _ in outputs))
+            for access in accesses:
+                self.address(access, is_written=False)
+            for store in outputs:
+                self.address(store.access, is_written=True)
             lines = self.inside(accesses, counted, len(axes.extents), body)
-            lines += [store_text(access, result) for access, result in outputs]
+            lines += map(store_text, outputs)
             with self.each(axes.extents, body):
                 for line in lines:
                     self.line(line)
@@ -357,28 +342,21 @@ class Writer:
         const = "" if is_written else "const "
         self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
 
-    def inside(
-        self, accesses: Sequence[Access], counted: Sequence[tuple[str, Index]], rank: int, body: Body
-    ) -> list[str]:
+    def inside(self, accesses: Sequence[Access], counted: Sequence[Counted], rank: int, body: Body) -> list[str]:
         """The statements of the inner loop. Those that are equal in all its iterations are written before it, here."""
         lines = [*self.loads(accesses, body), *self.counts(counted, rank)]
-        changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
-        changing.update(name for name, _ in counted)
         if body.kind:  # compilers move what does not change
-            return [*lines, *body.statements()]
-        for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
-            # A statement is the same in all iterations if no name in it changes.
-            if changing.isdisjoint(_NAMES.findall(made_of)):
-                self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
-            else:
-                changing.add(name)
-                lines.append(statement)
-        return lines
+            return [*lines, *body.texts()]
+        changing = {access.element for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
+        once = invariant(body.statements, {*changing, *(each.name for each in counted)})
+        for statement in once:
+            self.line(body.text(statement, "filled" if body.by_vectors else ""))
+        return [*lines, *(body.text(each) for each in body.statements if each not in once)]
 
     def loads(self, accesses: Sequence[Access], body: Body) -> Iterator[str]:
         for access in accesses:
             last = access.index.factors[-1] if access.index.factors else ZERO
-            name = f"x{access.variable[1:]}"
+            name = access.element
             if last == ZERO and body.kind:
                 yield f"const auto {name} = at.fill(*{access.variable});"
             # The same in each iteration of the inner loop: read once, before it.
@@ -389,8 +367,9 @@ class Writer:
                 stride = "" if last == ONE else f", {cpp(last)}"
                 yield f"const auto {name} = at.load({access.variable}{stride});"
 
-    def counts(self, counted: Sequence[tuple[str, Index]], rank: int) -> Iterator[str]:
-        for name, index in counted:
+    def counts(self, counted: Sequence[Counted], rank: int) -> Iterator[str]:
+        for each in counted:
+            name, index = each.name, each.index
             start = " + ".join(address_terms(index, rank - 1)) or "0"
             step = cpp(index.factors[-1]) if index.factors else "0"
             first, rest = (f"static_cast<std::int32_t>({number})" for number in (start, step))
