@@ -105,6 +105,7 @@ lint: $(STAMP) ## ruff (format and rules), mypy --strict, and the contracts of i
 	@$(VENV)/bin/ruff format --check --quiet .
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
+	@$(VENV)/bin/mypy --config-file tools/worker.mypy.toml
 	@$(VENV)/bin/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt >&2; exit 1; }
 
 .PHONY: format

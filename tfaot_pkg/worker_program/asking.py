@@ -1,17 +1,27 @@
 """Asks the host for what no process with a model computes: references by the model's author (decision 053)."""
 
+from __future__ import annotations
+
 import os
 import tempfile
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from messages.elements import write_arrays
 from messages.requests import Ask, ModelFault
 
-_host: dict = {}
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import Array
+    from messages.requests import Told
+
+
+_host: dict[str, Callable[[Ask], Told]] = {}
 """The function that sends an Ask and returns the host's Told."""
 
 
-def connect(ask) -> None:
+def connect(ask: Callable[[Ask], Told]) -> None:
     """Send questions with `ask` from now on."""
     _host["ask"] = ask
 
@@ -19,10 +29,10 @@ def connect(ask) -> None:
 class Reference:
     """The reference of the operation `operation`, which runs elsewhere. What it raises becomes a ModelFault."""
 
-    def __init__(self, operation: str, attributes: dict) -> None:
+    def __init__(self, operation: str, attributes: Mapping[str, tuple[float, ...]]) -> None:
         self._operation, self._attributes = operation, attributes
 
-    def __call__(self, *inputs) -> tuple:
+    def __call__(self, *inputs: npt.ArrayLike) -> tuple[Array, ...]:
         """Its results for `inputs`, all with the batch as their first axis."""
         handle, path = tempfile.mkstemp(suffix=".npz")
         os.close(handle)

@@ -4,14 +4,27 @@ float16 and bfloat16 are carried as their bits, complex numbers as pairs of floa
 same bytes in memory as the value, so callers see no difference.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from messages.carriers import CARRIERS, PARTS
 from tensorflow.python.framework import dtypes
 from wiring import by_name
 
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef
+    from messages.graph import Feed, Fetch
 
-def carried(graph_def, inputs, outputs) -> tuple:
+
+Carried = TypeVar("Carried", "Feed", "Fetch")
+
+
+def carried(
+    graph_def: GraphDef, inputs: Iterable[Feed], outputs: Iterable[Fetch]
+) -> tuple[tuple[Feed, ...], tuple[Fetch, ...]]:
     """(inputs, outputs) of types that compiled code can have; nodes that convert them are added to `graph_def`."""
     taken = {node.name for node in graph_def.node}
     nodes = by_name(graph_def)
@@ -26,7 +39,7 @@ def carried(graph_def, inputs, outputs) -> tuple:
     return feeds, tuple(_fetch(graph_def, each, unique) for each in outputs)
 
 
-def _feed(graph_def, nodes: dict, feed, unique):
+def _feed(graph_def: GraphDef, nodes: dict[str, NodeDef], feed: Feed, unique: Callable[[str], str]) -> Feed:
     if feed.dtype not in CARRIERS:
         return feed
     carrier, node = CARRIERS[feed.dtype], nodes[feed.node]
@@ -49,7 +62,7 @@ def _feed(graph_def, nodes: dict, feed, unique):
     return _standing(feed, placeholder.name)
 
 
-def _fetch(graph_def, fetch, unique):
+def _fetch(graph_def: GraphDef, fetch: Fetch, unique: Callable[[str], str]) -> Fetch:
     if fetch.dtype not in CARRIERS:
         return fetch
     carrier, source = CARRIERS[fetch.dtype], f"{fetch.node}:{fetch.index}"
@@ -71,7 +84,7 @@ def _fetch(graph_def, fetch, unique):
     return replace(_standing(fetch, name), index=0)
 
 
-def _standing(tensor, node: str):
+def _standing(tensor: Carried, node: str) -> Carried:
     """`tensor` as the output of `node`, in its carrier type."""
     pair = tensor.dtype in PARTS
     return replace(
@@ -85,4 +98,4 @@ def _standing(tensor, node: str):
 
 
 def type_number(name: str) -> int:
-    return dtypes.as_dtype(name).as_datatype_enum
+    return int(dtypes.as_dtype(name).as_datatype_enum)

@@ -4,8 +4,11 @@ Which value belongs to which variable is read from the model: from its object gr
 it, or from the operations that restore the checkpoint, as other loaders would run them. Nothing is run.
 """
 
+from __future__ import annotations
+
 import math
 import os
+from typing import TYPE_CHECKING
 
 import saved_model
 import tensorflow as tf
@@ -13,13 +16,28 @@ from messages.requests import ModelFault, one_line
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 from wiring import CALLS, ancestors, by_name, node_name
 
+if TYPE_CHECKING:
+    from framework_types import (
+        Array,
+        CheckpointReader,
+        FunctionDef,
+        GraphDef,
+        MetaGraphDef,
+        NodeDef,
+        RepeatedComposite,
+        SavedObject,
+        SavedObjectGraph,
+        TrackableObjectGraph,
+    )
+
+
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """The key under which checkpoints of TensorFlow 2 store their object graph."""
 _ASSIGNMENTS = frozenset("AssignVariableOp Assign".split())
 _PASSING = frozenset("Identity Reshape".split())
 
 
-def values_of(folder: str, meta_graph, variables: dict) -> dict:
+def values_of(folder: str, meta_graph: MetaGraphDef, variables: dict[str, NodeDef]) -> dict[str, Array]:
     """Name -> value (a NumPy array) of each of `variables` (name -> node); ModelFault if one has none."""
     if not variables:
         return {}
@@ -49,7 +67,7 @@ def _prefix(folder: str) -> str:
     return prefix
 
 
-def _read(prefix: str, meta_graph, names: list) -> dict:
+def _read(prefix: str, meta_graph: MetaGraphDef, names: list[str]) -> dict[str, Array]:
     reader = tf.train.load_checkpoint(prefix)
     # The object graph takes precedence (decision 028).
     restore = meta_graph.saver_def.restore_op_name
@@ -57,7 +75,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
     keys = {**restored, **_kept_by_objects(meta_graph, reader)}
     if not restore and not meta_graph.object_graph_def.nodes:
         keys = {name: (name, "") for name in names}  # as graph_checkpoint.py writes values
-    found: dict = {}
+    found: dict[str, Array] = {}
     for name in names:
         key, part = keys.get(name, ("", ""))
         if not key or not reader.has_tensor(key):
@@ -70,7 +88,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
     return found
 
 
-def require_fitting(prefix: str, reader, name: str, key: str) -> None:
+def require_fitting(prefix: str, reader: CheckpointReader, name: str, key: str) -> None:
     """Raise ModelFault if a value claims more bytes than the checkpoint has: TensorFlow allocates before it reads."""
     dtype = reader.get_variable_to_dtype_map()[key]
     bytes_each = 1 if dtype.name == "string" else dtype.size  # a string takes at least one byte, for its length
@@ -85,7 +103,7 @@ def require_fitting(prefix: str, reader, name: str, key: str) -> None:
         )
 
 
-def part_of(values, text: str):
+def part_of(values: Array, text: str) -> Array:
     """The part of a partitioned value that `text` names, in the form of RestoreV2's `shape_and_slices`.
 
     That is the full shape, then `start,size` for each axis, or `-` for the whole axis.
@@ -97,7 +115,7 @@ def part_of(values, text: str):
     return values[tuple(slice(None) if b is None else slice(b[0], b[0] + b[1]) for b in bounds)]
 
 
-def _kept_by_objects(meta_graph, reader) -> dict:
+def _kept_by_objects(meta_graph: MetaGraphDef, reader: CheckpointReader) -> dict[str, tuple[str, str]]:
     """Variable -> (key, ""), for variables that functions of the object graph capture (TensorFlow 2)."""
     objects = meta_graph.object_graph_def
     if not objects.nodes or not reader.has_tensor(OBJECTS):
@@ -116,11 +134,14 @@ def _kept_by_objects(meta_graph, reader) -> dict:
     return found
 
 
-def _is_saved(call, objects) -> bool:
+def _is_saved(call: NodeDef, objects: SavedObjectGraph) -> bool:
     return call.op in CALLS and call.attr["f"].func.name in objects.concrete_functions
 
 
-def _same_objects(nodes, saved) -> dict:
+def _same_objects(
+    nodes: RepeatedComposite[SavedObject],
+    saved: RepeatedComposite[TrackableObjectGraph.TrackableObject],
+) -> dict[int, int]:
     """Number of an object in the model -> its number in the checkpoint: both are graphs of named children."""
     same = {0: 0} if nodes and saved else {}
     waiting = list(same)
@@ -136,14 +157,14 @@ def _same_objects(nodes, saved) -> dict:
     return same
 
 
-def restored_by(graph_def, operation: str) -> dict:
+def restored_by(graph_def: GraphDef, operation: str) -> dict[str, tuple[str, str]]:
     """Variable -> (key, part of its value), as the saver's restore operation would assign them.
 
     If `operation` is "" (not known), all restoring assignments of the graph count.
     """
     functions = {function.signature.name: function for function in graph_def.library.function}
     top = by_name(graph_def)
-    found: dict = {}
+    found: dict[str, tuple[str, str]] = {}
     restoring = ancestors(top, [operation]) if operation else top
     for node in graph_def.node:
         if node.name not in restoring:
@@ -156,7 +177,9 @@ def restored_by(graph_def, operation: str) -> dict:
     return found
 
 
-def _take_assignments(function, call, top: dict, found: dict) -> None:
+def _take_assignments(
+    function: FunctionDef, call: NodeDef, top: dict[str, NodeDef], found: dict[str, tuple[str, str]]
+) -> None:
     """Collect the assignments in `function`, whose arguments are variables of the graph that calls it."""
     nodes = {node.name: node for node in function.node_def}
     arguments = {argument.name: index for index, argument in enumerate(function.signature.input_arg)}
@@ -166,7 +189,7 @@ def _take_assignments(function, call, top: dict, found: dict) -> None:
             _take(found, node_name(_origin(top, call.input[argument])), node.input[1], nodes)
 
 
-def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
+def _take(found: dict[str, tuple[str, str]], variable: str, value: str, nodes: dict[str, NodeDef]) -> None:
     """Record the key of `variable` if `value`, a tensor among `nodes`, is read from a checkpoint."""
     text = _origin(nodes, value)
     node = nodes.get(node_name(text))
@@ -180,16 +203,16 @@ def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
         found[variable] = (keys[position], parts[position] if position < len(parts) else "")
 
 
-def _origin(nodes: dict, text: str) -> str:
+def _origin(nodes: dict[str, NodeDef], text: str) -> str:
     """The tensor whose value `text` has; skips operations that only pass it on."""
-    seen: set = set()
+    seen: set[str] = set()
     while (name := node_name(text)) in nodes and name not in seen and nodes[name].op in _PASSING and nodes[name].input:
         seen.add(name)
         text = nodes[name].input[0]
     return text
 
 
-def _texts(node) -> list:
+def _texts(node: NodeDef | None) -> list[str]:
     """The strings of a constant."""
     if node is None or node.op != "Const":
         return []

@@ -2,11 +2,18 @@
 the framework they depend on (freedoms.py).
 """
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from freedoms import Observer
 from messages.requests import Reference
+
+if TYPE_CHECKING:
+    from framework_types import Array
+
 
 _SECONDS = 60.0
 """Batches are walked as long as all of them together have taken less."""
@@ -17,12 +24,13 @@ _OFF, _SHARE = 1e-2, 0.5
 class Walks:
     """Walks of a model over its batches."""
 
-    def __init__(self, model, request: Reference) -> None:
+    def __init__(self, model: Any, request: Reference) -> None:
         walkable = hasattr(model, "walk") and not request.by_row and not request.counted
         self._walk = model.walk if walkable else None
-        self._cannot, self._end, self._walked = getattr(model, "not_walked", ()), None, False
+        self._cannot, self._walked = getattr(model, "not_walked", ()), False
+        self._end: float | None = None
 
-    def of(self, feeds: dict, answers: dict, rows: int) -> dict:
+    def of(self, feeds: dict[str, Array], answers: dict[str, Array], rows: int) -> dict[str, Array]:
         """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph.
 
         "free/FREEDOM/OPERATION" and "walked" mask its rows. Nothing if the batch cannot be walked.
@@ -49,7 +57,7 @@ class Walks:
         return found
 
 
-def _near(plain, answers) -> bool:
+def _near(plain: Array, answers: Array) -> bool:
     """Whether a walk in the graph's own types computes what the framework does: most numbers nearly agree."""
     if plain.dtype.kind != "f":
         return bool(np.mean(plain == answers) >= _SHARE) if plain.size else True

@@ -1,8 +1,12 @@
 """Feeds and fetches of a graph: from the spec or a tf2xla Config, or else its placeholders and sinks."""
 
+from __future__ import annotations
+
 import difflib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import operations
 import tensorflow as tf
@@ -12,6 +16,11 @@ from tensorflow.core.framework import tensor_shape_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.framework import op_def_registry
 from wiring import ancestors, by_name, data_inputs, node_name
+
+if TYPE_CHECKING:
+    from framework_types import AttrValue, Config, GraphDef, NodeDef, OpDef, TensorId, TensorInfo, TensorShapeProto
+    from messages.graph import Shape
+
 
 _FED = frozenset("Placeholder PlaceholderV2".split())
 _PASSIVE = frozenset("Const Placeholder PlaceholderV2 PlaceholderWithDefault NoOp Assert Print PrintV2".split())
@@ -24,11 +33,11 @@ _TYPED_SHAPES_SINCE = 24
 class Border:
     """TensorInfo of feeds and fetches, by their names in the signature."""
 
-    feeds: dict
-    fetches: dict
+    feeds: dict[str, TensorInfo]
+    fetches: dict[str, TensorInfo]
 
 
-def chosen(graph_def, config, request: ConvertGraph) -> Border:
+def chosen(graph_def: GraphDef, config: Config | None, request: ConvertGraph) -> Border:
     """The border that the request asks for; ModelFault if the graph has no such tensors."""
     graph = _Graph(graph_def)
     if config is not None:
@@ -41,7 +50,7 @@ def chosen(graph_def, config, request: ConvertGraph) -> Border:
     )
 
 
-def derived(graph_def, config) -> Border:
+def derived(graph_def: GraphDef, config: Config | None) -> Border:
     """The border of `config`, or else placeholders and sinks."""
     graph = _Graph(graph_def)
     if config is not None:
@@ -53,8 +62,8 @@ def derived(graph_def, config) -> Border:
     )
 
 
-def _of_config(graph, config, shapes) -> Border:
-    feeds: dict = {}
+def _of_config(graph: _Graph, config: Config, shapes: Mapping[str, Shape]) -> Border:
+    feeds: dict[str, TensorInfo] = {}
     for feed in config.feed:
         key = feed.name or _short(feed.id)
         info = graph.info(_short(feed.id), "the Config's feeds")
@@ -68,23 +77,23 @@ def _of_config(graph, config, shapes) -> Border:
             _require_compatible(key, feed.shape, info.tensor_shape)
             info.tensor_shape.CopyFrom(feed.shape)
         _put(feeds, key, info)
-    fetches: dict = {}
+    fetches: dict[str, TensorInfo] = {}
     for fetch in config.fetch:
         _put(fetches, fetch.name or _short(fetch.id), graph.info(_short(fetch.id), "the Config's fetches"))
     return Border(feeds=feeds, fetches=fetches)
 
 
-def _short(tensor_id) -> str:
+def _short(tensor_id: TensorId) -> str:
     return f"{tensor_id.node_name}:{tensor_id.output_index}" if tensor_id.output_index else tensor_id.node_name
 
 
-def _put(found: dict, key: str, info) -> None:
+def _put(found: dict[str, TensorInfo], key: str, info: TensorInfo) -> None:
     if key in found:
         raise ModelFault(f"the Config has {key!r} twice", "give each feed and each fetch a name of its own")
     found[key] = info
 
 
-def _require_compatible(key: str, wanted, own) -> None:
+def _require_compatible(key: str, wanted: TensorShapeProto, own: TensorShapeProto) -> None:
     if not tf.TensorShape(wanted).is_compatible_with(tf.TensorShape(own)):
         raise ModelFault(
             f"feed {key!r} of the Config has the shape {tf.TensorShape(wanted)}, its placeholder {tf.TensorShape(own)}",
@@ -95,12 +104,12 @@ def _require_compatible(key: str, wanted, own) -> None:
 class _Graph:
     """A graph, and the dtypes and shapes of its nodes' outputs."""
 
-    def __init__(self, graph_def) -> None:
+    def __init__(self, graph_def: GraphDef) -> None:
         self.nodes = by_name(graph_def)
         self.library = {function.signature.name: function for function in graph_def.library.function}
         self._has_typed_shapes = graph_def.versions.producer >= _TYPED_SHAPES_SINCE
 
-    def info(self, text: str, where: str):
+    def info(self, text: str, where: str) -> TensorInfo:
         """TensorInfo of the tensor `text`; if there is none, a ModelFault that tells `where` it is named."""
         name, _, index = text.partition(":")
         node = self.nodes.get(name)
@@ -124,7 +133,7 @@ class _Graph:
         info.tensor_shape.CopyFrom(self._shape(node, int(index or 0)))
         return info
 
-    def dtypes(self, node) -> list:
+    def dtypes(self, node: NodeDef) -> list[int]:
         """The dtype of each output of a node; ModelFault for an operation that this TensorFlow does not know."""
         called = self.library.get(node.op)
         definition = called.signature if called is not None else op_def_registry.get(node.op)
@@ -133,7 +142,7 @@ class _Graph:
                 f"the node {node.name!r} is an operation that this TensorFlow does not know: {node.op}",
                 "choose another toolchain (compilation.tensorflow), or replace the operation",
             )
-        found: list = []
+        found: list[int] = []
         for output in definition.output_arg:
             if output.type_list_attr:
                 found += node.attr[output.type_list_attr].list.type
@@ -143,7 +152,7 @@ class _Graph:
                 found += [output.type or _attribute(node, definition, output.type_attr).type] * count
         return found
 
-    def _shape(self, node, index: int):
+    def _shape(self, node: NodeDef, index: int) -> TensorShapeProto:
         # Files have no _output_shapes; only constants and placeholders state their shapes.
         if node.op == "Const":
             return node.attr["value"].tensor.tensor_shape
@@ -155,14 +164,14 @@ class _Graph:
         return known[index] if index < len(known) else tensor_shape_pb2.TensorShapeProto(unknown_rank=True)
 
 
-def _attribute(node, definition, name: str):
+def _attribute(node: NodeDef, definition: OpDef, name: str) -> AttrValue:
     """An attribute of a node, or its default, which writers of graphs omit."""
     if name in node.attr:
         return node.attr[name]
     return next(each.default_value for each in definition.attr if each.name == name)
 
 
-def _sinks(graph: _Graph) -> list:
+def _sinks(graph: _Graph) -> list[str]:
     """The tensors that depend on a placeholder and that no node reads, by name; ModelFault if there are none."""
     used = {node_name(text) for node in graph.nodes.values() for text in data_inputs(node)}
     fed = _fed_nodes(graph)
@@ -184,25 +193,25 @@ def _sinks(graph: _Graph) -> list:
     return found
 
 
-def _is_inference(node) -> bool:
+def _is_inference(node: NodeDef) -> bool:
     changes = node.op.startswith(("Assign", "Apply", "ResourceApply", "Scatter", "ResourceScatter"))
     return operations.is_allowed(node.op) and not changes and not is_of_training(node)
 
 
-def is_of_training(node) -> bool:
+def is_of_training(node: NodeDef) -> bool:
     """Whether a node is in a scope of TensorFlow's savers or optimizers."""
     return any(re.sub(r"_\d+$", "", part) in _SCOPES_OF_TRAINING for part in node.name.split("/")[:-1])
 
 
-def _fed_nodes(graph: _Graph) -> set:
+def _fed_nodes(graph: _Graph) -> set[str]:
     """Names of the nodes that depend on placeholders."""
-    users: dict = {}
+    users: dict[str, list[str]] = {}
     for node in graph.nodes.values():
         for text in node.input:
             if text[:1] != "^":
                 users.setdefault(node_name(text), []).append(node.name)
     waiting = [node.name for node in graph.nodes.values() if _is_fed(node)]
-    found: set = set()
+    found: set[str] = set()
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -211,13 +220,13 @@ def _fed_nodes(graph: _Graph) -> set:
     return found
 
 
-def _placeholders(graph: _Graph, outputs) -> list:
+def _placeholders(graph: _Graph, outputs: Iterable[str]) -> list[str]:
     """The placeholders that `outputs` need, by name."""
     needed = ancestors(graph.nodes, outputs)
     return sorted(name for name, node in graph.nodes.items() if name in needed and _is_fed(node))
 
 
-def _is_fed(node) -> bool:
+def _is_fed(node: NodeDef) -> bool:
     """Whether a node is a placeholder without a default, or one that is fed with batches."""
     # A default of fixed shape is a setting, such as a rate of dropout; with an open axis it is a sample of a batch.
     open_axes = any(axis.size < 0 for axis in node.attr["shape"].shape.dim) if "shape" in node.attr else False

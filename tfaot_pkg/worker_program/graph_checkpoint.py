@@ -3,8 +3,12 @@
 They are written into the SavedModel, each under the name of its variable, and checkpoint.py reads them there.
 """
 
+from __future__ import annotations
+
 import difflib
 import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import checkpoint
 import reached
@@ -13,10 +17,15 @@ from messages.conversions import ConvertGraph
 from messages.requests import ModelFault, one_line
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+if TYPE_CHECKING:
+    from framework_types import Array, CheckpointReader, Config, MetaGraphDef, NodeDef
+    from graph_reading import GraphFile
+
+
 _MOST_LISTED = 8
 
 
-def write_values(meta_graph, found, config, request: ConvertGraph) -> None:
+def write_values(meta_graph: MetaGraphDef, found: GraphFile, config: Config | None, request: ConvertGraph) -> None:
     """Write `variables/` of the SavedModel, with all variables that its signature reads; ModelFault if one has none."""
     signature = meta_graph.signature_def[request.signature]
     variables = reached.reached_by(meta_graph, request.signature, signature).variables
@@ -32,7 +41,7 @@ def write_values(meta_graph, found, config, request: ConvertGraph) -> None:
     _save(values, request.out)
 
 
-def _without_value(names: list, config) -> ModelFault:
+def _without_value(names: list[str], config: Config | None) -> ModelFault:
     read_only = sorted(set(names) & {variable.node_name for variable in (config.variable if config else ())})
     listing = ", ".join(names[:_MOST_LISTED]) + (f" and {len(names) - _MOST_LISTED} more" * (len(names) > _MOST_LISTED))
     return ModelFault(
@@ -42,7 +51,7 @@ def _without_value(names: list, config) -> ModelFault:
     )
 
 
-def _zeros(name: str, node, config):
+def _zeros(name: str, node: NodeDef, config: Config | None) -> Array:
     """A value for a variable that callers will supply.
 
     It is never read, but the SavedModel must have a value of the right shape for each variable.
@@ -58,7 +67,7 @@ def _zeros(name: str, node, config):
     return np.zeros(shape.as_list(), tf.as_dtype(node.attr["dtype"].type).as_numpy_dtype)
 
 
-def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
+def _read(prefix: str, meta_graph: MetaGraphDef, restore: str, variables: dict[str, NodeDef]) -> dict[str, Array]:
     try:
         reader = tf.train.load_checkpoint(prefix)
         held = reader.get_variable_to_shape_map()
@@ -77,11 +86,18 @@ def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
         ) from error
 
 
-def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict:
+def _keys(
+    reader: CheckpointReader,
+    held: Collection[str],
+    meta_graph: MetaGraphDef,
+    restore: str,
+    variables: dict[str, NodeDef],
+) -> dict[str, tuple[str, str]]:
     """Variable -> (key in the checkpoint, part of its values); ModelFault if one has no key."""
     restored = checkpoint.restored_by(meta_graph.graph_def, restore)
     objects = _object_keys(reader) if checkpoint.OBJECTS in held else {}
-    found, missing = {}, []
+    found: dict[str, tuple[str, str]] = {}
+    missing: list[str] = []
     for name, node in sorted(variables.items()):
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
         # The most certain first: what the graph itself would restore, then names in graphs, then names of objects.
@@ -97,11 +113,12 @@ def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict
     return found
 
 
-def _object_keys(reader) -> dict:
+def _object_keys(reader: CheckpointReader) -> dict[str, str]:
     """Names of variables -> their keys in an object checkpoint (TensorFlow 2)."""
     saved = trackable_object_graph_pb2.TrackableObjectGraph()
     saved.ParseFromString(reader.get_tensor(checkpoint.OBJECTS))
-    found, several = {}, set()
+    found: dict[str, str] = {}
+    several: set[str] = set()
     for node in saved.nodes:
         for attribute in node.attributes:
             if attribute.name == "VARIABLE_VALUE" and attribute.full_name:
@@ -111,7 +128,7 @@ def _object_keys(reader) -> dict:
     return {name: key for name, key in found.items() if name not in several}
 
 
-def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
+def _not_held(missing: list[str], held: Collection[str], objects: dict[str, str]) -> ModelFault:
     names = sorted({*held, *objects} - {checkpoint.OBJECTS})
     near = difflib.get_close_matches(missing[0], names, n=3, cutoff=0.5) or names[:3]
     more = f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
@@ -122,7 +139,7 @@ def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
     )
 
 
-def _save(values: dict, folder: str) -> None:
+def _save(values: dict[str, Array], folder: str) -> None:
     names = sorted(values)
     os.mkdir(os.path.join(folder, "variables"))
     # Not tf.train.Checkpoint, which chooses keys by objects: here keys are the names of variables.

@@ -3,8 +3,11 @@
 The graph is never run. TensorFlow imports it only to infer shapes, after its operations were checked.
 """
 
+from __future__ import annotations
+
 import os
 import re
+from typing import TYPE_CHECKING
 
 import graph_border
 import graph_checkpoint
@@ -20,7 +23,12 @@ from messages.graph import Tensor
 from messages.requests import ModelFault, Nothing, one_line
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.framework import dtypes
-from wiring import node_name, tensor_name
+from wiring import free, node_name, tensor_name
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, MetaGraphDef, NodeDef, Report, TensorInfo
+    from messages.graph import Shape
+
 
 _SIGNATURE = "proposed"
 # Usual names of placeholders in graphs of TensorFlow 1, for the share of units that dropout keeps or drops.
@@ -31,7 +39,7 @@ _VALID = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2 PlaceholderWithDefault".split())
 
 
-def convert(request: ConvertGraph, report) -> Nothing:
+def convert(request: ConvertGraph, report: Report) -> Nothing:
     """Write the SavedModel; ModelFault for another kind of file, or a border that the graph does not have."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
@@ -45,7 +53,7 @@ def convert(request: ConvertGraph, report) -> Nothing:
     return Nothing()
 
 
-def propose(request: ProposeGraph, report) -> ProposedGraph:
+def propose(request: ProposeGraph, report: Report) -> ProposedGraph:
     """Propose inputs (placeholders that outputs need), outputs (unread tensors), constants (switches of training)."""
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
@@ -77,7 +85,7 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
     )
 
 
-def _switched_off(node):
+def _switched_off(node: NodeDef) -> Values | None:
     """The value that sets a placeholder for training to inference; None for any other placeholder."""
     shape = node.attr["shape"].shape
     if len(shape.dim) > 0:
@@ -93,7 +101,9 @@ def _switched_off(node):
     return Values(shape=(), values=(0.0,)) if _DROPPED.search(name) else None
 
 
-def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tuple):
+def _meta_graph(
+    graph_def: GraphDef, border: graph_border.Border, signature: str, tags: tuple[str, ...]
+) -> MetaGraphDef:
     _rename_invalid(graph_def, [*border.feeds.values(), *border.fetches.values()])
     meta_graph = meta_graph_pb2.MetaGraphDef()
     meta_graph.meta_info_def.tags.extend(tags)
@@ -106,14 +116,14 @@ def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tu
     return meta_graph
 
 
-def _rename_invalid(graph_def, infos: list) -> None:
+def _rename_invalid(graph_def: GraphDef, infos: list[TensorInfo]) -> None:
     """Rename nodes whose names TensorFlow rejects (other programs wrote them); the border keeps the names it shows."""
     taken_names = {node.name for node in graph_def.node}
-    renamed: dict = {}
+    renamed: dict[str, str] = {}
     for node in graph_def.node:
         if not _VALID.fullmatch(node.name):
             wanted = re.sub(r"[^A-Za-z0-9_./>-]", "_", node.name)
-            new = taken.free(wanted if _VALID.fullmatch(wanted) else f"node{wanted}", taken_names)
+            new = free(wanted if _VALID.fullmatch(wanted) else f"node{wanted}", taken_names)
             taken_names.add(new)
             renamed[node.name], node.name = new, new
     taken.rename(graph_def.node, renamed)
@@ -121,7 +131,7 @@ def _rename_invalid(graph_def, infos: list) -> None:
         info.name = taken.renamed_in(info.name, renamed)
 
 
-def _write(meta_graph, folder: str) -> None:
+def _write(meta_graph: MetaGraphDef, folder: str) -> None:
     model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
     model.meta_graphs.append(meta_graph)
     try:
@@ -132,7 +142,7 @@ def _write(meta_graph, folder: str) -> None:
         file.write(content)
 
 
-def _with_shapes(outputs: tuple, used) -> tuple:
+def _with_shapes(outputs: tuple[Tensor, ...], used: reached.Reached) -> tuple[Tensor, ...]:
     """The outputs with the shapes that TensorFlow infers; unchanged if the graph may not be imported."""
     if used.faults:
         return outputs
@@ -143,7 +153,7 @@ def _with_shapes(outputs: tuple, used) -> tuple:
     )
 
 
-def _inferred(used) -> dict:
+def _inferred(used: reached.Reached) -> dict[str, Shape | None]:
     graph = tf.Graph()
     try:
         with graph.as_default():
@@ -168,7 +178,7 @@ def _inferred(used) -> dict:
     return {key: saved_model.sizes_of(tensor.shape) for key, tensor in zip(asked, results, strict=True)}
 
 
-def _stand_in(node):
+def _stand_in(node: NodeDef) -> tf.Tensor:
     """A placeholder with the dtype and shape of a variable, without a value."""
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
     # TensorFlow infers shapes through handles only if their type and shape are attributes.

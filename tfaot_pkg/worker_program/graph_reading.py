@@ -1,21 +1,31 @@
 """Read the files of a graph: GraphDef, MetaGraphDef (.meta) and tf2xla's Config, as text (.pbtxt) or binary."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from messages.requests import ModelFault, one_line
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+if TYPE_CHECKING:
+    from framework_types import Config, GraphDef
+    from google.protobuf.message import Message
+
+
 _TEXT = (".pbtxt", ".txt", ".prototxt")
+
+M = TypeVar("M", bound="Message")
 
 
 @dataclass(frozen=True)
 class GraphFile:
     """A graph, and the operation that restores its checkpoint; "" if the file does not name one."""
 
-    graph_def: object
+    graph_def: GraphDef
     restore: str
 
 
@@ -34,7 +44,7 @@ def read_graph(path: str) -> GraphFile:
     if not graph_def.node:
         raise ModelFault(f"{path} is a graph without nodes", "write it again, with the nodes of the model")
     # All later steps find nodes by their names.
-    names: set = set()
+    names: set[str] = set()
     for node in graph_def.node:
         if not node.name or node.name in names:
             raise ModelFault(
@@ -47,7 +57,7 @@ def read_graph(path: str) -> GraphFile:
     return GraphFile(graph_def=graph_def, restore=restore)
 
 
-def read_config(path: str):
+def read_config(path: str) -> Config | None:
     """The tf2xla Config in the file `path`; None without a path. ModelFault if the file is not valid."""
     if not path:
         return None
@@ -63,7 +73,7 @@ def read_config(path: str):
     return config
 
 
-def _parsed(path: str, message, what: str):
+def _parsed(path: str, message: M, what: str) -> M:
     from google.protobuf import text_format
     from google.protobuf.message import DecodeError
 

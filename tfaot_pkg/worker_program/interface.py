@@ -1,8 +1,16 @@
 """The inputs and outputs of a model: checks that a compiled library can have them."""
 
+from __future__ import annotations
+
 import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from messages.requests import ModelFault
+
+if TYPE_CHECKING:
+    from messages.graph import Axes, Shape, Symbol, Tensor
+
 
 ALLOWED = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "float16",
@@ -26,7 +34,7 @@ def require_dtype(kind: str, name: str, dtype: str) -> str:
     return dtype
 
 
-def input_shape(name: str, shape, override):
+def input_shape(name: str, shape: Shape | None, override: Shape | None) -> Shape:
     """The shape of an input, in which only the batch axis (the first) may be None.
 
     `shape` is TensorFlow's (None for unknown rank); `override` is `model.shapes` of the spec, if given.
@@ -50,7 +58,7 @@ def input_shape(name: str, shape, override):
     return tuple(shape)
 
 
-def output_shape(name: str, batch_sizes, shapes):
+def output_shape(name: str, batch_sizes: Sequence[int], shapes: tuple[Sequence[int], Sequence[int]]) -> Shape:
     """The shape of an output with None for the batch axis, from its `shapes` at two `batch_sizes`."""
     first, second = shapes
     if first == second:  # no axis grows with the batch
@@ -66,7 +74,7 @@ def output_shape(name: str, batch_sizes, shapes):
     )
 
 
-def distinct_sizes(symbols) -> dict:
+def distinct_sizes(symbols: Iterable[Symbol]) -> dict[str, int]:
     """A size below its maximum for each symbol, different for all of them."""
     # output_axes recognizes a symbol by its size: no two symbols may have the same one, nor one the maximum of another.
     taken, found = {symbol.maximum for symbol in symbols}, {}
@@ -82,7 +90,13 @@ def distinct_sizes(symbols) -> dict:
     return found
 
 
-def output_axes(name: str, most, smaller, symbols, sizes) -> tuple:
+def output_axes(
+    name: str,
+    most: Sequence[int | None],
+    smaller: Sequence[int | None],
+    symbols: Collection[Symbol],
+    sizes: Mapping[str, int],
+) -> Axes:
     """The symbol of each axis of an output, from its shapes at the maxima and at `sizes`; none if no axis has one."""
     if not symbols or list(most) == list(smaller):
         return ()
@@ -97,10 +111,10 @@ def output_axes(name: str, most, smaller, symbols, sizes) -> tuple:
             "each axis must have a fixed size or be a symbol of model.shapes itself",
             "reshape or pad the output, or give the axes numbers in model.shapes",
         )
-    return tuple(axes)
+    return tuple(axis for axis in axes if axis is not None)
 
 
-def in_order(kind: str, tensors: list, names: tuple) -> list:
+def in_order(kind: str, tensors: tuple[Tensor, ...], names: tuple[str, ...]) -> tuple[Tensor, ...]:
     """`tensors` in the order of `names`: the spec's `model.inputs` or `model.outputs` (`kind`); unchanged if empty.
 
     Raises ModelFault if `names` are not the names of all `tensors`.
@@ -116,17 +130,17 @@ def in_order(kind: str, tensors: list, names: tuple) -> list:
             f"model.{kind} must list each of the signature's {kind} once: {', '.join(faults)}",
             f"the {kind} are: {', '.join(found)}",
         )
-    return [found[name] for name in names]
+    return tuple(found[name] for name in names)
 
 
-def nearest(name: str, candidates) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """The end of a message about the unknown `name`: the most similar of the `candidates`."""
     # Without a cutoff: with few names, even a distant one may be what was meant.
     found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def _require_fits(name: str, shape, override) -> None:
+def _require_fits(name: str, shape: Shape | None, override: Shape) -> None:
     if shape is None:
         return
     clash = len(shape) != len(override) or any(

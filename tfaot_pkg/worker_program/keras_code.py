@@ -5,14 +5,21 @@ wrappers of cells in an .h5 file in spite of safe mode (CVE-2025-9905), any func
 that the file chooses (CVE-2025-1550). So everything that a file names must be in Keras's public tables.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import operations
 import tensorflow as tf
 from messages.requests import ModelFault
 from tensorflow.core.framework import node_def_pb2
+
+if TYPE_CHECKING:
+    from framework_types import Keras
+
 
 EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
 
@@ -58,7 +65,7 @@ class UnknownClass(Exception):
     """A class that this version of Keras does not have."""
 
 
-def require_known_code(config, keras) -> None:
+def require_known_code(config: Any, keras: Keras) -> None:
     """Raise ModelFault or UnknownClass if the configuration names anything that is not of `keras`, the module.
 
     Nothing that the configuration names is imported.
@@ -92,7 +99,7 @@ def require_known_code(config, keras) -> None:
             )
 
 
-def _require_known_class(each: dict, known: frozenset[str], name: str) -> None:
+def _require_known_class(each: dict[str, Any], known: frozenset[str], name: str) -> None:
     kind, registered = each["class_name"], each.get("registered_name")
     # Keras looks for either name, and for parts of a name with dots.
     if not _is_of_keras(each.get("module")) or registered not in (None, "", kind) or ">" in kind:
@@ -106,14 +113,14 @@ def _require_known_class(each: dict, known: frozenset[str], name: str) -> None:
         raise UnknownClass(f"it has no class {kind:.100}{_quoted(name)}")
 
 
-def _require_known_function(each: dict, known: frozenset[str]) -> None:
+def _require_known_function(each: dict[str, Any], known: frozenset[str]) -> None:
     name, registered = each.get("config"), each.get("registered_name")
     is_known = isinstance(name, str) and name in known and each.get("module") in _MODULES_OF_FUNCTIONS
     if not is_known or registered not in (None, "", name):
         raise ModelFault(f"the Keras model has a function of its author's, {name!r:.100}", EXPORT)
 
 
-def _require_known_call(inner, name: str) -> None:
+def _require_known_call(inner: object, name: str) -> None:
     """Raise ModelFault unless the layer calls a function of TensorFlow that only computes."""
     symbol = inner.get("function") if isinstance(inner, dict) else None
     if not isinstance(symbol, str) or not _only_computes(symbol):
@@ -135,9 +142,9 @@ def _only_computes(symbol: str) -> bool:
     return getattr(found, "__module__", "") in _COMPUTING_MODULES
 
 
-def _require_known_operation(inner, name: str) -> None:
+def _require_known_operation(inner: object, name: str) -> None:
     """Raise ModelFault unless the operation that the layer makes is one that a SavedModel may have."""
-    node = inner.get("node_def") if isinstance(inner, dict) else None
+    node: Any = inner.get("node_def") if isinstance(inner, dict) else None
     try:
         operation = node["op"] if isinstance(node, dict) else node_def_pb2.NodeDef.FromString(node.encode()).op
         allowed = operations.is_allowed(operation)
@@ -147,11 +154,11 @@ def _require_known_operation(inner, name: str) -> None:
         raise ModelFault(f"the Keras model's layer{_quoted(name)} runs {operation}, which is not allowed", EXPORT)
 
 
-def _is_of_keras(module) -> bool:
-    return module is None or (isinstance(module, str) and re.fullmatch(r"builtins|(tf_)?keras(\.\w+)*", module))
+def _is_of_keras(module: object) -> bool:
+    return module is None or (isinstance(module, str) and bool(re.fullmatch(r"builtins|(tf_)?keras(\.\w+)*", module)))
 
 
-def _classes_of(keras) -> frozenset[str]:
+def _classes_of(keras: Keras) -> frozenset[str]:
     """The names of Keras's classes that files may have."""
     spaces = [keras, *(space for path in _SPACES if (space := _space(keras, path)))]
     names = {name for space in spaces for name, value in vars(space).items() if isinstance(value, type)}
@@ -169,14 +176,14 @@ def _classes_of(keras) -> frozenset[str]:
     return frozenset({*names, "Functional"})
 
 
-def _functions_of(keras) -> frozenset[str]:
+def _functions_of(keras: Keras) -> frozenset[str]:
     """The names of Keras's activations, initializers and the like."""
     spaces = [space for path in _SPACES_OF_FUNCTIONS if (space := _space(keras, path))]
     names = {name for space in spaces for name, value in vars(space).items() if callable(value)}
     return frozenset(names.difference(_READERS))
 
 
-def _space(keras, path: str):
+def _space(keras: Keras, path: str) -> Any:
     """The module `path` of `keras`; None if this version does not have it."""
     found = keras
     for name in path.split("."):
@@ -184,11 +191,11 @@ def _space(keras, path: str):
     return found
 
 
-def _quoted(name) -> str:
+def _quoted(name: object) -> str:
     return f" {name!r:.100}" if name else ""
 
 
-def _objects(config) -> Iterator[dict]:
+def _objects(config: Any) -> Iterator[dict[str, Any]]:
     """All objects in the configuration, at any depth, that name a class."""
     waiting = [config]
     while waiting:

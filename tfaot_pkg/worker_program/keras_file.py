@@ -1,11 +1,15 @@
 """Write the SavedModel of a Keras file: its inference, with the names that its author gave."""
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import re
 import sys
 import zipfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import keras_modes
 import saved_model
@@ -15,6 +19,10 @@ from messages.conversions import ConvertKeras
 from messages.requests import ModelFault, Nothing, one_line
 from wiring import distinct
 
+if TYPE_CHECKING:
+    from framework_types import Keras, KerasLayer, KerasModel, Report
+
+
 _NOT_READ = "but received 0 variables during loading"
 _SHARED = "Keras does not find weights that a nested model shares with another in its own file: save it as .h5"
 _NEWER = "choose a newer toolchain (compilation.tensorflow in a spec, else --tensorflow)"
@@ -22,7 +30,7 @@ _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
 """Keras decides by the name of a file: these first bytes tell which suffix it must have."""
 
 
-def convert(request: ConvertKeras, report) -> Nothing:
+def convert(request: ConvertKeras, report: Report) -> Nothing:
     """Load the file, without Python code stored in it, and export one signature."""
     keras, model = _loaded(request.file)
     if request.answers == "call":
@@ -36,7 +44,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
     names = _names(answers, _layers_of_outputs(model))
 
     @tf.function(input_signature=specs, autograph=False)
-    def serve(*values):
+    def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         results = model(tf.nest.pack_sequence_as(given, values), training=False)
         return dict(zip(names, tf.nest.flatten(results), strict=True))
 
@@ -53,7 +61,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
     return Nothing()
 
 
-def _require_one_answer(keras, model) -> None:
+def _require_one_answer(keras: Keras, model: KerasModel) -> None:
     """Raise ModelFault if a layer gives other numbers in a graph than eagerly: a SavedModel has those of the graph."""
     if found := keras_modes.differing(keras, _layers(model)):
         raise ModelFault(
@@ -64,14 +72,14 @@ def _require_one_answer(keras, model) -> None:
         )
 
 
-def _layers(model):
+def _layers(model: KerasModel) -> Iterator[KerasLayer]:
     for each in model.layers:
         yield each
         if hasattr(each, "layers"):  # a model in a model
             yield from _layers(each)
 
 
-def _rename_inputs(folder: str, names: list) -> None:
+def _rename_inputs(folder: str, names: list[str]) -> None:
     model = saved_model.read(folder)
     for graph in model.meta_graphs:
         infos = graph.signature_def["serving_default"].inputs
@@ -84,7 +92,7 @@ def _rename_inputs(folder: str, names: list) -> None:
         file.write(model.SerializeToString())
 
 
-def _loaded(path: str):
+def _loaded(path: str) -> tuple[Keras, KerasModel]:
     """The model, read by the Keras that wrote it: Keras 3 refuses or changes layers of Keras 2."""
     kind = _kind(path)
     config, written_by = _config(path, kind), _version(path, kind)
@@ -108,7 +116,7 @@ def _loaded(path: str):
     return keras, model
 
 
-def _keras_for(written_by: str):
+def _keras_for(written_by: str) -> Keras:
     """The module of Keras 2 or 3, whichever wrote the file. Keras 1 did not write its version."""
     name = "keras" if re.match(r"[3-9]|\d\d", written_by) else "tf_keras"
     sys.modules.pop("keras", None)  # the worker program blocks its import by TensorFlow (__main__.py)
@@ -164,7 +172,7 @@ def _kind(path: str) -> str:
     return kind
 
 
-def _config(path: str, kind: str):
+def _config(path: str, kind: str) -> Any:
     """The model's configuration as JSON values; ModelFault if there is none."""
     import h5py
 
@@ -185,7 +193,7 @@ def _config(path: str, kind: str):
         ) from error
 
 
-def _require_plain_weights(path: str, names: list) -> None:
+def _require_plain_weights(path: str, names: list[str]) -> None:
     """Raise ModelFault for NumPy's archives, which Keras reads with pickle: loading one may run code."""
     if unsafe := [name for name in names if name.endswith((".npz", ".npy"))]:
         raise ModelFault(
@@ -194,19 +202,19 @@ def _require_plain_weights(path: str, names: list) -> None:
         )
 
 
-def _border(keras, model) -> tuple:
+def _border(keras: Keras, model: KerasModel) -> tuple[Any, Any]:
     """Inputs and outputs as the model is called with them; a Sequential has one of each."""
     if isinstance(model, keras.Sequential):
         return model.inputs[0], model.outputs[0]
     return model.input, model.output
 
 
-def _layers_of_outputs(model) -> list:
+def _layers_of_outputs(model: KerasModel) -> list[str]:
     """The layer of each output."""
     return list(getattr(model, "output_names", None) or [model.layers[-1].name])
 
 
-def _names(structure, names: list) -> list:
+def _names(structure: Any, names: list[str]) -> list[str]:
     """A name for each tensor of `structure`, in TensorFlow's order: its key in a dictionary, or the one in `names`."""
     if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
         return sorted(structure)

@@ -4,17 +4,25 @@ A package has the graph's numbers, those of `model.predict(x)`; `model(x)` gives
 of Discretization to integers in a graph.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from framework_types import Array, Keras, KerasLayer
+
 
 _NEAR = (-0.5, 0.0, 0.5)
 """Values are tried at these distances from each number of a layer's configuration."""
 _MOST_NUMBERS = 200
 
 
-def differing(keras, layers) -> str:
+def differing(keras: Keras, layers: Iterable[KerasLayer]) -> str:
     """What a layer gives in a graph and eagerly, if these differ; "" if none does."""
     for layer in layers:
         if ".preprocessing." not in type(layer).__module__:
@@ -29,18 +37,18 @@ def differing(keras, layers) -> str:
     return ""
 
 
-def _both(keras, layer, values) -> tuple | None:
+def _both(keras: Keras, layer: KerasLayer, values: Array) -> tuple[Array, Array] | None:
     """What the layer gives for `values` eagerly, and in a graph; None if it refuses them."""
     given = keras.Input(values.shape[1:], dtype="float32")
     try:
         model = keras.Model(given, layer(given))
-        traced = tf.function(lambda x: model(x, training=False))
+        traced: Callable[[tf.Tensor], tf.Tensor] = tf.function(lambda x: model(x, training=False))
         return np.asarray(model(tf.constant(values), training=False)), np.asarray(traced(tf.constant(values)))
     except Exception:  # a layer that takes indices only may raise anything
         return None
 
 
-def _border(layer):
+def _border(layer: KerasLayer) -> Any:
     """The layer's input; None if it has several, no floats, or is called more than once."""
     try:
         given = layer.input
@@ -50,7 +58,7 @@ def _border(layer):
     return given if is_float and given.shape[0] is None else None
 
 
-def _values(layer, shape):
+def _values(layer: KerasLayer, shape: Sequence[int | None]) -> Array:
     """Rows of numbers at and around those of the layer's configuration, as boundaries are."""
     numbers = {0.0, 1.0, 2.5, -2.5, *list(_numbers(layer.get_config()))[:_MOST_NUMBERS]}
     near = sorted({np.float32(number + each) for number in numbers for each in _NEAR})
@@ -59,7 +67,7 @@ def _values(layer, shape):
     return np.resize(np.array(near, np.float32), (rows, *sizes))
 
 
-def _numbers(config):
+def _numbers(config: object) -> Iterator[float]:
     waiting = [config]
     while waiting:
         value = waiting.pop()
@@ -71,7 +79,7 @@ def _numbers(config):
             yield float(value)
 
 
-def _first_difference(eager, traced, values) -> str:
+def _first_difference(eager: Array, traced: Array, values: Array) -> str:
     same = np.isclose(eager, traced, rtol=1e-3, atol=1e-5, equal_nan=True) if eager.shape == traced.shape else np.False_
     if np.all(same):
         return ""

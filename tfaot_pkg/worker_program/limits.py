@@ -4,16 +4,24 @@ XLA needs a limit if a gradient goes through such a loop: the values of all iter
 TensorFlow's loops count iterations in their first variable; the limit becomes part of their condition.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import operations
 from tensorflow.python.framework import dtypes, tensor_util
 from wiring import LOOPS
+
+if TYPE_CHECKING:
+    from framework_types import FunctionDef, GraphDef, NodeDef, Nodes
+
 
 _LIST = "EmptyTensorList"
 _PREFIX = "tfaot_limit"
 _NO_SIZE = "requires a fixed tensor list size"  # words of XLA's error
 
 
-def limit(graph_def, most: int) -> None:
+def limit(graph_def: GraphDef, most: int) -> None:
     """End each loop of `graph_def` after `most` iterations, and give lists of unknown size that size."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     # Sorted below: the output must not depend on the order of a set.
@@ -25,7 +33,7 @@ def limit(graph_def, most: int) -> None:
         _size(function.node_def, most, ":output:0")
 
 
-def fault_of(graph_def, text: str) -> tuple | None:
+def fault_of(graph_def: GraphDef, text: str) -> tuple[str, str] | None:
     """(what is wrong, what to do) if XLA's error `text` says that a loop needs a limit; else None."""
     if _NO_SIZE not in text:
         return None
@@ -42,7 +50,7 @@ def fault_of(graph_def, text: str) -> tuple | None:
     )
 
 
-def _end(condition, most: int) -> None:
+def _end(condition: FunctionDef, most: int) -> None:
     """Add the limit to a condition, whose first argument counts iterations."""
     arguments = condition.signature.input_arg
     # Loops written by other programs have no counter first: they end by themselves, or XLA rejects them.
@@ -61,7 +69,7 @@ def _end(condition, most: int) -> None:
     condition.ret[result] = f"{_PREFIX}_and:z:0"
 
 
-def _size(nodes, most: int, suffix: str) -> None:
+def _size(nodes: Nodes, most: int, suffix: str) -> None:
     # The second input of EmptyTensorList is the number of elements that it may have; a negative one sets no limit.
     unknown = {node.name for node in nodes if node.op == "Const" and _is_negative(node)}
     lists = [node for node in nodes if node.op == _LIST and node.input[1].split(":")[0] in unknown]
@@ -74,7 +82,7 @@ def _size(nodes, most: int, suffix: str) -> None:
         node.input[1] = made.name + suffix
 
 
-def _is_negative(node) -> bool:
+def _is_negative(node: NodeDef) -> bool:
     tensor = node.attr["value"].tensor
     return (
         tensor.dtype == dtypes.int32.as_datatype_enum

@@ -4,11 +4,19 @@ MLIR reads the module and prints it, one operation per line; nothing is compiled
 with an allowed operation: StableHLO can call code by name (`custom_call`), and communicate with other devices.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import operations
 from messages.requests import ModelFault, one_line
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef
+
 
 _OPERATION = "XlaCallModule"
 _DIALECTS = ("stablehlo", "chlo", "vhlo", "shape", "arith", "tensor")
@@ -37,7 +45,7 @@ _PRETTY_TARGET = re.compile(r'stablehlo\.custom_call @(?:"((?:[^"\\]|\\.)*)"|([\
 _GENERIC_TARGET = re.compile(r'\bcall_target_name = (?:#vhlo\.string_v1<)?"((?:[^"\\]|\\.)*)"')
 
 
-def refuse_hidden_code(graph_def) -> None:
+def refuse_hidden_code(graph_def: GraphDef) -> None:
     """Raise ModelFault if a module of the graph, which is not imported yet, may do more than compute."""
     for node in operations.nodes_of(graph_def):
         if node.op == _OPERATION:
@@ -50,7 +58,7 @@ def refuse_hidden_code(graph_def) -> None:
                 )
 
 
-def printed(node) -> str:
+def printed(node: NodeDef) -> str:
     """The module of `node` as text; ModelFault if it cannot be read."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
     from tensorflow.python import _pywrap_mlir
@@ -62,7 +70,8 @@ def printed(node) -> str:
     with contextlib.suppress(Exception):  # text, or bytecode that is no portable artifact: MLIR reads both
         module = deserialize(module)
     try:
-        return _pywrap_mlir.ExperimentalRunPassPipeline(module, "", False)
+        text: str = _pywrap_mlir.ExperimentalRunPassPipeline(module, "", False)
+        return text
     except Exception as error:
         raise ModelFault(
             f"the StableHLO of node {node.name} ({_OPERATION}) cannot be read by this toolchain: {one_line(error)}",
@@ -71,7 +80,7 @@ def printed(node) -> str:
         ) from error
 
 
-def _faults(text: str):
+def _faults(text: str) -> Iterator[str]:
     """Descriptions of everything in a printed module that may do more than compute."""
     calls = 0
     for line in text.splitlines():

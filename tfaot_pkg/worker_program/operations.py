@@ -5,11 +5,19 @@ line for every operation of every toolchain (tools/classify_operations.py mainta
 rejected. The toolchain tells which operations XLA can compile, and for which dtypes.
 """
 
+from __future__ import annotations
+
 import functools
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import instead
 from messages.requests import ListOperations, ModelFault, Nothing, OperationTable, ReadFlags
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef, Report, TensorProto
+
 
 _DEVICE = "XLA_CPU_JIT"
 _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Const VarHandleOp ReadVariableOp".split())
@@ -56,8 +64,12 @@ _SIZE_OF_ARRAY = {"TensorListReserve": 1, "TensorArrayV3": 0}
 _MOST_SHOWN = 20
 
 
+Fault: TypeAlias = tuple[str, str, str]
+"""(operation, name of the node, why it cannot be compiled)."""
+
+
 @functools.cache
-def classes() -> dict:
+def classes() -> dict[str, tuple[str, str]]:
     """Operation -> (class, family); the family is empty except for `refused`."""
     found = {}
     with open(_CLASSES_FILE, encoding="utf-8") as file:
@@ -72,13 +84,14 @@ def is_allowed(operation: str) -> bool:
     return classes().get(operation, ("unclassified", ""))[0] in ALLOWED
 
 
-def faults_of(signature: str, placed: list, functions: list) -> list:
+def faults_of(signature: str, placed: Iterable[tuple[NodeDef, str]], functions: Collection[str]) -> list[Fault]:
     """[(operation, node, why)], sorted, for those of the `placed` nodes ([(node, function)]) that cannot be compiled.
 
     Raises ModelFault if one reaches outside of the model, or if a function has the name of a TensorFlow operation.
     """
     _refuse_hidden(functions)
-    outside, uncompiled = [], []
+    outside: list[Fault] = []
+    uncompiled: list[Fault] = []
     for node, function in placed:
         # An operation of a newer TensorFlow has no line: it is rejected until a maintainer has classified it.
         kind, family = classes().get(node.op, ("refused", "unclassified"))
@@ -101,7 +114,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
     return sorted(uncompiled)
 
 
-def _misplaced(node, function: str) -> str:
+def _misplaced(node: NodeDef, function: str) -> str:
     """Why an operation that is allowed elsewhere is rejected here; "" if it is allowed here too."""
     if node.op in _PLACEHOLDERS:
         return "no input feeds it: name it in model.inputs, or give it a value in model.constants"
@@ -112,7 +125,7 @@ def _misplaced(node, function: str) -> str:
     return ""
 
 
-def _refuse_hidden(functions: list) -> None:
+def _refuse_hidden(functions: Iterable[str]) -> None:
     # A node of such a name would pass the check as a call of the function, while TensorFlow may run the operation.
     hidden = sorted(set(functions) & set(classes()))
     if hidden:
@@ -122,19 +135,19 @@ def _refuse_hidden(functions: list) -> None:
         )
 
 
-def _shown(node, family: str) -> str:
+def _shown(node: NodeDef, family: str) -> str:
     shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
     return f"{node.name}, table {shared!r}" if family == "tables" and shared else node.name
 
 
-def listing(faults: list) -> str:
+def listing(faults: list[Fault]) -> str:
     """One line per fault, up to a limit."""
     lines = [f"  {operation} (node {node}): {why}" for operation, node, why in faults[:_MOST_SHOWN]]
     more = [f"  and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
     return "\n".join([*lines, *more])
 
 
-def nodes_of(graph_def):
+def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
     """All nodes of a GraphDef, including those in functions."""
     yield from graph_def.node
     for function in graph_def.library.function:
@@ -142,24 +155,24 @@ def nodes_of(graph_def):
 
 
 @functools.cache  # hundreds of operations: reading them takes a tenth of the build time of a small model
-def compilable() -> dict:
-    """Operation name -> list of dtype constraints per kernel, e.g. {"T": ["float", "half"]}.
+def compilable() -> dict[str, tuple[dict[str, tuple[str, ...]], ...]]:
+    """Operation name -> dtype constraints per kernel, e.g. {"T": ("float", "half")}.
 
     TensorFlow registers the kernels for XLA's device at the first XLA compilation of a process.
     """
     from tensorflow.python.framework import dtypes, kernels
 
     _compile_something()
-    found: dict = {}
+    found: dict[str, list[dict[str, tuple[str, ...]]]] = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
         if kernel.device_type != _DEVICE:
             continue
         constraints = {
-            constraint.name: sorted(dtypes.as_dtype(value).name for value in constraint.allowed_values.list.type)
+            constraint.name: tuple(sorted(dtypes.as_dtype(value).name for value in constraint.allowed_values.list.type))
             for constraint in kernel.constraint
         }
         found.setdefault(kernel.op, []).append(constraints)
-    return found
+    return {name: tuple(kernels) for name, kernels in found.items()}
 
 
 def _compile_something() -> None:
@@ -168,21 +181,21 @@ def _compile_something() -> None:
     tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
 
 
-def read_flags(request: ReadFlags, report) -> Nothing:
+def read_flags(request: ReadFlags, report: Report) -> Nothing:
     """Make TensorFlow and XLA read their flags, which ends the process if one is unknown."""
     _compile_something()
     return Nothing()
 
 
-def supported(request: ListOperations, report) -> OperationTable:
+def supported(request: ListOperations, report: Report) -> OperationTable:
     """The table of operations that a model may contain."""
     found = {name: kernels for name, kernels in compilable().items() if is_allowed(name)}
     return OperationTable(
-        operations={**found, **{name: [] for name, (kind, _) in classes().items() if kind == "rewritten"}}
+        operations={**found, **{name: () for name, (kind, _) in classes().items() if kind == "rewritten"}}
     )
 
 
-def unsupported_nodes(graph_def) -> list:
+def unsupported_nodes(graph_def: GraphDef) -> list[Fault]:
     """[(operation, node name, why)] of a frozen graph, sorted; functions of the graph count as operations."""
     table = compilable()
     functions = {function.signature.name for function in graph_def.library.function}
@@ -197,7 +210,7 @@ def unsupported_nodes(graph_def) -> list:
     return sorted(faults)
 
 
-def _growing(graph_def) -> list:
+def _growing(graph_def: GraphDef) -> list[Fault]:
     """The same for arrays that begin empty and grow: XLA drops elements written past an array's end."""
     if not any(node.op in _WRITES and node.attr[_WRITES[node.op]].b for node in nodes_of(graph_def)):
         return []
@@ -212,18 +225,18 @@ def _growing(graph_def) -> list:
     return faults
 
 
-def _is_zero(tensor) -> bool:
+def _is_zero(tensor: TensorProto) -> bool:
     import tensorflow as tf
 
     return not tensor.tensor_shape.dim and tensor.dtype == tf.int32.as_datatype_enum and not tf.make_ndarray(tensor)
 
 
-def require_compilable(graph_def) -> None:
+def require_compilable(graph_def: GraphDef) -> None:
     """Raise ModelFault that names every operation that XLA cannot compile."""
     require_none(unsupported_nodes(graph_def))
 
 
-def require_none(faults: list) -> None:
+def require_none(faults: list[Fault]) -> None:
     """Raise ModelFault that names the operations of `faults`, [(operation, node name, why)], if there are any."""
     if faults:
         raise ModelFault(
@@ -233,7 +246,7 @@ def require_none(faults: list) -> None:
         )
 
 
-def _fits(node, constraints: dict) -> bool:
+def _fits(node: NodeDef, constraints: Mapping[str, tuple[str, ...]]) -> bool:
     from tensorflow.python.framework import dtypes
 
     for name, allowed in constraints.items():
@@ -246,7 +259,7 @@ def _fits(node, constraints: dict) -> bool:
     return True
 
 
-def _dtypes(node) -> str:
+def _dtypes(node: NodeDef) -> str:
     from tensorflow.python.framework import dtypes
 
     return ", ".join(f"{k}={dtypes.as_dtype(v.type).name}" for k, v in sorted(node.attr.items()) if v.type)

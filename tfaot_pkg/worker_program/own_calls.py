@@ -5,31 +5,42 @@ the SavedModel contains an empty module instead, and two attributes of it hold t
 These attributes mean nothing in other files (messages.graph.Chosen.is_built). TensorFlow itself cannot run such calls.
 """
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import operations
 from messages.carriers import OWN, TREES
 from messages.forest import Forest, packed
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import GraphDef
+    from messages.graph import Shape
+
+
 _HOLDER, _CALL = "XlaCallModule", "XlaCustomCallV2"
 _EMPTY = "module {func.func @main() {return}}"
 _TARGET, _CONFIG = "_tfaot_target", "_tfaot_config"
 
 
-def trees(forest: Forest, x):
+def trees(forest: Forest, x: tf.Tensor) -> tf.Tensor:
     """The sums of a forest for the rows of `x` [batch, features], as a TensorFlow tensor."""
     return own_call(TREES, [x, packed(forest)], {}, [(forest.total, (None, forest.outputs))])[0]
 
 
-def own_call(target: str, operands: list, config: dict, results: list) -> list:
+def own_call(
+    target: str, operands: list[Any], config: dict[str, Any], results: list[tuple[str, Shape]]
+) -> list[tf.Tensor]:
     """Tensors of `results`, [(dtype, shape)] with None for the batch. `config` is JSON, and listed with the call."""
     import tensorflow as tf
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
     from tensorflow.core.framework import attr_value_pb2
 
     assert target.startswith(OWN)
-    made = gen_xla_ops.xla_call_module(
+    made: list[tf.Tensor] = gen_xla_ops.xla_call_module(
         args=[tf.constant(each) if isinstance(each, np.ndarray) else each for each in operands],
         version=5,
         module=_EMPTY,
@@ -43,7 +54,7 @@ def own_call(target: str, operands: list, config: dict, results: list) -> list:
     return made
 
 
-def place(graph_def) -> tuple:
+def place(graph_def: GraphDef) -> tuple[str, ...]:
     """Put the calls into the graph of a SavedModel that this program built; return their targets, sorted."""
     found = set()
     for node in operations.nodes_of(graph_def):

@@ -4,7 +4,11 @@ Old graphs distinguish training from inference by a placeholder. Even as a const
 The file is only changed; nothing is run.
 """
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import saved_model
 import taken
@@ -17,10 +21,15 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
 from wiring import by_name, control_inputs, data_inputs, node_name, tensor_name
 
+if TYPE_CHECKING:
+    from framework_types import Array, GraphDef, NodeDef, Report
+    from messages.conversions import Values
+
+
 _MERGES = frozenset("Merge RefMerge".split())
 
 
-def pin(request: Pin, report) -> Nothing:
+def pin(request: Pin, report: Report) -> Nothing:
     """Write the SavedModel with constants for the inputs of its signature that the request names."""
     model = saved_model.read(request.folder)
     meta_graph = saved_model.meta_graph(model, request.tags)
@@ -42,7 +51,7 @@ def pin(request: Pin, report) -> Nothing:
     return Nothing()
 
 
-def replace_nodes(graph_def, constants) -> None:
+def replace_nodes(graph_def: GraphDef, constants: Mapping[str, Values]) -> None:
     """Make the nodes named in `constants` constants of these values (messages.conversions.Values)."""
     nodes = by_name(graph_def)
     for text, value in constants.items():
@@ -56,7 +65,7 @@ def replace_nodes(graph_def, constants) -> None:
         _become_constant(node, value)
 
 
-def _become_constant(node, value) -> None:
+def _become_constant(node: NodeDef, value: Values) -> None:
     import numpy as np
 
     if "dtype" not in node.attr:
@@ -85,7 +94,7 @@ def _become_constant(node, value) -> None:
     node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values.astype(dtype.as_numpy_dtype)))
 
 
-def _fits(values, dtype) -> bool:
+def _fits(values: Array, dtype: dtypes.DType) -> bool:
     import numpy as np
 
     # Numbers are not taken for bools: 0 and 1 are more likely a mistake in the spec.
@@ -96,7 +105,7 @@ def _fits(values, dtype) -> bool:
     return bool(dtype.is_floating)
 
 
-def without_dead_branches(graph_def, border: Border) -> Border:
+def without_dead_branches(graph_def: GraphDef, border: Border) -> Border:
     """`border` in `graph_def` without the branches that constants turn off; placeholders become their defaults.
 
     Raises ModelFault if an output is in such a branch.
@@ -117,7 +126,7 @@ def without_dead_branches(graph_def, border: Border) -> Border:
     return border
 
 
-def _take_out(flow, border: Border) -> None:
+def _take_out(flow: _Flow, border: Border) -> None:
     for key, info in border.fetches.items():
         if not flow.is_live(info.name):
             raise ModelFault(
@@ -134,17 +143,17 @@ class _Flow:
     `taken` is the output of each Switch whose condition is known.
     """
 
-    def __init__(self, graph_def, fed: set) -> None:
+    def __init__(self, graph_def: GraphDef, fed: set[str]) -> None:
         self._graph_def, self._fed = graph_def, fed
         self._nodes = by_name(graph_def)
-        self.taken: dict = {}
+        self.taken: dict[str, int] = {}
         known = Known(self._nodes, fed)
         for node in graph_def.node:
             if node.op in SWITCHES and len(node.input) > 1:
                 condition = known.value(node.input[1])
                 if isinstance(condition, bool):
                     self.taken[node.name] = int(condition)
-        self._live = self._find_live() if self.taken else set()
+        self._live: set[str] = self._find_live() if self.taken else set()
 
     def is_live(self, text: str) -> bool:
         name, _, index = text.lstrip("^").partition(":")
@@ -154,9 +163,9 @@ class _Flow:
         chosen = text[:1] == "^" or self.taken.get(name, int(index or 0)) == int(index or 0)
         return name in self._live and chosen
 
-    def _find_live(self) -> set:
+    def _find_live(self) -> set[str]:
         """The nodes that run: all of their inputs have values, or one input of a Merge. A loop must be entered."""
-        users = collections.defaultdict(list)
+        users: dict[str, list[NodeDef]] = collections.defaultdict(list)
         for node in self._graph_def.node:
             for text in node.input:
                 users[node_name(text)].append(node)
@@ -169,12 +178,12 @@ class _Flow:
                 waiting += users[node.name]
         return self._live
 
-    def _runs(self, node) -> bool:
+    def _runs(self, node: NodeDef) -> bool:
         data = [self.is_live(text) for text in data_inputs(node)]
         waits = [self.is_live(text) for text in control_inputs(node)]
         return all(waits) and (any(data) if node.op in _MERGES else all(data))
 
-    def remove_dead(self) -> dict:
+    def remove_dead(self) -> dict[str, str]:
         """Remove known Switches and the Merges of their outputs; return new names of tensors by old ones."""
         # A Switch becomes an Identity, which has one output.
         renamed = {f"{name}:1": f"{name}:0" for name, index in self.taken.items() if index == 1}
@@ -189,7 +198,7 @@ class _Flow:
                     node.input[place] = new
         return renamed
 
-    def _merged(self, node) -> dict:
+    def _merged(self, node: NodeDef) -> dict[str, str]:
         """If only one input of a Merge has a value, make the Merge pass it on."""
         data = data_inputs(node)
         live = [place for place, text in enumerate(data) if self.is_live(text)]
@@ -202,13 +211,13 @@ class _Flow:
         return {f"{node.name}:1": f"{index.name}:0"}
 
 
-def _become_identity(node, source: str, waits: list) -> None:
+def _become_identity(node: NodeDef, source: str, waits: list[str]) -> None:
     node.op = "Identity"
     node.input[:] = [source, *waits]
     for name in [name for name in node.attr if name != "T"]:
         del node.attr[name]
 
 
-def _become_index(node, index: int) -> None:
+def _become_index(node: NodeDef, index: int) -> None:
     node.attr["dtype"].type = types_pb2.DT_INT32
     node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(index, dtype="int32", shape=[]))

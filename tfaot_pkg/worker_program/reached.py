@@ -4,8 +4,12 @@ Nothing of the model runs here: the file is only read. The result is the only gr
 operations of other signatures, of the saver, of training and of the model's initializers never reach it.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import authored
 import operations
@@ -14,6 +18,10 @@ from messages.requests import ModelFault
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes, op_def_registry
 from wiring import CALLS, ancestors, by_name, called, node_name, tensor_name
+
+if TYPE_CHECKING:
+    from framework_types import FunctionDef, GraphDef, MetaGraphDef, NodeDef, OpDef, SignatureDef, TensorInfo
+
 
 # A small file can describe an unbounded graph: functions that call others twice, constants of one repeated value.
 # These limits are checked before TensorFlow imports anything (decision 028, docs/security.md).
@@ -41,18 +49,18 @@ class Reached:
     `fetched` are the outputs by name, as tensors of `graph_def` or fed ones.
     """
 
-    graph_def: object
-    inputs: dict
-    outputs: dict
-    variables: dict
-    fetched: dict
-    faults: list
+    graph_def: GraphDef
+    inputs: dict[str, TensorInfo]
+    outputs: dict[str, TensorInfo]
+    variables: dict[str, NodeDef]
+    fetched: dict[str, str]
+    faults: list[operations.Fault]
     """[(operation, node, why)] for operations that cannot be compiled; if there are any, nothing is imported."""
-    tables: dict = field(default_factory=dict)
+    tables: dict[str, tables.Table] = field(default_factory=dict)
     """The contents of lookup tables (tables.Table) by their nodes, which are fed like variables."""
 
 
-def reached_by(meta_graph, name: str, signature) -> Reached:
+def reached_by(meta_graph: MetaGraphDef, name: str, signature: SignatureDef) -> Reached:
     """The graph that the signature `name` runs; ModelFault if it reaches outside of the model, or is damaged."""
     graph = _Walk(meta_graph.graph_def, name)
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
@@ -77,7 +85,9 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
     )
 
 
-def _contents(graph_def, nodes: dict, faults: list) -> dict:
+def _contents(
+    graph_def: GraphDef, nodes: dict[str, NodeDef], faults: list[operations.Fault]
+) -> dict[str, tables.Table]:
     """The contents of tables by name; adds a fault for each whose content is not known."""
     found = {}
     for name, node in sorted(nodes.items()):
@@ -88,14 +98,14 @@ def _contents(graph_def, nodes: dict, faults: list) -> dict:
     return found
 
 
-def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
+def _unwrapped(graph_def: GraphDef, fetched: dict[str, str], fed: set[str]) -> tuple[GraphDef, dict[str, str]]:
     try:
         return unwrapped(graph_def, fetched, fed)
     except (KeyError, IndexError, ValueError) as error:
         raise ModelFault(f"the graph is damaged: it uses the tensor {error}, which does not exist") from error
 
 
-def _plain(signature: str, kind: str, infos) -> dict:
+def _plain(signature: str, kind: str, infos: Mapping[str, TensorInfo]) -> Mapping[str, TensorInfo]:
     """`infos`, each of which must be one dense tensor; ModelFault for sparse and ragged ones."""
     for name, info in sorted(infos.items()):
         if not info.name:
@@ -109,18 +119,18 @@ def _plain(signature: str, kind: str, infos) -> dict:
 class _Walk:
     """The nodes and functions of a graph that some of its tensors need."""
 
-    def __init__(self, graph_def, signature: str) -> None:
+    def __init__(self, graph_def: GraphDef, signature: str) -> None:
         self._signature = signature
         self._source = graph_def
         self._nodes = by_name(graph_def)
         self._library = {function.signature.name: function for function in graph_def.library.function}
-        self._reached: dict = {}
-        self._bodies: dict = {}
-        self._fed: set = set()
-        self.variables: dict = {}
-        self.tables: dict = {}
+        self._reached: dict[str, NodeDef] = {}
+        self._bodies: dict[str, list[NodeDef]] = {}
+        self._fed: set[str] = set()
+        self.variables: dict[str, NodeDef] = {}
+        self.tables: dict[str, NodeDef] = {}
 
-    def walk_from(self, outputs: list, fed: set) -> None:
+    def walk_from(self, outputs: list[str], fed: set[str]) -> None:
         self._fed = fed
         waiting = [node_name(text) for text in outputs if tensor_name(text) not in fed]
         while waiting:
@@ -156,7 +166,7 @@ class _Walk:
                 self._bodies[name] = _needed_nodes(self._library[name])
                 waiting += [called for node in self._bodies[name] for called in self._called(node)]
 
-    def _called(self, node) -> list:
+    def _called(self, node: NodeDef) -> list[str]:
         """Names of the functions that a node calls, including one that the node's operation names."""
         # TensorFlow 1 writes a call as an operation with the name of the function.
         names = [node.op] if node.op in self._library else []
@@ -171,10 +181,10 @@ class _Walk:
                 )
         return names
 
-    def functions(self) -> list:
+    def functions(self) -> list[str]:
         return sorted(self._bodies)
 
-    def placed_nodes(self):
+    def placed_nodes(self) -> Iterator[tuple[NodeDef, str]]:
         """All reached nodes with variables, as (node, its function or "")."""
         for node in (*self._reached.values(), *self.variables.values(), *self.tables.values()):
             yield node, ""
@@ -182,12 +192,12 @@ class _Walk:
             for node in body:
                 yield node, name
 
-    def calls(self) -> dict:
+    def calls(self) -> dict[str, tuple[int, list[str]]]:
         """Function -> (number of its nodes, functions that it calls, once per call); "" is the graph itself."""
         bodies = {"": [*self._reached.values()], **self._bodies}
         return {name: (len(body), [c for node in body for c in self._called(node)]) for name, body in bodies.items()}
 
-    def as_graph_def(self):
+    def as_graph_def(self) -> GraphDef:
         """Only the reached part, with renamed functions: a process may load several models."""
         graph_def = graph_pb2.GraphDef()
         graph_def.versions.CopyFrom(self._source.versions)
@@ -206,7 +216,7 @@ class _Walk:
             text.startswith("^") and (self._is_given(text) or node_name(text) in {**self.variables, **self.tables})
         )
 
-    def _copy_function(self, name: str, copy) -> None:
+    def _copy_function(self, name: str, copy: FunctionDef) -> None:
         function = self._library[name]
         copy.signature.CopyFrom(function.signature)
         for index, attributes in function.arg_attr.items():
@@ -226,7 +236,7 @@ class _Walk:
             _copy_node(node, copy.node_def.add(), _keeps_all)
 
 
-def _needed_nodes(function) -> list:
+def _needed_nodes(function: FunctionDef) -> list[NodeDef]:
     """The nodes of a function's body that its results and side effects need; others need not be compiled."""
     nodes = {node.name: node for node in function.node_def}
     needed = ancestors(nodes, (*function.ret.values(), *function.control_ret.values()))
@@ -234,7 +244,7 @@ def _needed_nodes(function) -> list:
     return [node for node in function.node_def if node.name in needed and nodes[node.name] is node]
 
 
-def _copy_node(node, copy, keeps_input) -> None:
+def _copy_node(node: NodeDef, copy: NodeDef, keeps_input: Callable[[str], bool]) -> None:
     copy.CopyFrom(node)
     copy.device = ""  # a device of the machine that exported the model
     del copy.input[:]
@@ -249,7 +259,7 @@ def _keeps_all(text: str) -> bool:
     return True
 
 
-def rename_functions(graph_def) -> None:
+def rename_functions(graph_def: GraphDef) -> None:
     """Give all functions names that are new in this process: TensorFlow keeps the first function of a name."""
     number = next(_NUMBERS)
     names = {
@@ -263,7 +273,7 @@ def rename_functions(graph_def) -> None:
             each.name = names[each.name]
 
 
-def _require_complete(signature: str, graph) -> None:
+def _require_complete(signature: str, graph: _Walk) -> None:
     """Raise ModelFault if a node gets an attribute, which may be a function, from the caller of its function."""
     for node, function in graph.placed_nodes():
         for key, value in node.attr.items():
@@ -275,9 +285,10 @@ def _require_complete(signature: str, graph) -> None:
                 )
 
 
-def _require_finite(signature: str, graph) -> None:
+def _require_finite(signature: str, graph: _Walk) -> None:
     """Raise ModelFault if functions are recursive, or if a small file describes a huge graph or huge constants."""
-    calls, sizes = graph.calls(), {}
+    calls = graph.calls()
+    sizes: dict[str, int] = {}
     _measure(signature, calls, sizes)
     if sizes[""] > _MOST_NODES:
         raise ModelFault(
@@ -294,10 +305,11 @@ def _require_finite(signature: str, graph) -> None:
         )
 
 
-def _measure(signature: str, calls: dict, sizes: dict) -> None:
+def _measure(signature: str, calls: dict[str, tuple[int, list[str]]], sizes: dict[str, int]) -> None:
     """Fill `sizes` with the number of nodes of each function, counting called functions once per call."""
     # With a list: calls may be nested deeper than Python's stack.
-    path, entered = [""], set()
+    path = [""]
+    entered: set[str] = set()
     while path:
         name = path[-1]
         own, called = calls[name]
@@ -320,7 +332,7 @@ def _measure(signature: str, calls: dict, sizes: dict) -> None:
             )
 
 
-def _constant_bytes(node) -> int:
+def _constant_bytes(node: NodeDef) -> int:
     tensor, size = node.attr["value"].tensor, 1
     # By the shape: a file stores a constant of one repeated value once, but TensorFlow allocates all elements.
     for dim in tensor.tensor_shape.dim:
@@ -331,7 +343,7 @@ def _constant_bytes(node) -> int:
         return size
 
 
-def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
+def unwrapped(graph_def: GraphDef, outputs: dict[str, str], fed: set[str]) -> tuple[GraphDef, dict[str, str]]:
     """(graph, outputs): if `graph_def` is constants and one call, the body of the called function; else unchanged.
 
     A signature of TensorFlow 2 is one call of a function. Its body replaces the call, so that nodes keep their names
@@ -351,7 +363,7 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
     return _body(graph_def, call, constants, function, outputs)
 
 
-def _only_call(graph_def, outputs: dict):
+def _only_call(graph_def: GraphDef, outputs: dict[str, str]) -> NodeDef | None:
     """The one call that all outputs come from; None if the graph has more."""
     calls = [node for node in graph_def.node if node.op != "Const"]
     if len(calls) != 1 or calls[0].op not in CALLS or any(text.startswith("^") for text in calls[0].input):
@@ -363,7 +375,9 @@ def _only_call(graph_def, outputs: dict):
     return call if whole and not _KEPT_APART & {*call.attr, *function.attr} else None
 
 
-def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
+def _body(
+    graph_def: GraphDef, call: NodeDef, constants: list[NodeDef], function: FunctionDef, outputs: dict[str, str]
+) -> tuple[GraphDef, dict[str, str]]:
     flat = _flat_names(function, call, {each.signature.name: each for each in graph_def.library.function})
     made = graph_pb2.GraphDef()
     made.versions.CopyFrom(graph_def.versions)
@@ -378,7 +392,7 @@ def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
     return made, {name: results[int(tensor.rpartition(":")[2])] for name, tensor in outputs.items()}
 
 
-def _flat_names(function, call, library: dict) -> dict:
+def _flat_names(function: FunctionDef, call: NodeDef, library: dict[str, FunctionDef]) -> dict[str, str]:
     """Names of tensors within a function (`node:output:0`, or an argument) -> in a graph (`node:0`)."""
     flat = {argument.name: text for argument, text in zip(function.signature.input_arg, call.input, strict=True)}
     for node in function.node_def:
@@ -392,7 +406,7 @@ def _flat_names(function, call, library: dict) -> dict:
     return flat
 
 
-def _count(output, node) -> int:
+def _count(output: OpDef.ArgDef, node: NodeDef) -> int:
     """The number of tensors in an output of an operation."""
     if output.number_attr:
         return node.attr[output.number_attr].i

@@ -3,10 +3,18 @@
 The file's object graph has the arguments, results and captures of each function; it is only read.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from messages.requests import ModelFault
 from wiring import distinct, free
+
+if TYPE_CHECKING:
+    from framework_types import MetaGraphDef, NodeDef, OpDef, StructuredValue, TensorInfo, TensorSpecProto
+
 
 _INPUT_SIGNATURE = "save it with a signature: tf.saved_model.save(module, folder, signatures=module.FUNCTION)"
 _FUNCTIONS = ("function", "bare_concrete_function")
@@ -17,17 +25,17 @@ class _Callable:
     """A function of the library, the numbers of the objects that it captures, and the structures of its tensors."""
 
     name: str
-    captures: tuple
-    inputs: object
-    outputs: object
+    captures: tuple[int, ...]
+    inputs: StructuredValue
+    outputs: StructuredValue
 
 
-def names(graph) -> list:
+def names(graph: MetaGraphDef) -> list[str]:
     """Names of the root object's functions, sorted; several traces are named `NAME[0]`, `NAME[1]`."""
     return sorted(_callables(graph))
 
 
-def add_signature(graph, name: str) -> None:
+def add_signature(graph: MetaGraphDef, name: str) -> None:
     """Add a signature `name` to the MetaGraphDef `graph`, which calls the function of that name.
 
     Raises ModelFault if the function takes or captures anything except tensors.
@@ -56,9 +64,9 @@ def add_signature(graph, name: str) -> None:
         _fill(made.outputs[key], f"{call}:{index}", spec)
 
 
-def _callables(graph) -> dict:
+def _callables(graph: MetaGraphDef) -> dict[str, _Callable]:
     objects = graph.object_graph_def
-    found: dict = {}
+    found: dict[str, _Callable] = {}
     for child in objects.nodes[0].children if objects.nodes else ():
         # Functions whose name begins with one underscore are private; __call__ is not.
         is_private = child.local_name.startswith("_") and not child.local_name.startswith("__")
@@ -82,7 +90,7 @@ def _callables(graph) -> dict:
     return found
 
 
-def _leaves(function: str, value, path: str) -> list:
+def _leaves(function: str, value: StructuredValue, path: str) -> list[tuple[str, TensorSpecProto]]:
     """[(path, TensorSpec)] of a StructuredValue, in TensorFlow's order; values that are not tensors are left out."""
     kind = value.WhichOneof("kind")
     if kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
@@ -107,7 +115,7 @@ def _leaves(function: str, value, path: str) -> list:
     return [leaf for name, each in parts for leaf in _leaves(function, each, "_".join(filter(None, (path, name))))]
 
 
-def _fill(info, name: str, spec) -> None:
+def _fill(info: TensorInfo, name: str, spec: TensorSpecProto) -> None:
     info.name = name
     info.dtype = spec.dtype
     info.tensor_shape.CopyFrom(spec.shape)
@@ -116,7 +124,7 @@ def _fill(info, name: str, spec) -> None:
 class _Adding:
     """Adds the nodes of one call to the graph."""
 
-    def __init__(self, graph, function: str) -> None:
+    def __init__(self, graph: MetaGraphDef, function: str) -> None:
         self._graph, self._function = graph, function
         self._taken = {node.name for node in graph.graph_def.node}
         variables = {
@@ -130,7 +138,7 @@ class _Adding:
             if node.op == "VarHandleOp" and (node.name, node.attr["dtype"].type) in variables
         }
 
-    def placeholder(self, key: str, spec) -> str:
+    def placeholder(self, key: str, spec: TensorSpecProto) -> str:
         node = self._node(f"input_{key}", "Placeholder")
         node.attr["dtype"].type = spec.dtype
         node.attr["shape"].shape.CopyFrom(spec.shape)
@@ -140,9 +148,9 @@ class _Adding:
         objects = self._graph.object_graph_def.nodes
         captured = objects[number] if 0 <= number < len(objects) else None
         kind = captured.WhichOneof("kind") if captured is not None else "nothing"
-        if kind == "constant":
+        if captured is not None and kind == "constant":
             return captured.constant.operation
-        if kind != "variable":
+        if captured is None or kind != "variable":
             raise ModelFault(
                 f"the function {self._function!r} captures what is neither a variable nor a constant ({kind})",
                 "lookup tables and assets cannot be compiled: pass their values as inputs",
@@ -156,7 +164,9 @@ class _Adding:
         node.attr["shape"].shape.CopyFrom(captured.variable.shape)
         return node.name
 
-    def call(self, name: str, inputs: list, arguments, results) -> str:
+    def call(
+        self, name: str, inputs: list[str], arguments: Iterable[OpDef.ArgDef], results: Iterable[OpDef.ArgDef]
+    ) -> str:
         node = self._node("called", "StatefulPartitionedCall")
         node.attr["f"].func.name = name
         node.input.extend(inputs)
@@ -164,5 +174,5 @@ class _Adding:
         node.attr["Tout"].list.type.extend(result.type for result in results)
         return node.name
 
-    def _node(self, wanted: str, op: str):
+    def _node(self, wanted: str, op: str) -> NodeDef:
         return self._graph.graph_def.node.add(name=free(wanted, self._taken), op=op)

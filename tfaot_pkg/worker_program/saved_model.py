@@ -1,6 +1,10 @@
 """Read a SavedModel from disk, and report its faults."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import interface
 import saved_functions
@@ -10,10 +14,15 @@ from messages.requests import ModelFault, Nothing
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 
+if TYPE_CHECKING:
+    from framework_types import MetaGraphDef, Report, SavedModel, SignatureDef, TensorInfo
+    from messages.graph import Shape
+
+
 _CHOICE = "set model.serving_key, or choose one with --signature"
 
 
-def inspect(request: Inspect, report) -> Inspected:
+def inspect(request: Inspect, report: Report) -> Inspected:
     """The signatures and functions of the SavedModel, without loading it."""
     graph = meta_graph(read(request.folder), request.tags)
     names = signature_names(graph) or saved_functions.names(graph)
@@ -28,7 +37,7 @@ def inspect(request: Inspect, report) -> Inspected:
     )
 
 
-def rename(request: Rename, report) -> Nothing:
+def rename(request: Rename, report: Report) -> Nothing:
     """Write the SavedModel with other names; ModelFault if the signature does not have the names of the request."""
     model = read(request.folder)
     signature = require_signature(meta_graph(model, request.tags), request.signature)
@@ -46,12 +55,13 @@ def rename(request: Rename, report) -> Nothing:
     return Nothing()
 
 
-def join(request: Join, report) -> Nothing:
+def join(request: Join, report: Report) -> Nothing:
     """Write the SavedModel with one signature for several; ModelFault if two of them read the same tensor as input."""
     model = read(request.folder)
     graph = meta_graph(model, request.tags)
     parts = [(part, require_signature(graph, part.key)) for part in request.parts]
-    made, readers = graph.signature_def[request.signature], {}
+    made = graph.signature_def[request.signature]
+    readers: dict[str, str] = {}
     made.method_name = "tensorflow/serving/predict"
     for part, signature in parts:
         for kind, infos in (("inputs", signature.inputs), ("outputs", signature.outputs)):
@@ -71,14 +81,14 @@ def join(request: Join, report) -> Nothing:
     return Nothing()
 
 
-def require_dtypes(signature) -> None:
+def require_dtypes(signature: SignatureDef) -> None:
     """Raise ModelFault if a compiled library cannot have the dtype of an input or output."""
     for kind, infos in (("input", signature.inputs), ("output", signature.outputs)):
         for tensor in tensors_of(infos):
             interface.require_dtype(kind, tensor.name, tensor.dtype)
 
 
-def tensors_of(infos) -> tuple:
+def tensors_of(infos: Mapping[str, TensorInfo]) -> tuple[Tensor, ...]:
     """The tensors of TensorInfo by name, sorted by name."""
     return tuple(
         Tensor(
@@ -90,12 +100,12 @@ def tensors_of(infos) -> tuple:
     )
 
 
-def sizes_of(shape):
+def sizes_of(shape: tensor_shape.TensorShape) -> Shape | None:
     """The sizes of a TensorShape, None for unknown ones; None for an unknown rank."""
     return None if shape.rank is None else tuple(shape.as_list())
 
 
-def read(folder: str):
+def read(folder: str) -> SavedModel:
     """The parsed `saved_model.pb` of `folder`; ModelFault if it is missing, truncated or has no graph."""
     from google.protobuf.message import DecodeError
 
@@ -118,7 +128,7 @@ def read(folder: str):
     return model
 
 
-def meta_graph(model, tags):
+def meta_graph(model: SavedModel, tags: Sequence[str]) -> MetaGraphDef:
     """The graph of `model` with exactly these tags; ModelFault that lists the existing ones."""
     for graph in model.meta_graphs:
         # Exactly these: another graph of the file may have them and more.
@@ -128,12 +138,12 @@ def meta_graph(model, tags):
     raise ModelFault(f"the SavedModel has no graph with tags {', '.join(tags)}; it has: {existing}", "set model.tags")
 
 
-def signature_names(graph) -> list:
+def signature_names(graph: MetaGraphDef) -> list[str]:
     """Signatures that a caller can use, without TensorFlow's own (`__saved_model_init_op`)."""
     return sorted(name for name, signature in graph.signature_def.items() if signature.outputs and name[:2] != "__")
 
 
-def require_signature(graph, name: str):
+def require_signature(graph: MetaGraphDef, name: str) -> SignatureDef:
     """The signature `name`, or one made for the function of that name; ModelFault that lists the existing ones."""
     names = signature_names(graph)
     if name not in names:

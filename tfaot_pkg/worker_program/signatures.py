@@ -4,7 +4,11 @@ Only the part that the signature runs is imported (reached.py), of allowed opera
 read from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are left out.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import checkpoint
 import modules
@@ -15,6 +19,10 @@ import tensorflow as tf
 from messages.requests import ModelFault, one_line
 from wiring import free, tensor_name
 
+if TYPE_CHECKING:
+    from framework_types import Array, ConcreteFunction, GraphDef, MetaGraphDef, NodeDef
+    from tables import Table
+
 
 class LoadedSignature:
     """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` returns its outputs by name.
@@ -23,7 +31,14 @@ class LoadedSignature:
     `tables` are handles of lookup tables, by the names of the nodes that represent them.
     """
 
-    def __init__(self, function, inputs: list, outputs: list, variables: dict, tables: dict) -> None:
+    def __init__(
+        self,
+        function: ConcreteFunction,
+        inputs: list[str],
+        outputs: list[str],
+        variables: dict[str, tf.Variable],
+        tables: dict[str, Any],
+    ) -> None:
         self.function = function
         self.inputs = inputs
         self.outputs = outputs
@@ -32,14 +47,16 @@ class LoadedSignature:
         self.tables = {name: table.resource_handle for name, table in tables.items()}
         self._kept = [*tables.values()]
 
-    def __call__(self, /, **feeds) -> dict:
+    def __call__(self, /, **feeds: tf.Tensor) -> dict[str, tf.Tensor]:
         """Outputs by name. Raises TypeError for missing and unknown inputs."""
         if sorted(feeds) != self.inputs:
             raise TypeError(f"the inputs are {', '.join(self.inputs)}; given: {', '.join(sorted(feeds))}")
         return dict(zip(self.outputs, self.function(*[feeds[name] for name in self.inputs]), strict=True))
 
 
-def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSignature | None:
+def load_signature(
+    folder: str, tags: Sequence[str], name: str, change: Callable[[GraphDef], bool] | None = None
+) -> LoadedSignature | None:
     """The signature `name` of the SavedModel; ModelFault if it may not or cannot be loaded.
 
     `change` is called with its graph, and may change it; if it returns False, the result is None.
@@ -52,7 +69,7 @@ def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSig
     return imported(folder, graph, found)
 
 
-def imported(folder: str, meta_graph, found) -> LoadedSignature:
+def imported(folder: str, meta_graph: MetaGraphDef, found: reached.Reached) -> LoadedSignature:
     """The signature of `found` (reached.Reached), whose operations were checked."""
     # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
@@ -70,7 +87,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
     return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), variables, tables)
 
 
-def _variable(name: str, node, values):
+def _variable(name: str, node: NodeDef, values: Array) -> tf.Variable:
     dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
     if dtype.as_numpy_dtype != values.dtype or not shape.is_compatible_with(values.shape):
         raise ModelFault(
@@ -82,7 +99,7 @@ def _variable(name: str, node, values):
         return tf.Variable(values, dtype=dtype, trainable=False)
 
 
-def _specs(found) -> list:
+def _specs(found: reached.Reached) -> list[tf.TensorSpec]:
     """The inputs, sorted by name; each has the node of its name, if that is free."""
     taken = {node.name for node in found.graph_def.node} | set(found.variables) | set(found.tables)
     specs = []
@@ -94,13 +111,15 @@ def _specs(found) -> list:
     return specs
 
 
-def _table(table):
+def _table(table: Table) -> Any:
     with tf.init_scope():
         filled = tf.lookup.KeyValueTensorInitializer(tf.constant(table.keys), tf.constant(table.values))
         return tf.lookup.StaticHashTable(filled, tf.zeros([], table.values.dtype))
 
 
-def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
+def _import(
+    found: reached.Reached, variables: dict[str, tf.Variable], tables: dict[str, Any], feeds: tuple[tf.Tensor, ...]
+) -> list[tf.Tensor]:
     given = {tensor_name(found.inputs[name].name): feed for name, feed in zip(sorted(found.inputs), feeds, strict=True)}
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
     graph = tf.compat.v1.get_default_graph()
@@ -119,7 +138,7 @@ def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
     return [gained[text] if text in gained else tf.identity(given[text]) for text in wanted]
 
 
-def _fed(name: str, node, variable):
+def _fed(name: str, node: NodeDef, variable: tf.Variable) -> tf.Tensor:
     """A variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
     graph = tf.compat.v1.get_default_graph()
     graph.watch_variable(variable)

@@ -4,11 +4,19 @@ A table is filled by an initializer: an operation beside it, or in a function th
 values. Only constant numbers are accepted; no initializer is run.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import dtypes, tensor_util
 from wiring import by_name, data_inputs, node_name
+
+if TYPE_CHECKING:
+    from framework_types import Array, FunctionDef, GraphDef, NodeDef
+
 
 _FILLING = frozenset("InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2".split())
 _MOST_ENTRIES = 1 << 24
@@ -23,11 +31,11 @@ class Unknown(Exception):
 class Table:
     """`keys`, ascending and unique, and the value of each, as NumPy arrays."""
 
-    keys: object
-    values: object
+    keys: Array
+    values: Array
 
 
-def content(graph_def, table) -> Table:
+def content(graph_def: GraphDef, table: NodeDef) -> Table:
     """The content of the node `table` of `graph_def`, which is a whole file's graph. Raises Unknown."""
     for name in ("key_dtype", "value_dtype"):
         dtype = dtypes.as_dtype(table.attr[name].type)
@@ -43,10 +51,11 @@ def content(graph_def, table) -> Table:
         )
     if len(found) != 1:
         raise Unknown(f"it is filled {len(found)} times when the model is loaded")
-    return _sorted(*(_constant(nodes.get(node_name(text))) for text in found[0]))
+    keys, values = (_constant(nodes.get(node_name(text))) for text in found[0])
+    return _sorted(keys, values)
 
 
-def _filling(node, table: str, functions: dict):
+def _filling(node: NodeDef, table: str, functions: dict[str, FunctionDef]) -> Iterator[tuple[str, str]]:
     """(keys, values), as tensors of the graph, if `node` fills the table, or calls a function that fills it."""
     inputs = data_inputs(node)
     if node.op in _FILLING and node_name(inputs[0]) == table:
@@ -58,10 +67,10 @@ def _filling(node, table: str, functions: dict):
     given = {arg.name: text for arg, text in zip(function.signature.input_arg, inputs, strict=True)}
     for inner in function.node_def:
         if inner.op in _FILLING and node_name(given.get(inner.input[0], "")) == table:
-            yield tuple(given.get(text, "") for text in inner.input[1:3])
+            yield given.get(inner.input[1], ""), given.get(inner.input[2], "")
 
 
-def _constant(node):
+def _constant(node: NodeDef | None) -> Array:
     if node is None or node.op != "Const":
         raise Unknown("its content is not constant")
     tensor = node.attr["value"].tensor
@@ -69,12 +78,13 @@ def _constant(node):
     if math.prod(dim.size for dim in tensor.tensor_shape.dim) > _MOST_ENTRIES:
         raise Unknown(f"it has more than {_MOST_ENTRIES:,} entries")
     try:
-        return tensor_util.MakeNdarray(tensor)
+        values: Array = tensor_util.MakeNdarray(tensor)
     except (ValueError, TypeError) as error:
         raise Unknown("its content is damaged") from error
+    return values
 
 
-def _sorted(keys, values) -> Table:
+def _sorted(keys: Array, values: Array) -> Table:
     import numpy as np
 
     if keys.ndim != 1 or keys.shape != values.shape or not len(keys):

@@ -3,10 +3,19 @@
 Functions are followed only if they are called once: then the arguments of that call are the only ones they get.
 """
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from known import Known
 from wiring import by_name, called, data_inputs, free, node_name
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef, Nodes, TensorInfo
+    from known import Value
+
 
 _BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
 _CALLS = frozenset(_BRANCHES.values())
@@ -14,7 +23,7 @@ _DEEPEST = 100
 """Functions nested deeper than this are left unchanged."""
 
 
-def call_taken(graph_def, fetches: list, fed: set) -> None:
+def call_taken(graph_def: GraphDef, fetches: list[TensorInfo], fed: set[str]) -> None:
     """Replace each `If` of a known condition by a call of its branch; renames tensors in `fetches` (TensorInfo) too."""
     calls = _Calls(graph_def)
     nodes = graph_def.node
@@ -27,14 +36,15 @@ def call_taken(graph_def, fetches: list, fed: set) -> None:
 class _Calls:
     """The functions of a graph, and how often each is called."""
 
-    def __init__(self, graph_def) -> None:
+    def __init__(self, graph_def: GraphDef) -> None:
         self._library = {function.signature.name: function for function in graph_def.library.function}
         bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
         self._uses = collections.Counter(each.name for nodes in bodies for node in nodes for each in called(node))
 
-    def take(self, nodes, known: Known, depth: int) -> dict:
+    def take(self, nodes: Nodes, known: Known, depth: int) -> dict[str, str]:
         """Change `nodes` and the functions that they call; return the new names of nodes by their old ones."""
-        names, renamed = {node.name for node in nodes}, {}
+        names = {node.name for node in nodes}
+        renamed: dict[str, str] = {}
         for node in nodes:
             condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
             values = [known.value(text) for text in data_inputs(node)]
@@ -48,7 +58,7 @@ class _Calls:
                 self._follow(node.attr["f"].func.name, values, depth + 1)
         return renamed
 
-    def _follow(self, name: str, values: list, depth: int) -> None:
+    def _follow(self, name: str, values: list[Value], depth: int) -> None:
         function = self._library.get(name)
         # A function that is called twice would need a copy for each set of constants.
         if function is None or self._uses[name] != 1 or len(values) != len(function.signature.input_arg):
@@ -65,7 +75,7 @@ class _Calls:
                 results[key] = renamed_in(text, renamed)
 
 
-def _become_call(node, condition: bool) -> None:
+def _become_call(node: NodeDef, condition: bool) -> None:
     branch = node.attr["then_branch" if condition else "else_branch"].func
     node.attr["f"].func.CopyFrom(branch)
     node.op = _BRANCHES[node.op]
@@ -74,13 +84,13 @@ def _become_call(node, condition: bool) -> None:
         del node.attr[name]
 
 
-def rename(nodes, renamed: dict) -> None:
+def rename(nodes: Nodes, renamed: Mapping[str, str]) -> None:
     """Make `nodes` use the new names in `renamed` (old -> new)."""
     for node in nodes if renamed else ():
         node.input[:] = [renamed_in(text, renamed) for text in node.input]
 
 
-def renamed_in(text: str, renamed: dict) -> str:
+def renamed_in(text: str, renamed: Mapping[str, str]) -> str:
     """`text`, an input or a tensor, with the new name of its node."""
     name = node_name(text)
     return text.replace(name, renamed[name], 1) if name in renamed else text

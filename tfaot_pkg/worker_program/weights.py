@@ -3,10 +3,17 @@
 The host reads the same arrays as constants of the program (hlo.py), and XLA as weights that its code shares.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, BinaryIO
 
 from messages.graph import Weight
 from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
+
+if TYPE_CHECKING:
+    from framework_types import Array, GraphDef, NodeDef, TensorProto
+
 
 _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
 """int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
@@ -15,11 +22,11 @@ _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split(
 class Blob:
     """Arrays as .npy, one after the other in a file, by the name of the constant."""
 
-    def __init__(self, file) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._held: dict = {}
+        self._held: dict[str, Weight] = {}
 
-    def append(self, node: str, values) -> None:
+    def append(self, node: str, values: Array) -> None:
         import numpy as np
 
         np.save(self._file, np.asarray(values, order="C"), allow_pickle=False)
@@ -27,14 +34,14 @@ class Blob:
         offset = self._file.tell() - values.nbytes
         self._held[node] = Weight(node=node, dtype=values.dtype.name, shape=tuple(values.shape), offset=offset)
 
-    def weight(self, node) -> Weight:
+    def weight(self, node: NodeDef) -> Weight:
         """The place of a constant of the graph, which is appended if it is not there."""
         if node.name not in self._held:
             self.append(node.name, tensor_util.MakeNdarray(node.attr["value"].tensor))
         return self._held[node.name]
 
 
-def values_of(blob: str, weight: Weight):
+def values_of(blob: str, weight: Weight) -> Array:
     """The values of a weight in the file `blob`, as an array."""
     import numpy as np
 
@@ -42,7 +49,7 @@ def values_of(blob: str, weight: Weight):
     return np.fromfile(blob, dtype, math.prod(weight.shape), offset=weight.offset).reshape(weight.shape)
 
 
-def share(graph_def, used: set, blob: Blob, threshold: int) -> list:
+def share(graph_def: GraphDef, used: set[str], blob: Blob, threshold: int) -> list[Weight]:
     """Turn constants of `threshold` bytes and more into placeholders, and put their values into `blob`."""
     weights = []
     # By name: the result must not depend on the order in which TensorFlow lists the nodes.
@@ -57,7 +64,7 @@ def share(graph_def, used: set, blob: Blob, threshold: int) -> list:
     return weights
 
 
-def _is_large(tensor, threshold: int) -> bool:
+def _is_large(tensor: TensorProto, threshold: int) -> bool:
     dtype = dtypes.as_dtype(tensor.dtype)
     elements = math.prod(dimension.size for dimension in tensor.tensor_shape.dim)
     return dtype.name in _SHARED_DTYPES and elements * dtype.size >= threshold

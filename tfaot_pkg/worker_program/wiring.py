@@ -1,6 +1,14 @@
 """The wiring of GraphDefs: which nodes tensors come from and depend on, and which functions nodes call."""
 
+from __future__ import annotations
+
 import keyword
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NameAttrList, NodeDef
+
 
 CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 """Operations that only call a function."""
@@ -19,22 +27,22 @@ def node_name(text: str) -> str:
     return text.lstrip("^").partition(":")[0]
 
 
-def data_inputs(node) -> list:
+def data_inputs(node: NodeDef) -> list[str]:
     """The inputs of a node that are tensors."""
     return [text for text in node.input if text[:1] != "^"]
 
 
-def control_inputs(node) -> list:
+def control_inputs(node: NodeDef) -> list[str]:
     """The inputs of a node that are control dependencies."""
     return [text for text in node.input if text[:1] == "^"]
 
 
-def ancestors(nodes: dict, texts, *, control: bool = True) -> set:
+def ancestors(nodes: Mapping[str, NodeDef], texts: Iterable[str], *, control: bool = True) -> set[str]:
     """The names of all nodes that the tensors `texts` depend on, or, with `control`, wait for; including their own.
 
     `nodes` are by name. A name that is not among them, such as a function's argument, is included but not followed.
     """
-    found: set = set()
+    found: set[str] = set()
     waiting = [node_name(text) for text in texts]
     while waiting:
         name = waiting.pop()
@@ -45,12 +53,12 @@ def ancestors(nodes: dict, texts, *, control: bool = True) -> set:
     return found
 
 
-def by_name(graph_def) -> dict:
+def by_name(graph_def: GraphDef) -> dict[str, NodeDef]:
     """The nodes of a graph, without those of its functions."""
     return {node.name: node for node in graph_def.node}
 
 
-def prune(graph_def, names) -> None:
+def prune(graph_def: GraphDef, names: Iterable[str]) -> None:
     """Remove the nodes of `graph_def` that its nodes `names` do not depend on."""
     needed = ancestors(by_name(graph_def), names)
     # From the end, so that the indices of nodes still to be checked do not change.
@@ -59,13 +67,13 @@ def prune(graph_def, names) -> None:
             del graph_def.node[index]
 
 
-def called(node):
+def called(node: NodeDef) -> Iterator[NameAttrList]:
     """The functions (NameAttrList) in the attributes of a node."""
     for value in node.attr.values():
         yield from (each for each in (value.func, *value.list.func) if each.name)
 
 
-def free(wanted: str, taken: set) -> str:
+def free(wanted: str, taken: set[str]) -> str:
     """`wanted`, with a number appended if it is `taken`; the result is then taken."""
     name, number = wanted, 0
     while name in taken:
@@ -80,7 +88,7 @@ def parameter(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def distinct(wanted) -> list:
+def distinct(wanted: Iterable[str]) -> list[str]:
     """The names `wanted`, with a number appended to repeated ones."""
-    taken: set = set()
+    taken: set[str] = set()
     return [free(name, taken) for name in wanted]

@@ -1,11 +1,21 @@
 """JAX's own answers: artifacts of jax.export are called, other modules compiled for the sizes of each batch."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from from_mlir import loading
 from messages import elements
 from messages.requests import Reference
 
-_loaded: dict = {}
+if TYPE_CHECKING:
+    from framework_types import Array
+    from jax._src.lib.mlir import ir
+
+
+_loaded: dict[str, Any] = {}
 """The last model that was requested: one validation asks for it many times."""
 
 
@@ -35,7 +45,7 @@ class JaxModel:
         }
         self.operations = _operations(self._model.module)
 
-    def run(self, feeds: dict) -> dict:
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         held = self._constants | {key: feeds[name] for key, name in self._feeds.items() if name in feeds}
         # bfloat16 is held as uint16, which has its bits.
         given = [held[tensor.key].view(loading.numpy_type(tensor.dtype)) for tensor in self._model.inputs]
@@ -44,7 +54,7 @@ class JaxModel:
             name: elements.numbers(found[int(key)], found[int(key)].dtype.name) for name, key in self._fetches.items()
         }
 
-    def _call(self, given: list) -> list:
+    def _call(self, given: list[Array]) -> list[Any]:
         import jax
 
         exported = self._model.exported
@@ -53,17 +63,19 @@ class JaxModel:
             # Other sizes are another program for XLA: each is compiled once.
             if shapes not in self._compiled:
                 self._compiled[shapes] = _compiled(self._model, given)
-            return self._compiled[shapes](given)
+            results: list[Any] = self._compiled[shapes](given)
+            return results
         positional, keywords = jax.tree_util.tree_unflatten(exported.in_tree, given)
-        return jax.tree_util.tree_leaves(exported.call(*positional, **keywords))
+        leaves: list[Any] = jax.tree_util.tree_leaves(exported.call(*positional, **keywords))
+        return leaves
 
 
-def _operations(module) -> list:
+def _operations(module: ir.Module) -> list[str]:
     """The names of all operations of StableHLO in it."""
     return sorted({each.name for each in loading.operations_in(module.operation)})
 
 
-def _compiled(model, given: list):
+def _compiled(model: loading.Loaded, given: list[Array]) -> Callable[[list[Array]], list[Any]]:
     """A function from arrays to arrays: the module with the shapes of `given`, compiled by XLA for CPUs."""
     import jax
     from jax._src import compiler
@@ -92,7 +104,7 @@ def _compiled(model, given: list):
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(code, devices, options)
 
-    def run(arrays: list) -> list:
+    def run(arrays: list[Array]) -> list[Any]:
         found = executable.execute_sharded([jax.device_put(each, client.local_devices()[0]) for each in arrays])
         # One array for each device, of which there is one.
         return [each[0] for each in found.disassemble_into_single_device_arrays()]

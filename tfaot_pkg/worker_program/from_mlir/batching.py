@@ -3,10 +3,18 @@
 A batching dimension becomes an index of its own: the number of the row, before the other indices.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from from_mlir import loading
 
+if TYPE_CHECKING:
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects.func import FuncOp
 
-def expand(main) -> None:
+
+def expand(main: FuncOp) -> None:
     """Replace the batching dimensions of each `stablehlo.gather` and `stablehlo.scatter` in `main`."""
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
@@ -48,7 +56,7 @@ def expand(main) -> None:
         operation.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
 
 
-def _with_numbers(indices, places: list, axis: int):
+def _with_numbers(indices: ir.Value, places: list[int], axis: int) -> ir.Value:
     """`indices` with the number of the position along each of `places` before the others, along `axis`."""
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
@@ -66,7 +74,7 @@ def _with_numbers(indices, places: list, axis: int):
     return hlo.concatenate([*made, indices], axis, results=[ir.RankedTensorType.get(whole, kind.element_type)])
 
 
-def _reshaped(value, sizes: list):
+def _reshaped(value: ir.Value, sizes: list[int]) -> ir.Value:
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
 
@@ -74,7 +82,7 @@ def _reshaped(value, sizes: list):
     return hlo.dynamic_reshape(kind, value, _shape(value, sizes))
 
 
-def _shape(value, sizes: list):
+def _shape(value: ir.Value, sizes: list[int]) -> ir.Value:
     """`sizes` as a tensor; those that are not known are those of `value`."""
     import numpy as np
     from jax._src.lib.mlir import ir

@@ -3,7 +3,11 @@
 A StableHLO module becomes one operation, `XlaCallModule`; functions of TensorFlow's dialect become their operations.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from from_mlir import functions, graphs, modules
@@ -11,8 +15,11 @@ from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildMlir
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
+if TYPE_CHECKING:
+    from framework_types import Report
 
-def build(request: BuildMlir, report) -> Nothing:
+
+def build(request: BuildMlir, report: Report) -> Nothing:
     """One signature, of the model's inputs and outputs by their names; large constants of a module are variables."""
     holder = tf.Module()
     found = functions.read(request.parts)
@@ -34,7 +41,9 @@ def build(request: BuildMlir, report) -> Nothing:
     return Nothing()
 
 
-def _call_of(folder: str, described: modules.Description, constants: dict):
+def _call_of(
+    folder: str, described: modules.Description, constants: dict[str, tf.Variable]
+) -> Callable[..., dict[str, tf.Tensor]]:
     """A tf.function of the module: one operation."""
     inputs = [each for each in (*described.arguments, *described.unused) if not each.is_constant]
     with open(os.path.join(folder, modules.MODULE), "rb") as file:
@@ -43,7 +52,7 @@ def _call_of(folder: str, described: modules.Description, constants: dict):
     @tf.function(
         input_signature=[tf.TensorSpec(each.shape, each.dtype, name=each.name) for each in inputs], autograph=False
     )
-    def serve(*values):
+    def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         # By name: `unused` inputs belong to the signature, but the module does not take them.
         given = constants | dict(zip([each.name for each in inputs], values, strict=True))
         results = gen_xla_ops.xla_call_module(
@@ -59,9 +68,10 @@ def _call_of(folder: str, described: modules.Description, constants: dict):
     return serve
 
 
-def _variable(folder: str, constant: modules.Argument):
+def _variable(folder: str, constant: modules.Argument) -> tf.Variable:
     import numpy as np
 
     dtype = tf.as_dtype(constant.dtype).as_numpy_dtype
-    values = np.fromfile(os.path.join(folder, constant.name), dtype).reshape(constant.shape)
-    return tf.Variable(values, trainable=False)
+    values = np.fromfile(os.path.join(folder, constant.name), dtype)
+    shape = tuple(size for size in constant.shape if size is not None)
+    return tf.Variable(values.reshape(shape), trainable=False)

@@ -3,13 +3,22 @@
 MLIR without TensorFlow knows none of these operations, but it reads the generic form of any operation.
 """
 
+from __future__ import annotations
+
 import os
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_mlir import functions, loading
 from messages.requests import ModelFault, one_line
 from messages.sources import SourceModel, SourceTensor
+
+if TYPE_CHECKING:
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects.func import FuncOp
+
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _OPERATION = re.compile(r'"tf\.[A-Z]')
@@ -52,7 +61,8 @@ def read(path: str, text: str, out: str) -> SourceModel:
 
 def _with_attributes(text: str) -> str:
     """`text` with properties (`<{...}>`) as attributes: MLIR hides those of operations that it does not know."""
-    parts, end = [], 0
+    end = 0
+    parts: list[str] = []
     for quoted in _STRING.finditer(text):
         parts += [_merged(text[end : quoted.start()]), quoted[0]]
         end = quoted.end()
@@ -71,12 +81,13 @@ class _Reader:
         self._folder = folder
         self._count = 0
 
-    def function(self, function) -> functions.Function:
+    def function(self, function: FuncOp) -> functions.Function:
         if len(function.regions[0].blocks) != 1:
             raise ModelFault("a function of the module has no body, or branches between blocks")
         block = function.regions[0].blocks[0]
         numbers = {argument: place for place, argument in enumerate(block.arguments)}
-        operations, returned = [], ()
+        operations: list[functions.Operation] = []
+        returned: tuple[int, ...] = ()
         for each in block.operations:
             operation = each.operation
             operands = tuple(numbers[value] for value in operation.operands)
@@ -89,7 +100,9 @@ class _Reader:
         arguments = tuple(_type(argument.type) for argument in block.arguments)
         return functions.Function(arguments=arguments, operations=tuple(operations), returned=returned)
 
-    def _operation(self, operation, operands: tuple, results: tuple) -> functions.Operation:
+    def _operation(
+        self, operation: ir.Operation, operands: tuple[int, ...], results: tuple[int, ...]
+    ) -> functions.Operation:
         dialect, _, name = operation.name.partition(".")
         if dialect != "tf" or len(operation.regions):
             what = "has regions" if dialect == "tf" else "is not one of TensorFlow's dialect"
@@ -106,7 +119,7 @@ class _Reader:
             attributes={name: value for name, value in attributes.items() if value is not None},
         )
 
-    def _attribute(self, value):
+    def _attribute(self, value: ir.Attribute) -> Any:
         """`value` as plain data; None for kinds of attributes that TensorFlow's operations do not have."""
         from jax._src.lib.mlir import ir
 
@@ -129,7 +142,7 @@ class _Reader:
             return functions.Shape(sizes=_sizes(found[1]))
         return None
 
-    def _values(self, value) -> functions.Values:
+    def _values(self, value: ir.Attribute) -> functions.Values:
         from jax._src.lib.mlir import ir
 
         kind = ir.RankedTensorType(value.type)
@@ -144,19 +157,19 @@ class _Reader:
         return functions.Values(file=name, dtype=dtype, shape=tuple(kind.shape), is_splat=is_splat)
 
 
-def _text(value: bytes):
+def _text(value: bytes) -> str | functions.Raw:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return functions.Raw(digits=value.hex())
 
 
-def _pairs(attributes) -> list:
+def _pairs(attributes: Any) -> list[tuple[str, ir.Attribute]]:
     """Names and values of attributes: some versions of MLIR iterate over names, others over named attributes."""
     return [(each, attributes[each]) if isinstance(each, str) else (each.name, each.attr) for each in attributes]
 
 
-def _type(kind) -> functions.Type:
+def _type(kind: ir.Type) -> functions.Type:
     found = _TENSOR.fullmatch(str(kind))
     if found is None:
         raise ModelFault(f"the type {kind} is not a tensor")
@@ -171,13 +184,13 @@ def _dtype(text: str) -> str:
     return dtype
 
 
-def _sizes(text: str):
+def _sizes(text: str) -> tuple[int | None, ...] | None:
     if text == "*":
         return None
     return tuple(None if size == "?" else int(size) for size in text.split("x") if size)
 
 
-def _names(main, text: str) -> tuple:
+def _names(main: FuncOp, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the arguments and results of `main`: from tf.entry_function, else from the text, else numbered."""
     kind = main.attributes["function_type"].value
     inputs, outputs = [""] * len(kind.inputs), [""] * len(kind.results)
@@ -193,7 +206,7 @@ def _names(main, text: str) -> tuple:
     )
 
 
-def _split(entry, key: str, default: list) -> list:
+def _split(entry: ir.Attribute, key: str, default: list[str]) -> list[str]:
     names = entry[key].value.split(",") if key in entry else []
     return [name.strip() for name in names] if len(names) == len(default) else default
 
@@ -204,7 +217,7 @@ def _source(path: str, found: functions.Functions) -> SourceModel:
     types |= dict(enumerate(main.arguments))
     results = [types[number] for number in main.returned]
 
-    def tensors(names, kinds) -> tuple:
+    def tensors(names: Iterable[str], kinds: Iterable[functions.Type]) -> tuple[SourceTensor, ...]:
         return tuple(
             SourceTensor(name=name, key=name, dtype=kind.dtype, shape=kind.shape)
             for name, kind in zip(names, kinds, strict=True)

@@ -1,6 +1,10 @@
 """Write the SavedModel of functions of the TensorFlow dialect: their operations, one by one."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Collection, Iterable, Sized
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from from_mlir import functions
@@ -8,8 +12,11 @@ from messages.requests import ModelFault, one_line
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_registry, ops
 
+if TYPE_CHECKING:
+    from framework_types import Array, AttrValue, ConcreteFunction, NameAttrList, OpDef
 
-def function_of(folder: str, found: functions.Functions):
+
+def function_of(folder: str, found: functions.Functions) -> Callable[..., dict[str, tf.Tensor]]:
     """A tf.function of the model: its arguments by the names of inputs, its results by those of outputs."""
     builder = _Builder(folder, found)
     main = found.functions[found.main]
@@ -19,7 +26,7 @@ def function_of(folder: str, found: functions.Functions):
     ]
 
     @tf.function(input_signature=specs, autograph=False)
-    def serve(*values):
+    def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         results = builder.results(main, values, ())
         return {name: tf.identity(result) for name, result in zip(found.outputs, results, strict=True)}
 
@@ -31,16 +38,20 @@ class _Builder:
 
     def __init__(self, folder: str, found: functions.Functions) -> None:
         self._folder, self._found = folder, found
-        self._concrete: dict = {}
+        self._concrete: dict[str, ConcreteFunction] = {}
 
-    def results(self, function: functions.Function, arguments, callers: tuple) -> list:
+    def results(
+        self, function: functions.Function, arguments: Iterable[tf.Tensor], callers: tuple[str, ...]
+    ) -> list[tf.Tensor]:
         """The results of `function` for `arguments`, in the default graph; `callers` are the functions around it."""
         values = list(arguments)
         for operation in function.operations:
             values += self._outputs(operation, [values[number] for number in operation.operands], callers)
         return [values[number] for number in function.returned]
 
-    def _outputs(self, operation: functions.Operation, operands: list, callers: tuple) -> list:
+    def _outputs(
+        self, operation: functions.Operation, operands: list[tf.Tensor], callers: tuple[str, ...]
+    ) -> list[tf.Tensor]:
         definition = op_def_registry.get(_graph_name(operation))
         if definition is None:
             raise ModelFault(f"TensorFlow {tf.__version__} has no operation {operation.name}", "correct its name")
@@ -53,7 +64,7 @@ class _Builder:
                 value = operation.attributes[attribute.name]
                 attributes[attribute.name] = self._attribute(attribute.type, value, callers)
         try:
-            made = ops.get_default_graph().create_op(
+            made: tf.Operation = ops.get_default_graph().create_op(
                 definition.name, operands, types, name=operation.name, attrs=attributes, op_def=definition
             )
         except (ValueError, TypeError, tf.errors.OpError) as error:
@@ -61,9 +72,10 @@ class _Builder:
                 f"the operation tf.{operation.name} is not valid: {one_line(error)}",
                 "correct it; docs of tf.raw_ops list what each operation takes",
             ) from error
-        return made.outputs
+        outputs: list[tf.Tensor] = made.outputs
+        return outputs
 
-    def _attribute(self, kind: str, value, callers: tuple):
+    def _attribute(self, kind: str, value: functions.Attribute, callers: tuple[str, ...]) -> AttrValue:
         """`value` as the protobuf of a node's attribute; `kind` is its type in the operation's definition."""
         made = attr_value_pb2.AttrValue()
         if kind.startswith("list("):
@@ -76,8 +88,8 @@ class _Builder:
         self._set(made, kind, value, callers, is_list=False)
         return made
 
-    def _set(self, holder, kind: str, value, callers: tuple, *, is_list: bool) -> None:
-        field, plain = {
+    def _set(self, holder: Any, kind: str, value: Any, callers: tuple[str, ...], *, is_list: bool) -> None:
+        forms: dict[str, tuple[str, Callable[[], Any]]] = {
             "int": ("i", lambda: int(value)),
             "float": ("f", lambda: float(value)),
             "bool": ("b", lambda: bool(value)),
@@ -86,7 +98,8 @@ class _Builder:
             "shape": ("shape", lambda: tf.TensorShape(value.sizes).as_proto()),
             "tensor": ("tensor", lambda: tf.make_tensor_proto(values_of(self._folder, value))),
             "func": ("func", lambda: self._called(value.function, callers)),
-        }[kind]
+        }
+        field, plain = forms[kind]
         try:
             content = plain()
         except (AttributeError, TypeError, ValueError) as error:
@@ -100,7 +113,7 @@ class _Builder:
         else:
             getattr(holder, field).CopyFrom(content)
 
-    def _called(self, name: str, callers: tuple):
+    def _called(self, name: str, callers: tuple[str, ...]) -> NameAttrList:
         """The function as TensorFlow refers to it; it is added to the default graph."""
         if name not in self._found.functions or name in callers:
             raise ModelFault(f"the function @{name} is not in the module, or calls itself")
@@ -108,7 +121,7 @@ class _Builder:
             function = self._found.functions[name]
             specs = [tf.TensorSpec(kind.shape, kind.dtype) for kind in function.arguments]
 
-            def body(*values):
+            def body(*values: tf.Tensor) -> list[tf.Tensor]:
                 return [tf.identity(each) for each in self.results(function, values, (*callers, name))]
 
             self._concrete[name] = tf.function(body, input_signature=specs, autograph=False).get_concrete_function()
@@ -124,7 +137,7 @@ def _graph_name(operation: functions.Operation) -> str:
     return operation.name
 
 
-def _require_number(arguments, given, what: str) -> None:
+def _require_number(arguments: Collection[OpDef.ArgDef], given: Sized, what: str) -> None:
     """Raise ModelFault unless an operation can have as many values as `given`; a list argument takes any number."""
     lists = sum(bool(each.number_attr or each.type_list_attr) for each in arguments)
     least = len(arguments) - lists
@@ -132,16 +145,16 @@ def _require_number(arguments, given, what: str) -> None:
         raise ModelFault(f"{what}: {len(given)} are given, it has {least}{' or more' if lists else ''}", "correct them")
 
 
-def _inferred(definition, operands: list, types: list) -> dict:
+def _inferred(definition: OpDef, operands: list[tf.Tensor], types: list[tf.DType]) -> dict[str, AttrValue]:
     """The attributes that types and numbers of operands and results determine."""
     given = [operand.dtype.base_dtype.as_datatype_enum for operand in operands]
     results = [each.as_datatype_enum for each in types]
     return _of_border(definition.output_arg, results) | _of_border(definition.input_arg, given)
 
 
-def _of_border(arguments, kinds: list) -> dict:
+def _of_border(arguments: Collection[OpDef.ArgDef], kinds: list[int]) -> dict[str, AttrValue]:
     """As `_inferred`, from the definitions of inputs or outputs and the `kinds` of all of them."""
-    found: dict = {}
+    found: dict[str, AttrValue] = {}
     start = 0
     for place, argument in enumerate(arguments):
         is_list = argument.number_attr or argument.type_list_attr
@@ -157,7 +170,7 @@ def _of_border(arguments, kinds: list) -> dict:
     return found
 
 
-def values_of(folder: str, values: functions.Values):
+def values_of(folder: str, values: functions.Values) -> Array:
     """The constant as an array."""
     import numpy as np
 

@@ -1,12 +1,23 @@
 """Load an artifact of jax.export, or a StableHLO module as text or bytecode: its module, and its names."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from messages.requests import ModelFault, one_line
 from messages.sources import SourceTensor
 from wiring import distinct, parameter
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import Array
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects.func import FuncOp
+
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
@@ -24,15 +35,15 @@ class Loaded:
     `exported` is JAX's own form of the model; None if the file is a StableHLO module.
     """
 
-    context: object
-    module: object
-    exported: object
+    context: ir.Context
+    module: ir.Module
+    exported: Any
     origin: str
-    platforms: tuple
+    platforms: tuple[str, ...]
     calling_convention: int
-    inputs: tuple
-    outputs: tuple
-    kept: tuple
+    inputs: tuple[SourceTensor, ...]
+    outputs: tuple[SourceTensor, ...]
+    kept: tuple[int, ...]
 
 
 def loaded(path: str) -> Loaded:
@@ -45,11 +56,11 @@ def loaded(path: str) -> Loaded:
     return _module(path, content, text)
 
 
-def functions_of(module) -> list:
+def functions_of(module: ir.Module) -> list[FuncOp]:
     return [each for each in module.body.operations if each.operation.name == "func.func"]
 
 
-def operations_in(operation):
+def operations_in(operation: ir.Operation) -> Iterator[ir.Operation]:
     """`operation` and those in its regions, at any depth."""
     waiting = [operation]
     while waiting:
@@ -58,7 +69,7 @@ def operations_in(operation):
         waiting += [inner.operation for region in each.regions for block in region.blocks for inner in block.operations]
 
 
-def main_of(module):
+def main_of(module: ir.Module) -> FuncOp:
     """The function that is called; ModelFault if there is none."""
     functions = functions_of(module)
     named = [each for each in functions if each.attributes["sym_name"].value == "main"]
@@ -72,7 +83,7 @@ def main_of(module):
     return found[0]
 
 
-def text_of(path: str):
+def text_of(path: str) -> str | None:
     """The text of a module; None if the file is binary or contains no function."""
     with open(path, "rb") as file:
         try:
@@ -82,7 +93,7 @@ def text_of(path: str):
     return text if "func" in text else None
 
 
-def values_of(value):
+def values_of(value: ir.Attribute) -> Array:
     """The numbers of a dense attribute. MLIR's bindings do not read all types of floats: the text has their bytes."""
     try:
         return np.array(value)
@@ -94,19 +105,19 @@ def values_of(value):
         return np.frombuffer(bytes.fromhex(found[1]), numpy_type(dtype_of(kind.element_type))).reshape(kind.shape)
 
 
-def write_values(path: str, array, dtype: str) -> None:
+def write_values(path: str, array: npt.ArrayLike, dtype: str) -> None:
     """Write a constant, row-major. MLIR gives bfloat16 as numbers of another type, which are converted."""
     with open(path, "wb") as file:
         file.write(np.ascontiguousarray(array).astype(numpy_type(dtype)).tobytes())
 
 
-def numpy_type(dtype: str):
+def numpy_type(dtype: str) -> npt.DTypeLike:
     import ml_dtypes
 
     return getattr(ml_dtypes, dtype) if dtype == "bfloat16" else np.dtype(dtype)
 
 
-def _visibility(function) -> str:
+def _visibility(function: FuncOp) -> str:
     attributes = function.attributes
     return attributes["sym_visibility"].value if "sym_visibility" in attributes else "public"
 
@@ -148,7 +159,7 @@ def _artifact(path: str, content: bytes) -> Loaded:
     )
 
 
-def _input_names(exported, module) -> list:
+def _input_names(exported: Any, module: ir.Module) -> list[str]:
     """Keys of dictionaries, names of keywords, or the names of parameters, which the module keeps as locations."""
     given = dict(zip(exported.module_kept_var_idx, _parameters(module), strict=True))
     names = []
@@ -161,7 +172,7 @@ def _input_names(exported, module) -> list:
     return unique(names)
 
 
-def _parameters(module) -> list:
+def _parameters(module: ir.Module) -> list[str]:
     """The names of the exported function's parameters, "" for unknown ones."""
     main = main_of(module)
     # The parameters of the exported function have names; arguments that calling conventions add before them have none.
@@ -172,11 +183,11 @@ def _parameters(module) -> list:
     return [_given_name(each) for each in arguments[len(arguments) - count :]]
 
 
-def _is_wrapped(function) -> bool:
+def _is_wrapped(function: FuncOp) -> bool:
     return str(function.attributes["sym_name"]) == '"_wrapped_jax_export_main"'
 
 
-def _paths(tree) -> list:
+def _paths(tree: Any) -> list[Any]:
     """The path of each leaf, as JAX's keys."""
     import jax
 
@@ -184,12 +195,12 @@ def _paths(tree) -> list:
     return [path for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
 
 
-def _key(step) -> str:
+def _key(step: Any) -> str:
     """`x` of ['x'] and .x, `0` of [0]."""
     return next(str(getattr(step, field)) for field in ("key", "idx", "name") if hasattr(step, field))
 
 
-def _path_name(path, what: str) -> str:
+def _path_name(path: Any, what: str) -> str:
     keys = [_key(step) for step in path]
     if all(key.isdigit() for key in keys):
         return f"{what}_{'_'.join(keys) or 0}"
@@ -197,7 +208,7 @@ def _path_name(path, what: str) -> str:
     return "_".join(keys[first:])
 
 
-def _module(path: str, content: bytes, text) -> Loaded:
+def _module(path: str, content: bytes, text: str | None) -> Loaded:
     context, module = _parsed(path, content if text is None else text)
     main = main_of(module)
     kinds = main.attributes["function_type"].value
@@ -221,7 +232,7 @@ def _module(path: str, content: bytes, text) -> Loaded:
     )
 
 
-def _parsed(path: str, content) -> tuple:
+def _parsed(path: str, content: bytes | str) -> tuple[ir.Context, ir.Module]:
     """A context and the module in it, from an artifact, bytecode or text."""
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
@@ -243,36 +254,36 @@ def _parsed(path: str, content) -> tuple:
         ) from error
 
 
-def _arguments(main) -> list:
+def _arguments(main: FuncOp) -> list[ir.BlockArgument]:
     return list(main.regions[0].blocks[0].arguments)
 
 
-def _is_platform(main, argument) -> bool:
+def _is_platform(main: FuncOp, argument: ir.BlockArgument) -> bool:
     if "arg_attrs" not in main.attributes:
         return False
     attributes = main.attributes["arg_attrs"][argument.arg_number]
     return "jax.global_constant" in attributes and str(attributes["jax.global_constant"]) == _PLATFORM_INDEX
 
 
-def platform_argument(main):
+def platform_argument(main: FuncOp) -> ir.BlockArgument | None:
     """The argument that takes the number of the platform; None if the module is for one platform."""
     return next((each for each in _arguments(main) if _is_platform(main, each)), None)
 
 
-def _given_name(argument) -> str:
+def _given_name(argument: ir.BlockArgument) -> str:
     """The name of a parameter in its location; "" if MLIR generated it, or if the location is a place in a file."""
     found = _GIVEN_NAME.match(str(argument.location))
     return "" if found is None or ":" in found[1] or _MADE_UP.fullmatch(found[1]) else found[1]
 
 
-def written_names(text: str) -> list:
+def written_names(text: str) -> list[str]:
     """The names of main's arguments in the text, which MLIR does not keep; "" for generated ones."""
     head = re.search(r"func\.func\s+(?:public\s+)?@\"?[\w$.-]+\"?\s*\(([^)]*)\)", text)
     names = re.findall(r"%([\w$.-]+)\s*:", head[1]) if head else []
     return ["" if _MADE_UP.fullmatch(name) else name for name in names]
 
 
-def _result_name(main, place: int) -> str:
+def _result_name(main: FuncOp, place: int) -> str:
     """The name of a result in JAX's attributes: `a` of "result['a']" and "['a']"; "" if they have none."""
     if "res_attrs" not in main.attributes:
         return ""
@@ -283,17 +294,17 @@ def _result_name(main, place: int) -> str:
     return "_".join(keys)
 
 
-def unique(names: list) -> list:
+def unique(names: Sequence[str]) -> list[str]:
     """The names as TensorFlow accepts them, with a number appended to repeated ones."""
-    found: list = []
+    found: list[str] = []
     for name in names:
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "tensor"
         found.append(parameter(plain if plain[0].isalpha() else f"t_{plain}"))
     return distinct(found)
 
 
-def _tensor(name: str, aval, place: int) -> SourceTensor:
-    sizes = [size if isinstance(size, int) else str(size) for size in aval.shape]
+def _tensor(name: str, aval: Any, place: int) -> SourceTensor:
+    sizes: list[int | str | None] = [size if isinstance(size, int) else str(size) for size in aval.shape]
     # A first axis without a fixed size is the batch.
     if sizes and isinstance(sizes[0], str):
         sizes[0] = None
@@ -307,7 +318,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def _typed(name: str, kind, place: int) -> SourceTensor:
+def _typed(name: str, kind: ir.Type, place: int) -> SourceTensor:
     from jax._src.lib.mlir import ir
 
     if not isinstance(kind, ir.RankedTensorType):
@@ -317,6 +328,6 @@ def _typed(name: str, kind, place: int) -> SourceTensor:
     return SourceTensor(name=name, key=str(place), dtype=dtype_of(tensor.element_type), shape=tuple(sizes))
 
 
-def dtype_of(element) -> str:
+def dtype_of(element: ir.Type) -> str:
     """TensorFlow's name of a type of elements; MLIR's for others."""
     return _DTYPES.get(str(element), str(element))

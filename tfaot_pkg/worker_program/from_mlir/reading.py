@@ -4,14 +4,24 @@ JAX's MLIR reads all versions of StableHLO and writes older ones. Calls are inli
 arguments, so that they are weights of the model instead of a part of its code.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re
+from typing import TYPE_CHECKING
 
 from from_mlir import batching, dialect, loading, modules, transforms
 from messages.requests import ModelFault, one_line
 from messages.sources import ReadMlir, SourceModel
 from modules import KNOWN_CALLS
+
+if TYPE_CHECKING:
+    from framework_types import Report
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects.func import FuncOp
+    from messages.sources import SourceTensor
+
 
 _WEIGHTS_FROM = 256
 """Constants of at least this many elements count as weights, as in specialize.py."""
@@ -34,7 +44,7 @@ _ADVICE = {
 _CONSTRAINT = re.compile(r"symbolic shape constraint (\w+) ([<>]=) (\d{1,9})\.")
 
 
-def read(request: ReadMlir, report) -> SourceModel:
+def read(request: ReadMlir, report: Report) -> SourceModel:
     """The module of one function, without locations, for the version of StableHLO that the toolchain reads."""
     text = loading.text_of(request.path)
     if text is not None and dialect.is_dialect(text):
@@ -54,11 +64,11 @@ def read(request: ReadMlir, report) -> SourceModel:
     )
 
 
-def _limits(module) -> dict:
+def _limits(module: ir.Module) -> dict[str, tuple[int, int]]:
     """The limits of symbols, from the assertions that JAX writes of its constraints: artifacts keep no others."""
     from jax._src.lib.mlir import ir
 
-    found: dict = {}
+    found: dict[str, tuple[int, int]] = {}
     for each in loading.operations_in(module.operation):
         if each.name == "stablehlo.custom_call" and "error_message" in each.attributes:
             said = _CONSTRAINT.search(ir.StringAttr(each.attributes["error_message"]).value)
@@ -69,7 +79,7 @@ def _limits(module) -> dict:
     return {name: limits for name, limits in found.items() if not limits[1] or limits[0] <= limits[1]}
 
 
-def _take_apart(model, out: str) -> None:
+def _take_apart(model: loading.Loaded, out: str) -> None:
     """Write the module and its large constants to the folder `out`."""
     from jax._src.lib.mlir import ir
 
@@ -96,12 +106,12 @@ def _take_apart(model, out: str) -> None:
     )
 
 
-def _argument(tensor) -> modules.Argument:
-    sizes = tuple(size if isinstance(size, int) else None for size in tensor.shape)
+def _argument(tensor: SourceTensor) -> modules.Argument:
+    sizes = tuple(size if isinstance(size, int) else None for size in tensor.shape or ())
     return modules.Argument(name=tensor.name, dtype=tensor.dtype, shape=sizes, is_constant=False)
 
 
-def _inlined_in(module, main):
+def _inlined_in(module: ir.Module, main: FuncOp) -> FuncOp:
     """`main` with all calls inlined, in any region and at any depth.
 
     A composite operation, as JAX writes `top_k` and `erf`, is a call of its decomposition.
@@ -124,7 +134,7 @@ def _inlined_in(module, main):
     return main
 
 
-def _keep_only(module, main) -> None:
+def _keep_only(module: ir.Module, main: FuncOp) -> None:
     """Remove all functions except `main` and those that its operations name (a window's reduction)."""
     kept = {
         name
@@ -137,7 +147,7 @@ def _keep_only(module, main) -> None:
             each.operation.erase()
 
 
-def _refuse_calls(main) -> None:
+def _refuse_calls(main: FuncOp) -> None:
     """ModelFault for calls of code that is not in the module, such as LAPACK's."""
     found = {
         each.attributes["call_target_name"].value
@@ -151,7 +161,7 @@ def _refuse_calls(main) -> None:
         )
 
 
-def _inlined(call, callee) -> list:
+def _inlined(call: ir.Operation, callee: FuncOp) -> list[ir.Operation]:
     """The operations that replace `call`: those of a copy of `callee`."""
     body = callee.operation.clone().regions[0].blocks[0]
     for argument, value in zip(list(body.arguments), list(call.operands), strict=True):
@@ -165,7 +175,7 @@ def _inlined(call, callee) -> list:
     return operations
 
 
-def _choose_platform(model) -> None:
+def _choose_platform(model: loading.Loaded) -> None:
     """Replace the argument that chooses one of several platforms by the constant for CPUs."""
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
@@ -184,12 +194,12 @@ def _choose_platform(model) -> None:
     _set_arguments(main, [each for at, each in enumerate(_attributes(main)) if at != place])
 
 
-def _attributes(main) -> list:
+def _attributes(main: FuncOp) -> list[ir.Attribute]:
     """The attributes of each argument, as they were given."""
     return list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else []
 
 
-def _set_arguments(main, attributes: list) -> None:
+def _set_arguments(main: FuncOp, attributes: list[ir.Attribute]) -> None:
     """Set the type of `main` to that of its block's arguments, which have `attributes`."""
     from jax._src.lib.mlir import ir
 
@@ -202,12 +212,14 @@ def _set_arguments(main, attributes: list) -> None:
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, *([empty] * (len(arguments) - len(attributes)))])
 
 
-def _lifted(main, folder: str) -> list:
+def _lifted(main: FuncOp, folder: str) -> list[modules.Argument]:
     """Replace large constants of `main` by arguments, one for equal constants, and write their values to files."""
     from jax._src.lib.mlir import ir
 
     block = main.regions[0].blocks[0]
-    attributes, found, known = _attributes(main), [], {}
+    attributes = _attributes(main)
+    found: list[modules.Argument] = []
+    known: dict[ir.Attribute, ir.Value] = {}
     for operation in list(loading.operations_in(main.operation)):
         if operation.name != "stablehlo.constant" or not _is_large(operation):
             continue
@@ -222,7 +234,7 @@ def _lifted(main, folder: str) -> list:
     return found
 
 
-def _written(value, name: str, folder: str) -> modules.Argument:
+def _written(value: ir.Attribute, name: str, folder: str) -> modules.Argument:
     from jax._src.lib.mlir import ir
 
     kind = ir.RankedTensorType(value.type)
@@ -231,7 +243,7 @@ def _written(value, name: str, folder: str) -> modules.Argument:
     return modules.Argument(name=name, dtype=dtype, shape=tuple(kind.shape), is_constant=True)
 
 
-def _is_large(operation) -> bool:
+def _is_large(operation: ir.Operation) -> bool:
     from jax._src.lib.mlir import ir
 
     kind = ir.RankedTensorType(operation.results[0].type)
@@ -241,7 +253,7 @@ def _is_large(operation) -> bool:
     return not operation.attributes["value"].is_splat
 
 
-def _write(module, path: str) -> None:
+def _write(module: ir.Module, path: str) -> None:
     """Write portable bytecode of the oldest version that has all operations, so that most toolchains read it.
 
     Without locations: older readers do not know all of them.

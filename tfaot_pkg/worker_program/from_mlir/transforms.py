@@ -4,11 +4,23 @@ A length n = a b is transformed by Cooley and Tukey's decimation (Math. Comp. 19
 the operations.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from from_mlir import loading
 from messages.requests import ModelFault
+
+if TYPE_CHECKING:
+    import jax
+    import numpy.typing as npt
+    from framework_types import Array
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects.func import FuncOp
+
 
 _DIRECT = 32
 """The longest length that takes one product although it has divisors."""
@@ -16,11 +28,11 @@ _LONGEST = 1024
 """The longest length without a divisor up to _DIRECT: its product has this many rows and columns."""
 
 
-def replace(module, main) -> None:
+def replace(module: ir.Module, main: FuncOp) -> None:
     """Replace each `stablehlo.fft` in `main` by a call of a function, which is added to `module`."""
     from jax._src.lib.mlir import ir
 
-    known: dict = {}
+    known: dict[tuple[tuple[str, str, str], tuple[int, ...]], str] = {}
     for operation in [each for each in loading.operations_in(main.operation) if each.name == "stablehlo.fft"]:
         kind = (str(operation.operands[0].type), str(operation.results[0].type), str(operation.attributes["fft_type"]))
         lengths = tuple(int(each) for each in np.asarray(operation.attributes["fft_length"]))
@@ -36,7 +48,7 @@ def replace(module, main) -> None:
         operation.erase()
 
 
-def _add(module, name: str, kind, function) -> None:
+def _add(module: ir.Module, name: str, kind: ir.Type, function: Callable[[jax.Array], jax.Array]) -> None:
     """Add `function`, of one argument of the type `kind`, to `module`."""
     import jax
     from jax import export
@@ -62,7 +74,7 @@ def _add(module, name: str, kind, function) -> None:
         module.body.append(each.operation.clone())
 
 
-def _function(kind: str, lengths: tuple):
+def _function(kind: str, lengths: tuple[int, ...]) -> Callable[[jax.Array], jax.Array]:
     """The transform along the last axes, of these `lengths`."""
     axes = range(-len(lengths), 0)
     if "IRFFT" in kind:
@@ -72,7 +84,7 @@ def _function(kind: str, lengths: tuple):
     return lambda x: _along(x, axes, 1 if "IFFT" in kind else -1)
 
 
-def _along(x, axes, sign: int):
+def _along(x: jax.Array, axes: Iterable[int], sign: int) -> jax.Array:
     """The transform of complex `x` along each of the axes; with `sign` 1 the inverse, divided by the lengths."""
     import jax.numpy as jnp
     from jax import lax
@@ -86,7 +98,7 @@ def _along(x, axes, sign: int):
     return lax.complex(re, im)
 
 
-def _of_real(x):
+def _of_real(x: jax.Array) -> jax.Array:
     """The first half of the results for real `x`, along its last axis: the others are their conjugates."""
     from jax import lax
 
@@ -95,7 +107,7 @@ def _of_real(x):
     return lax.complex(re[..., : size // 2 + 1], _with_real_ends(im[..., : size // 2 + 1], size))
 
 
-def _to_real(x, size: int):
+def _to_real(x: jax.Array, size: int) -> jax.Array:
     """The inverse of `_of_real` along the last axis, `size` real numbers."""
     import jax.numpy as jnp
 
@@ -106,7 +118,7 @@ def _to_real(x, size: int):
     return _transformed(re, im, size, 1)[0] / size
 
 
-def _with_real_ends(im, size: int):
+def _with_real_ends(im: jax.Array, size: int) -> jax.Array:
     """`im` with zeros for the first result, and for the middle one of an even length, which are real."""
     import jax.numpy as jnp
 
@@ -115,7 +127,7 @@ def _with_real_ends(im, size: int):
     return jnp.concatenate([zeros, im[..., 1:last], *([] if size % 2 else [zeros])], -1)
 
 
-def _transformed(re, im, size: int, sign: int) -> tuple:
+def _transformed(re: jax.Array, im: jax.Array | None, size: int, sign: int) -> tuple[jax.Array, jax.Array]:
     """The sums of x[j] exp(sign 2 pi i j k / size) over j, along the last axis; `im` is None for zeros."""
     import jax.numpy as jnp
 
@@ -124,8 +136,10 @@ def _transformed(re, im, size: int, sign: int) -> tuple:
         return _product(re, im, _turns(np.outer(np.arange(size), np.arange(size)) * sign, size))
     rest = size // radix
     # j = rest * j1 + j2, k = k1 + radix * k2: first along j1, which is moved to the end.
-    parts = (None if each is None else _swapped(each.reshape(*each.shape[:-1], radix, rest)) for each in (re, im))
-    re, im = _product(*parts, _turns(np.outer(np.arange(radix), np.arange(radix)) * sign, radix))
+    rows, columns = (
+        None if each is None else _swapped(each.reshape(*each.shape[:-1], radix, rest)) for each in (re, im)
+    )
+    re, im = _product(rows, columns, _turns(np.outer(np.arange(radix), np.arange(radix)) * sign, radix))
     turns = _turns(np.outer(np.arange(rest), np.arange(radix)) * sign, size)
     cos, sin = (jnp.asarray(each, re.dtype) for each in (turns.real, turns.imag))
     re, im = _transformed(_swapped(re * cos - im * sin), _swapped(re * sin + im * cos), rest, sign)
@@ -146,14 +160,16 @@ def _radix(size: int) -> int:
     return max(divisors, default=size)
 
 
-def _turns(parts: np.ndarray, size: int) -> np.ndarray:
+def _turns(parts: npt.NDArray[np.int64], size: int) -> Array:
     """exp(2 pi i parts / size), exact for powers of i: a huge number times 0 must be 0."""
     parts = parts % size
     quarters = (4 * parts + size // 2) // size
-    return np.array([1, 1j, -1, -1j])[quarters % 4] * np.exp(2j * np.pi / size * (parts - quarters * size / 4))
+    quarter_turns = np.array([1, 1j, -1, -1j])[quarters % 4]
+    turns: Array = quarter_turns * np.exp(2j * np.pi / size * (parts - quarters * size / 4))
+    return turns
 
 
-def _product(re, im, matrix: np.ndarray) -> tuple:
+def _product(re: jax.Array, im: jax.Array | None, matrix: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """The products of complex rows with a matrix."""
     import jax.numpy as jnp
 
@@ -164,7 +180,7 @@ def _product(re, im, matrix: np.ndarray) -> tuple:
     return re @ cos - im @ sin, re @ sin + im @ cos
 
 
-def _swapped(x):
+def _swapped(x: jax.Array) -> jax.Array:
     import jax.numpy as jnp
 
     return jnp.swapaxes(x, -1, -2)

@@ -4,13 +4,21 @@ A column of a data frame has a list of categories, and for each row the code of 
 Libraries train on codes, and turn the values of later frames into these.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from from_trees.fitted import Trees
 from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import CategoryColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _ASIDE = (
     "set `trees: {categories: codes}` in the spec, and give x their positions in the list of the package's info.json"
@@ -26,7 +34,7 @@ class Column:
 
     place: int
     name: str
-    values: tuple
+    values: tuple[bool | int | float | str, ...]
     kind: str = ""
     is_closed: bool = False
 
@@ -49,10 +57,10 @@ class Column:
         return found
 
     def described(self) -> CategoryColumn:
-        given = "positions" if self.is_text else "values"
+        given: Literal["positions", "values"] = "positions" if self.is_text else "values"
         return CategoryColumn(column=self.place, name=self.name, given=given, values=self.values)
 
-    def _foreign(self):
+    def _foreign(self) -> int | float | str | None:
         """A category that the column does not have, of the same type; None if there is none."""
         if self.is_closed:
             return None
@@ -63,7 +71,7 @@ class Column:
         kind = float if any(isinstance(each, float) for each in self.values) else int
         return next((kind(each) for each in range(len(self.values) + 1) if each not in self.values), None)
 
-    def series(self, x: np.ndarray):
+    def series(self, x: np.ndarray) -> pd.Categorical:
         """The column of a data frame whose numbers in x are these; unknown ones are of a category that it lacks.
 
         Raises ValueError for unknown ones if it `is_closed`.
@@ -84,7 +92,7 @@ class Column:
         return pd.Categorical.from_codes(np.where(np.isnan(x), -1, codes), categories=index)
 
 
-def frame(x: np.ndarray, columns, names):
+def frame(x: np.ndarray, columns: Iterable[Column], names: Sequence[str]) -> pd.DataFrame:
     """A data frame of x, with these `columns` of categories; `names` are those of all columns, or empty."""
     import pandas as pd
 
@@ -97,7 +105,7 @@ def frame(x: np.ndarray, columns, names):
     )
 
 
-def encoder(columns, *, features: int, dtype: str, unknown: float) -> trees.Forest:
+def encoder(columns: Iterable[Column], *, features: int, dtype: str, unknown: float) -> trees.Forest:
     """A forest whose outputs are the columns of x with codes for categories, and 0 for all other columns.
 
     Numbers that are no category become `unknown`, NaN stays NaN.
@@ -138,10 +146,10 @@ def _grow(made: Trees, column: Column, dtype: str, unknown: float) -> None:
 
     grow(0, count)
     nodes = len(threshold)
-    left, right = (np.where(np.array(side) < 0, side, np.array(side) + made.nodes) for side in (left, right))
+    lefts, rights = (np.where(np.array(side) < 0, side, np.array(side) + made.nodes) for side in (left, right))
     made.add(
         roots=np.array([made.nodes]), feature=np.full(nodes, column.place), threshold=np.array(threshold),
         words=np.zeros(nodes, np.int64), comparison=np.array(comparison), missing=np.full(nodes, trees.NAN),
-        default=np.zeros(nodes, bool), left=left, right=right,
+        default=np.zeros(nodes, bool), left=lefts, right=rights,
         values=np.concatenate([[np.nan], np.stack([codes, np.full(count, unknown)], 1).ravel()]).reshape(-1, 1),
     )  # fmt: skip

@@ -1,11 +1,19 @@
 """A model of decision trees as data, and the files that pass it from its library's environment to TensorFlow's."""
 
+from __future__ import annotations
+
 import json
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from messages.forest import ARRAYS, Forest, packed, unpacked
+
+if TYPE_CHECKING:
+    from framework_types import Array
+    from from_trees.categories import Column
+
 
 _DOCUMENT, _FOREST, _ENCODER = "model.json", "forest.npy", "encoder.npy"
 
@@ -26,22 +34,22 @@ class Fitted:
     """
 
     forest: Forest
-    links: tuple
+    links: tuple[tuple[str, float], ...]
     output: str
     library: str
     origin: str
     margin: str = ""
     dtype: str = "float64"
     is_flat: bool = False
-    classes: tuple = ()
-    features: tuple = ()
+    classes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     input: str = ""
     encoder: Forest | None = None
-    columns: tuple = ()
-    coded: tuple = ()
+    columns: tuple[Column, ...] = ()
+    coded: tuple[Column | int, ...] = ()
     missing: float | None = None
-    iterations: tuple = (0, 0)
-    notes: tuple = ()
+    iterations: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "input", self.input or self.forest.dtype)
@@ -51,10 +59,10 @@ class Trees:
     """Collects the arrays of a forest, tree by tree; `nodes`, `leaves` and `words` count those that were added."""
 
     def __init__(self) -> None:
-        self._parts: dict = {name: [] for name in ARRAYS if name not in ("base", "target")}
+        self._parts: dict[str, list[Array]] = {name: [] for name in ARRAYS if name not in ("base", "target")}
         self.nodes = self.leaves = self.words = 0
 
-    def add(self, **parts) -> None:
+    def add(self, **parts: Array) -> None:
         """One tree: all arrays of Forest except `base`, `target` and `sets`; children have the forest's numbers."""
         for name, part in parts.items():
             self._parts[name].append(part)
@@ -66,7 +74,7 @@ class Trees:
         self._parts["sets"].append(words)
         self.words += len(words)
 
-    def arrays(self) -> dict:
+    def arrays(self) -> dict[str, Array]:
         return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
 
 
@@ -91,9 +99,10 @@ def read(folder: str) -> Fitted:
     """What `write` wrote, without the names."""
     with open(os.path.join(folder, _DOCUMENT), encoding="utf-8") as file:
         document = json.load(file)
-    forest, encoder = (_forest_in(os.path.join(folder, name)) for name in (_FOREST, _ENCODER))
+    forest = unpacked(np.load(os.path.join(folder, _FOREST), allow_pickle=False))
+    encoder = _encoder_in(os.path.join(folder, _ENCODER))
     return Fitted(forest=forest, encoder=encoder, library="", origin="", **document)
 
 
-def _forest_in(path: str):
+def _encoder_in(path: str) -> Forest | None:
     return unpacked(np.load(path, allow_pickle=False)) if os.path.exists(path) else None

@@ -1,8 +1,12 @@
 """LightGBM's models: the text files of Booster.save_model."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from from_trees.categories import Column, encoder, frame
@@ -10,6 +14,10 @@ from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import TreesCall
+
+if TYPE_CHECKING:
+    from framework_types import Array
+
 
 TAKES = frozenset({"iterations", "categories"})
 """What a call of LightGBM chooses beside the file."""
@@ -101,7 +109,7 @@ def _iterations(call: TreesCall, rounds: int) -> int:
     return used
 
 
-def _notes(rest: str, call: TreesCall, rounds: int) -> tuple:
+def _notes(rest: str, call: TreesCall, rounds: int) -> tuple[str, ...]:
     parameters = _parameters(rest)
     stopping = parameters.get("early_stopping_round", "0")
     # Without num_iteration=-1, a file of all iterations of an early stop has fewer than were asked for.
@@ -115,12 +123,14 @@ def _notes(rest: str, call: TreesCall, rounds: int) -> tuple:
     return (note,)
 
 
-def _parameters(rest: str) -> dict:
+def _parameters(rest: str) -> dict[str, str]:
     """The parameters of training, which follow the trees as `[name: value]`."""
     return {name: value.strip() for name, value in re.findall(r"^\[(\w+):(.*)\]\s*$", rest, flags=re.MULTILINE)}
 
 
-def _columns(rest: str, names: tuple, infos: list, call: TreesCall) -> tuple:
+def _columns(
+    rest: str, names: tuple[str, ...], infos: list[str], call: TreesCall
+) -> tuple[tuple[Column, ...], tuple[Column | int, ...]]:
     """The columns of categories that contain values of a data frame, and those that contain codes.
 
     `infos` have the codes that training saw in each column of categories, as 2:0:1.
@@ -161,11 +171,11 @@ def _columns(rest: str, names: tuple, infos: list, call: TreesCall) -> tuple:
     return ((), columns) if call.categories == "codes" else (columns, ())
 
 
-def _fields(block: str) -> dict:
+def _fields(block: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 
 
-def _links(objective: str) -> tuple:
+def _links(objective: str) -> tuple[str, tuple[tuple[str, float], ...]]:
     """The name of the result, and the operations on the sums."""
     name, *options = objective.split()
     given = dict(each.split(":", 1) for each in options if ":" in each)
@@ -185,7 +195,7 @@ def _links(objective: str) -> tuple:
     )
 
 
-def _numbers(fields: dict, name: str, kind, count: int) -> np.ndarray:
+def _numbers(fields: dict[str, str], name: str, kind: Callable[[str], float], count: int) -> np.ndarray:
     found = np.array([kind(each) for each in fields[name].split()]) if count or name in fields else np.zeros(0)
     if len(found) != count:
         raise ValueError(f"{name} has {len(found)} numbers, where there are {count}")
@@ -193,7 +203,7 @@ def _numbers(fields: dict, name: str, kind, count: int) -> np.ndarray:
 
 
 class _Arrays(Trees):
-    def grow(self, tree: dict) -> None:
+    def grow(self, tree: dict[str, str]) -> None:
         leaves = int(tree["num_leaves"])
         if not 1 <= leaves <= _MOST_LEAVES:
             raise ValueError(f"a tree of {leaves} leaves")
@@ -233,7 +243,7 @@ class _Arrays(Trees):
         # In files a leaf is ~number, as in Forest.
         return np.where(found >= 0, found + self.nodes, found - self.leaves)
 
-    def _sets(self, tree: dict, is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
+    def _sets(self, tree: dict[str, str], is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         """Replace thresholds, which are numbers of sets in LightGBM's files, by the sets' places in the forest."""
         count = int(tree["num_cat"])
         edges = _numbers(tree, "cat_boundaries", int, count + 1)
@@ -260,14 +270,14 @@ class Answers:
         self.version = str(lightgbm.__version__)
         self.rejections = (lightgbm.basic.LightGBMError, ValueError)
 
-    def run(self, x) -> dict:
+    def run(self, x: Array) -> dict[str, Array]:
         """The results by name."""
         made = {self._outputs.output: self._predicted(x, is_raw=False)}
         if self._outputs.margin:
             made[self._outputs.margin] = self._predicted(x, is_raw=True)
         return made
 
-    def _predicted(self, x, *, is_raw: bool):
+    def _predicted(self, x: Array, *, is_raw: bool) -> Array:
         model, x = self._outputs, np.asarray(x)
         found = self._booster.predict(
             frame(x, model.columns, model.features) if model.columns else x,

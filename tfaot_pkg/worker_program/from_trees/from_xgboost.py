@@ -3,9 +3,12 @@
 XGBoost itself converts a file to JSON of its own release; this module checks and reads the trees.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees import ubjson
@@ -15,12 +18,16 @@ from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import TreesCall
 
+if TYPE_CHECKING:
+    from framework_types import Array
+
+
 TAKES = frozenset({"iterations", "missing", "categories"})
 """What a call of XGBoost chooses beside the file."""
 
 _AGAIN = "write the file again: booster.save_model('model.json')"
 _SIGMOID, _EXP = (("sigmoid", 1.0),), (("exp", 1.0),)
-_LINKS = {
+_LINKS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "binary:hinge": ("label", (("above zero", 0.0),)),
     "binary:logistic": ("probabilities", _SIGMOID),
     "binary:logitraw": ("score", ()),
@@ -74,7 +81,7 @@ def _check(path: str) -> None:
     _fitted(document["learner"], None, "", TreesCall(iterations="all", categories="codes"))
 
 
-def _loaded(path: str):
+def _loaded(path: str) -> Any:
     import xgboost
 
     try:
@@ -96,7 +103,7 @@ def _first_line(error: Exception) -> str:
     return " ".join(lines[0].split())[:200] if lines else type(error).__name__
 
 
-def _fitted(learner: dict, base, version: str, call: TreesCall) -> Fitted:
+def _fitted(learner: dict[str, Any], base: Array | None, version: str, call: TreesCall) -> Fitted:
     """The model; without a `base`, zeros."""
     booster = learner["gradient_booster"]
     name = booster["name"]
@@ -164,7 +171,7 @@ class _Attributes:
     versions of these classes wrote, None if the file has none.
     """
 
-    def __init__(self, learner: dict) -> None:
+    def __init__(self, learner: dict[str, Any]) -> None:
         found = learner.get("attributes") or {}
         self.best = int(found["best_iteration"]) if "best_iteration" in found else None
         self.is_wrapped = "scikit_learn" in found
@@ -172,7 +179,7 @@ class _Attributes:
         self.missing = float(settings["missing"]) if settings.get("missing") is not None else None
 
 
-def _iterations(model: dict, saved: _Attributes, call: TreesCall) -> tuple:
+def _iterations(model: dict[str, Any], saved: _Attributes, call: TreesCall) -> tuple[int, int, int]:
     """The iterations to compute, all of the file, and the number of trees of the former."""
     count = len(model["trees"])
     if call.iterations == "all" and "iteration_indptr" not in model:
@@ -215,7 +222,7 @@ def _missing(saved: _Attributes, call: TreesCall) -> float:
     return math.nan if saved.missing is None else saved.missing
 
 
-def _notes(saved: _Attributes, call: TreesCall, used: int, rounds: int) -> tuple:
+def _notes(saved: _Attributes, call: TreesCall, used: int, rounds: int) -> tuple[str, ...]:
     found = []
     if not call.iterations and saved.best is not None and used > saved.best + 1:
         found.append(
@@ -231,7 +238,9 @@ def _notes(saved: _Attributes, call: TreesCall, used: int, rounds: int) -> tuple
     return tuple(found)
 
 
-def _columns(model: dict, learner: dict, call: TreesCall) -> tuple:
+def _columns(
+    model: dict[str, Any], learner: dict[str, Any], call: TreesCall
+) -> tuple[tuple[Column, ...], tuple[Column | int, ...]]:
     """The columns of categories that contain values of a data frame, and those that contain codes."""
     enc = (model.get("cats") or {}).get("enc") or []
     names = [str(each) for each in learner.get("feature_names") or ()]
@@ -252,7 +261,7 @@ def _columns(model: dict, learner: dict, call: TreesCall) -> tuple:
     return (), (*listed, *(place for place, kind in kinds if kind == "c" and place not in known))
 
 
-def _categories(found: dict) -> tuple:
+def _categories(found: dict[str, Any]) -> tuple[int | str, ...]:
     """The categories of a column; none for a column of numbers."""
     if "offsets" not in found:
         return tuple(int(each) for each in found["values"])
@@ -262,7 +271,7 @@ def _categories(found: dict) -> tuple:
     return tuple(content[first:end].decode(errors="replace") for first, end in pairwise(found["offsets"]))
 
 
-def _base_of(learner: dict) -> np.ndarray:
+def _base_of(learner: dict[str, Any]) -> np.ndarray:
     """The start of the sums: the margin of the model without its trees, which XGBoost computes."""
     import xgboost
 
@@ -304,19 +313,21 @@ def _base_of(learner: dict) -> np.ndarray:
         raise ValueError(_first_line(error)) from error
 
 
-def _leaf(number: int, features: int) -> dict:
+def _leaf(number: int, features: int) -> dict[str, Any]:
     """A tree that is one leaf of 0."""
     of_node = {
         "left_children": -1, "right_children": -1, "parents": 2147483647, "split_indices": 0, "split_conditions": 0.0,
         "split_type": 0, "default_left": 0, "base_weights": 0.0, "loss_changes": 0.0, "sum_hessian": 1.0,
     }  # fmt: skip
-    sets = {name: [] for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes")}
+    sets: dict[str, list[int]] = {
+        name: [] for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+    }
     sizes = {"num_deleted": "0", "num_feature": str(features), "num_nodes": "1", "size_leaf_vector": "1"}
     return {**{name: [value] for name, value in of_node.items()}, **sets, "id": number, "tree_param": sizes}
 
 
 class _Arrays(Trees):
-    def grow(self, tree: dict, scale) -> None:
+    def grow(self, tree: dict[str, Any], scale: tuple[float, float] | None) -> None:
         if int(tree["tree_param"].get("size_leaf_vector", 1) or 1) > 1:
             raise ModelFault("XGBoost's trees with vectors in their leaves are not supported",
                              "train with multi_strategy one_output_per_tree")  # fmt: skip
@@ -354,7 +365,7 @@ class _Arrays(Trees):
             values=values.reshape(-1, 1),
         )  # fmt: skip
 
-    def _sets(self, tree: dict, places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
+    def _sets(self, tree: dict[str, Any], places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         at = {int(place): i for i, place in enumerate(places)}
         # One list contains the sets of all nodes; a node with a set has an offset and a length in it.
         pairs = zip(tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True)
@@ -379,14 +390,14 @@ class Answers:
         self.version = _version()
         self.rejections = (xgboost.core.XGBoostError, ValueError)
 
-    def run(self, x) -> dict:
+    def run(self, x: Array) -> dict[str, Array]:
         """The results by name."""
         made = {self._outputs.output: self._predicted(x, "value")}
         if self._outputs.margin:
             made[self._outputs.margin] = self._predicted(x, "margin")
         return made
 
-    def _predicted(self, x, kind: str):
+    def _predicted(self, x: Array, kind: str) -> Array:
         model, x = self._outputs, np.asarray(x)
         found = self._booster.inplace_predict(
             frame(x, model.columns, model.features) if model.columns else x,

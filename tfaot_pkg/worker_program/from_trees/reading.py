@@ -1,15 +1,22 @@
 """Read files of decision trees, and run their libraries; the first bytes tell which library wrote a file."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from from_trees import fitted, from_lightgbm, from_xgboost, rows, scikit, tmva
 from from_trees.categories import Column
 from messages import elements
 from messages.requests import ModelFault, Reference
 from messages.sources import CategoryColumn, ReadTrees, SourceModel, SourceTensor, TreesCall, TreesFacts
+
+if TYPE_CHECKING:
+    from framework_types import Array, Report
+
 
 INPUT = "x"
 """The name of the one input, [batch, features]."""
@@ -20,12 +27,12 @@ _KNOWN = (
 )
 
 
-def read(request: ReadTrees, report) -> SourceModel:
+def read(request: ReadTrees, report: Report) -> SourceModel:
     """Describe the model in the file, and write its parts to `request.out`."""
     made = model_of(request.path, request.call)
     if request.out:
         fitted.write(made, request.out)
-        np.savez(os.path.join(request.out, rows.FILE), **{INPUT: rows.rows_of(made)})
+        elements.write_arrays(os.path.join(request.out, rows.FILE), {INPUT: rows.rows_of(made)})
     forest = made.forest
     outputs = {"probabilities": len(made.classes), "label": 1}.get(made.output, 0) or forest.outputs
     return SourceModel(
@@ -58,11 +65,11 @@ def model_of(path: str, call: TreesCall) -> fitted.Fitted:
                 f"trees.{name} is set, and calls of the library that wrote {path} have no such choice",
                 f"remove {name} from `trees` in the spec: the file says it",
             )
-    made = module.fitted_of(path, call)
+    made: fitted.Fitted = module.fitted_of(path, call)
     return dataclasses.replace(made, origin=f"{made.origin}, x of {call.dtype}") if call.dtype else made
 
 
-def reader_of(path: str):
+def reader_of(path: str) -> ModuleType:
     """The module that reads the file: it has `fitted_of(path, call)` and `Answers(path, call)` (TreesModel), and names
     in TAKES the fields of TreesCall, beside dtype, that its library's calls have.
     """
@@ -87,7 +94,7 @@ def reader_of(path: str):
     raise ModelFault(f"{path} is not a supported file of decision trees", _KNOWN)
 
 
-def _facts(made: fitted.Fitted, takes: frozenset) -> TreesFacts:
+def _facts(made: fitted.Fitted, takes: frozenset[str]) -> TreesFacts:
     categories = [
         *(each.described() for each in made.columns),
         *(
@@ -128,7 +135,7 @@ def _printable(text: str) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
-_loaded: dict = {}
+_loaded: dict[str, Any] = {}
 """The last model that was requested: one validation asks for it many times."""
 
 
@@ -154,7 +161,7 @@ class TreesModel:
         self.dtypes = {self._input: self._answers.dtype}
         self.operations = ["trees"]
 
-    def run(self, feeds: dict) -> dict:
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         made = self._answers.run(feeds[self._input])
         given = {name: made[key] if isinstance(made, dict) else made for name, key in self._outputs.items()}
         return {name: elements.numbers(values, values.dtype.name) for name, values in given.items()}

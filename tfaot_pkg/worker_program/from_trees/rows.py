@@ -4,6 +4,8 @@ Random numbers nearly never equal a threshold, and are no categories: they would
 another type, or that values are taken for codes.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from from_trees.categories import Column
 from from_trees.fitted import Fitted

@@ -4,9 +4,14 @@ Only types on skops' own list and those of TRUSTED are created from a file. skop
 scikit-learn follows their indices without checks: `read_model` checks all of them before anything is predicted.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 import zipfile
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees.categories import Column, encoder, frame
@@ -14,6 +19,11 @@ from from_trees.fitted import Fitted, Trees
 from messages import forest as trees
 from messages.requests import ModelFault, one_line
 from messages.sources import TreesCall
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import Array
+
 
 TAKES = frozenset({"categories"})
 """What a call of scikit-learn chooses beside the file: values of categories, because its models encode them."""
@@ -30,7 +40,7 @@ _ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
 _DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
 
 
-def load(path: str):
+def load(path: str) -> Any:
     """The estimator in the file. Raises ModelFault if the file is not of skops, or contains other types."""
     from skops import io
     from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
@@ -68,18 +78,20 @@ class Answers:
         self.dtype = self._read.input
         self.version, self.rejections = sklearn.__version__, (ValueError,)
 
-    def run(self, x):
+    def run(self, x: Array) -> Array:
         """Probabilities of classes [batch, classes], or predictions [batch]."""
         if any(each.is_text for each in self._read.columns):
             x = frame(np.asarray(x), self._read.columns, self._read.features)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if hasattr(self._model, "classes_"):
-                return self._model.predict_proba(x)
-            return self._model.predict(x).astype(np.float64, copy=False)
+                probabilities: Array = self._model.predict_proba(x)
+                return probabilities
+            predictions: Array = self._model.predict(x).astype(np.float64, copy=False)
+            return predictions
 
 
-def read_model(model, call: TreesCall) -> Fitted:
+def read_model(model: Any, call: TreesCall) -> Fitted:
     """The estimator as data, with x of the type that `call` asks for.
 
     Raises ModelFault, which names what is not supported.
@@ -108,7 +120,7 @@ def _hint_of(name: str) -> str:
 def _number_of_nodes(left: np.ndarray) -> np.ndarray:
     """Numbers of nodes and leaves in Forest, by their positions in a tree."""
     is_leaf = left < 0
-    return np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
+    return np.where(is_leaf, -np.cumsum(is_leaf, dtype=np.int64), np.cumsum(~is_leaf) - 1)
 
 
 class _Builder(Trees):
@@ -116,10 +128,20 @@ class _Builder(Trees):
 
     def __init__(self) -> None:
         super().__init__()
-        self.target: list = []
+        self.target: list[int] = []
 
     def grow(
-        self, left, right, *, feature, threshold, default, values, target: int = 0, comparison=None, sets=None
+        self,
+        left: npt.ArrayLike,
+        right: npt.ArrayLike,
+        *,
+        feature: npt.ArrayLike,
+        threshold: npt.ArrayLike,
+        default: npt.ArrayLike,
+        values: npt.ArrayLike,
+        target: int = 0,
+        comparison: npt.ArrayLike | None = None,
+        sets: Mapping[int, Array] = MappingProxyType({}),
     ) -> None:
         """Add a tree: arrays over all nodes, of which leaves have a negative `left`; values are [nodes, width]."""
         left, right = np.asarray(left, np.int64), np.asarray(right, np.int64)
@@ -131,7 +153,8 @@ class _Builder(Trees):
         limits = np.asarray(threshold, np.float64)[inner]
         kinds = np.full(len(limits), trees.LESS_EQUAL) if comparison is None else np.asarray(comparison)[inner]
         words = np.zeros(len(limits), np.int64)
-        for place, members in enumerate(sets[each] for each in np.flatnonzero(inner)) if sets else ():
+        for place, node in enumerate(np.flatnonzero(inner)) if sets else ():
+            members = sets.get(int(node))
             if members is not None:
                 limits[place], words[place] = self.words, len(members)
                 self.add_set(members)
@@ -142,7 +165,7 @@ class _Builder(Trees):
         )  # fmt: skip
         self.target.append(target)
 
-    def forest(self, *, dtype: str, features: int, outputs: int, base) -> trees.Forest:
+    def forest(self, *, dtype: str, features: int, outputs: int, base: npt.ArrayLike) -> trees.Forest:
         return trees.forest(
             dtype=dtype,
             total="float64",
@@ -154,7 +177,9 @@ class _Builder(Trees):
         )
 
 
-def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=None) -> None:
+def _add_tree(
+    builder: _Builder, estimator: Any, values: Array, *, target: int = 0, columns: Array | None = None
+) -> None:
     """Add a tree of DecisionTree*; `columns` are those of x that it reads."""
     tree = estimator.tree_
     # Leaves have the feature -2, which must not become an index.
@@ -164,12 +189,14 @@ def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=
                 values=values, target=target)  # fmt: skip
 
 
-def _one_output(model) -> None:
+def _one_output(model: Any) -> None:
     if getattr(model, "n_outputs_", 1) != 1:
         raise ModelFault("models of several outputs are not supported", "make a package of each output")
 
 
-def _fitted(model, dtype: str, forest: trees.Forest, links: tuple, columns=()) -> Fitted:
+def _fitted(
+    model: Any, dtype: str, forest: trees.Forest, links: tuple[tuple[str, float], ...], columns: tuple[Column, ...] = ()
+) -> Fitted:
     """`dtype` is the type of x that the spec asks for, "" for that of the trees."""
     import sklearn
 
@@ -190,24 +217,25 @@ def _fitted(model, dtype: str, forest: trees.Forest, links: tuple, columns=()) -
     )
 
 
-def _leaf_values(model, estimator) -> np.ndarray:
+def _leaf_values(model: Any, estimator: Any) -> np.ndarray:
     """[nodes, classes] of a classifier, [nodes, 1] of a regressor."""
     count = len(model.classes_) if hasattr(model, "classes_") else 1
-    return estimator.tree_.value[:, 0, :count]
+    values: Array = estimator.tree_.value[:, 0, :count]
+    return values
 
 
-def _forest(model, dtype: str) -> Fitted:
+def _forest(model: Any, dtype: str) -> Fitted:
     """RandomForest*, ExtraTrees*: means over the trees, whose leaves are fractions of classes."""
     _one_output(model)
     return _mean(model, dtype, [(each, None) for each in model.estimators_])
 
 
-def _tree(model, dtype: str) -> Fitted:
+def _tree(model: Any, dtype: str) -> Fitted:
     _one_output(model)
     return _mean(model, dtype, [(model, None)])
 
 
-def _mean(model, dtype: str, estimators: list) -> Fitted:
+def _mean(model: Any, dtype: str, estimators: list[tuple[Any, Array | None]]) -> Fitted:
     builder = _Builder()
     for estimator, columns in estimators:
         _add_tree(builder, estimator, _leaf_values(model, estimator), columns=columns)
@@ -216,7 +244,7 @@ def _mean(model, dtype: str, estimators: list) -> Fitted:
     return _fitted(model, dtype, made, (("divide", float(len(estimators))),) if len(estimators) > 1 else ())
 
 
-def _bagging(model, dtype: str) -> Fitted:
+def _bagging(model: Any, dtype: str) -> Fitted:
     for estimator in model.estimators_:
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
             raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _hint_of(""))
@@ -225,7 +253,7 @@ def _bagging(model, dtype: str) -> Fitted:
     return _mean(model, dtype, list(zip(model.estimators_, model.estimators_features_, strict=True)))
 
 
-def _adaboost(model, dtype: str) -> Fitted:
+def _adaboost(model: Any, dtype: str) -> Fitted:
     """AdaBoostClassifier (SAMME): each tree votes for a class with its weight."""
     count, builder = len(model.classes_), _Builder()
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
@@ -242,7 +270,7 @@ def _adaboost(model, dtype: str) -> Fitted:
     return _fitted(model, dtype, made, (("divide", total), *last, ("softmax", 0.0)))
 
 
-def _boosting(model, dtype: str) -> Fitted:
+def _boosting(model: Any, dtype: str) -> Fitted:
     """GradientBoosting*: a constant, and trees whose leaves count with the learning rate."""
     outputs, builder = model.estimators_.shape[1], _Builder()
     for stage in model.estimators_:
@@ -255,14 +283,14 @@ def _boosting(model, dtype: str) -> Fitted:
     # With a Dummy estimator the start is the same for all rows: one row of zeros finds it.
     base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
     made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
-    links: tuple = ()
+    links: tuple[tuple[str, float], ...] = ()
     if hasattr(model, "classes_"):
         scale = 2.0 if model.loss == "exponential" else 1.0
         links = (("sigmoid of second", scale),) if outputs == 1 else (("softmax", 0.0),)
     return _fitted(model, dtype, made, links)
 
 
-def _histogram(model, dtype: str) -> Fitted:
+def _histogram(model: Any, dtype: str) -> Fitted:
     """HistGradientBoosting*: x is float64; the encoder puts the categories in front of all other columns."""
     categories, columns = _categories(model)
     outputs, builder = model.n_trees_per_iteration_, _Builder()
@@ -282,7 +310,7 @@ def _histogram(model, dtype: str) -> Fitted:
     return _fitted(model, dtype, made, links, categories)
 
 
-def _categories(model) -> tuple:
+def _categories(model: Any) -> tuple[tuple[Column, ...], Array]:
     """The columns of categories in the order of the encoder, and the column of x by encoded column."""
     count = model.n_features_in_
     if model._preprocessor is None:
@@ -298,7 +326,7 @@ def _categories(model) -> tuple:
     return found, np.concatenate([places, np.flatnonzero(~chosen)])
 
 
-def _values(listed: np.ndarray) -> tuple:
+def _values(listed: np.ndarray) -> tuple[bool | int | float | str, ...]:
     """The categories that have codes; missing ones are last in the list, and have none."""
     found = [
         each for each in listed.tolist() if each is not None and not (isinstance(each, float) and math.isnan(each))
@@ -308,17 +336,20 @@ def _values(listed: np.ndarray) -> tuple:
     return tuple(found)
 
 
-def _add_predictor(builder: _Builder, predictor, target: int, categories: tuple, columns: np.ndarray) -> None:
+def _add_predictor(
+    builder: _Builder, predictor: Any, target: int, categories: tuple[Column, ...], columns: np.ndarray
+) -> None:
     nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
     feature = nodes["feature_idx"].astype(np.int64)
     if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
         raise ValueError("a tree looks at columns that there are not")
-    comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
+    comparison = np.full(len(nodes), trees.LESS_EQUAL)
+    sets: dict[int, Array] = {}
     for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
         words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]]
         goes_left = _bits_of(words, len(categories[int(feature[place])].values))
-        comparison[place], sets[place] = trees.IN, trees.words_of(np.flatnonzero(goes_left))
+        comparison[place], sets[int(place)] = trees.IN, trees.words_of(np.flatnonzero(goes_left))
     # scikit-learn has 0 as the children of a leaf; `grow` recognizes leaves by negative ones.
     left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
     builder.grow(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=nodes["num_threshold"],
@@ -326,7 +357,7 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: tuple,
                 comparison=comparison, sets=sets)  # fmt: skip
 
 
-def _bits_of(words, count: int) -> np.ndarray:
+def _bits_of(words: npt.ArrayLike, count: int) -> np.ndarray:
     """Which of the first `count` numbers are in a set."""
     places = np.arange(count)
     return (np.asarray(words)[places // 32] >> (places % 32).astype(np.uint32) & 1).astype(bool)

@@ -4,10 +4,14 @@ The formulas are those of ROOT's tmva/src/MethodBDT.cxx and DecisionTreeNode.cxx
 purities are floats, sums are doubles.
 """
 
+from __future__ import annotations
+
 import gzip
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 import numpy as np
@@ -16,7 +20,12 @@ from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import TreesCall
 
-TAKES: frozenset = frozenset()
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import Array
+
+
+TAKES: frozenset[str] = frozenset()
 """A call of TMVA::Reader chooses nothing beside the file."""
 
 # The file is untrusted, and a small one may be decompressed to any size.
@@ -38,21 +47,21 @@ class Bdt:
 
     version: str = ""
     analysis: str = "Classification"
-    options: dict = field(default_factory=dict)
-    variables: list = field(default_factory=list)
-    classes: list = field(default_factory=list)
-    transformations: list = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    variables: list[str] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    transformations: list[str] = field(default_factory=list)
     regression_trees: bool = False
-    roots: list = field(default_factory=list)
-    weights: list = field(default_factory=list)
-    left: list = field(default_factory=list)
-    right: list = field(default_factory=list)
-    selector: list = field(default_factory=list)
-    cut: list = field(default_factory=list)
-    cut_type: list = field(default_factory=list)
-    node_type: list = field(default_factory=list)
-    response: list = field(default_factory=list)
-    purity: list = field(default_factory=list)
+    roots: list[int] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    selector: list[int] = field(default_factory=list)
+    cut: list[float] = field(default_factory=list)
+    cut_type: list[bool] = field(default_factory=list)
+    node_type: list[int] = field(default_factory=list)
+    response: list[float] = field(default_factory=list)
+    purity: list[float] = field(default_factory=list)
 
     @property
     def boost(self) -> str:
@@ -75,7 +84,7 @@ class Bdt:
         return _floats(self.weights)
 
 
-def _floats(values: list) -> np.ndarray:
+def _floats(values: npt.ArrayLike) -> np.ndarray:
     # Files have decimal numbers; TMVA reads each into a float.
     return np.array(values, np.float64).astype(np.float32).astype(np.float64)
 
@@ -100,11 +109,11 @@ def read_file(path: str) -> Bdt:
     return reader.found
 
 
-def _no_declarations(*_) -> None:
+def _no_declarations(*_: object) -> None:
     raise ValueError("it declares a document type or entities, which weight files of TMVA do not")
 
 
-def _blocks(path: str):
+def _blocks(path: str) -> Iterator[bytes]:
     """The content of the file, a block at a time."""
     with open(path, "rb") as file:
         # By content: the name of a file may be wrong.
@@ -123,12 +132,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found = Bdt()
-        self._open: list = []
-        self._nodes: list = []
-        self._text: list = []
+        self._open: list[str] = []
+        self._nodes: list[int] = []
+        self._text: list[str] = []
         self._option = ""
 
-    def start(self, tag: str, attributes: dict) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= _MOST_DEPTH:
             raise ValueError(f"it is nested more than {_MOST_DEPTH} deep")
         if not self._open and tag != "MethodSetup":
@@ -150,7 +159,7 @@ class _Reader:
         if self._open[-1] == "Option":
             self._text.append(data)
 
-    def _start_methodsetup(self, attributes: dict) -> None:
+    def _start_methodsetup(self, attributes: dict[str, str]) -> None:
         method = attributes["Method"]
         if not method.startswith("BDT::"):
             raise ModelFault(
@@ -158,35 +167,35 @@ class _Reader:
                 "export networks to ONNX",
             )
 
-    def _start_info(self, attributes: dict) -> None:
+    def _start_info(self, attributes: dict[str, str]) -> None:
         if attributes["name"] == "AnalysisType":
             self.found.analysis = attributes["value"]
         elif attributes["name"] == "TMVA Release":
             self.found.version = attributes["value"].split(" ")[0][:20]
 
-    def _start_option(self, attributes: dict) -> None:
+    def _start_option(self, attributes: dict[str, str]) -> None:
         self._option, self._text = attributes["name"], []
 
-    def _start_variable(self, attributes: dict) -> None:
+    def _start_variable(self, attributes: dict[str, str]) -> None:
         if self._open[-2] == "Variables":
             self.found.variables.append(attributes.get("Expression") or attributes["Label"])
 
-    def _start_class(self, attributes: dict) -> None:
+    def _start_class(self, attributes: dict[str, str]) -> None:
         self.found.classes.append(attributes["Name"])
 
-    def _start_transform(self, attributes: dict) -> None:
+    def _start_transform(self, attributes: dict[str, str]) -> None:
         self.found.transformations.append(attributes.get("Name", "?"))
 
-    def _start_weights(self, attributes: dict) -> None:
+    def _start_weights(self, attributes: dict[str, str]) -> None:
         kind = attributes["AnalysisType"] if "AnalysisType" in attributes else attributes.get("TreeType", "0")
         self.found.regression_trees = int(kind) == 1
 
-    def _start_binarytree(self, attributes: dict) -> None:
+    def _start_binarytree(self, attributes: dict[str, str]) -> None:
         found = self.found
         found.roots.append(len(found.left))
         found.weights.append(float(attributes["boostWeight"]))
 
-    def _start_node(self, attributes: dict) -> None:
+    def _start_node(self, attributes: dict[str, str]) -> None:
         found, number = self.found, len(self.found.left)
         if number >= _MOST_NODES:
             raise ValueError(f"it has more than {_MOST_NODES} nodes")
@@ -211,7 +220,7 @@ class _Reader:
         found.purity.append(_purity(attributes))
 
 
-def _purity(attributes: dict) -> float:
+def _purity(attributes: dict[str, str]) -> float:
     if "purity" in attributes:
         return float(attributes["purity"])
     if "nS" not in attributes:
@@ -254,7 +263,8 @@ def _check(found: Bdt, path: str) -> None:
 def fitted_of(path: str, call: TreesCall) -> Fitted:
     """The method in the file as data."""
     found = read_file(path)
-    classification, links, dtype = found.analysis == "Classification", (), "float32"
+    classification, dtype = found.analysis == "Classification", "float32"
+    links: tuple[tuple[str, float], ...] = ()
     if found.analysis == "Multiclass":
         links = (("softmax", 0.0),)
     # A mean with the weights of trees; gradient boosting adds the responses themselves.
@@ -299,9 +309,10 @@ class Answers:
 
     def __init__(self, path: str, call: TreesCall) -> None:
         self._bdt = read_file(path)
-        self.version, self.dtype, self.rejections = self._bdt.version, call.dtype or "float32", ()
+        self.version, self.dtype = self._bdt.version, call.dtype or "float32"
+        self.rejections: tuple[type[Exception], ...] = ()
 
-    def run(self, x):
+    def run(self, x: Array) -> Array:
         bdt, x = self._bdt, np.asarray(x).astype(np.float32)
         gives = [self._response(x, root) for root in bdt.roots]
         if bdt.analysis == "Multiclass":
@@ -321,7 +332,7 @@ class Answers:
         made = total / norm if norm > np.finfo(np.float64).eps else np.zeros(len(x))
         return made if bdt.analysis == "Classification" else made.astype(np.float32)
 
-    def _classes(self, gives: list):
+    def _classes(self, gives: list[Array]) -> Array:
         count = len(self._bdt.classes)
         sums = np.zeros((len(gives[0]), count))
         for number, response in enumerate(gives):
@@ -333,7 +344,7 @@ class Answers:
             ]
         return (1.0 / (1.0 + np.stack(norms, -1))).astype(np.float32)
 
-    def _response(self, x, root: int):
+    def _response(self, x: Array, root: int) -> Array:
         """The value of one tree for each row, as DecisionTree::CheckEvent computes it."""
         bdt, made = self._bdt, np.zeros(len(x))
         waiting = [(root, np.arange(len(x)))]

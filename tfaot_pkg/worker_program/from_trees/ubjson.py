@@ -1,14 +1,21 @@
 """A reader of UBJSON (https://ubjson.org/, draft 12) as XGBoost writes it: XGBoost's own reader trusts its input."""
 
+from __future__ import annotations
+
 import struct
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from framework_types import Array
+
 
 _NUMBERS = {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}
 _DEEPEST = 64
 
 
-def decoded(content: bytes):
+def decoded(content: bytes) -> Any:
     """The value in `content`. Raises ValueError if it is damaged."""
     reader = _Reader(content)
     try:
@@ -25,7 +32,7 @@ class _Reader:
         self._at += 1
         return chr(self._content[self._at - 1])
 
-    def value(self, marker: str, depth: int):
+    def value(self, marker: str, depth: int) -> Any:
         if depth > _DEEPEST:
             raise ValueError(f"values nested more than {_DEEPEST} deep")
         if marker in _NUMBERS:
@@ -40,7 +47,7 @@ class _Reader:
             return {"T": True, "F": False, "Z": None}[marker]
         raise ValueError(f"a value of the unknown kind {marker!r}")
 
-    def _number(self, marker: str):
+    def _number(self, marker: str) -> Any:
         code = ">" + _NUMBERS[marker]
         (found,) = struct.unpack_from(code, self._content, self._at)
         self._at += struct.calcsize(code)
@@ -60,7 +67,7 @@ class _Reader:
             raise IndexError
         return self._content[self._at - size : self._at].decode()
 
-    def _list(self, depth: int):
+    def _list(self, depth: int) -> list[Any]:
         marker, kind, size = self.marker(), "", None
         if marker == "$":
             kind, marker = self.marker(), self.marker()
@@ -71,17 +78,18 @@ class _Reader:
             if size is None or kind not in _NUMBERS:
                 raise ValueError("a list of numbers without a length")
             dtype = np.dtype(">" + _NUMBERS[kind])
-            found = np.frombuffer(self._content, dtype, size, self._at)
+            found: Array = np.frombuffer(self._content, dtype, size, self._at)
             self._at += found.nbytes
-            return found.tolist()
-        made = []
+            numbers: list[int | float] = found.tolist()
+            return numbers
+        made: list[Any] = []
         while len(made) < size if size is not None else marker != "]":
             made.append(self.value(marker if size is None else self.marker(), depth + 1))
             marker = self.marker() if size is None else marker
         return made
 
-    def _object(self, depth: int) -> dict:
-        made: dict = {}
+    def _object(self, depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
         while self._content[self._at : self._at + 1] != b"}":
             name = self._text()  # names have no marker of their own
             made[name] = self.value(self.marker(), depth + 1)

@@ -11,14 +11,21 @@ All other types are the same in all forms. Types are given by their names. Worke
 and exchange arrays in files (`write_arrays`).
 """
 
+from __future__ import annotations
+
 import os
 import zipfile
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .carriers import PARTS
+
+if TYPE_CHECKING:
+    from .conversions import Values
+
 
 _EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # their fractions have 7 and 10 bits
 _LARGEST = {"bfloat16": float.fromhex("0x1.fep+127")}
@@ -65,7 +72,7 @@ def held(numbers: np.ndarray, dtype: str) -> np.ndarray:
     return made.view(dtype)[..., 0] if dtype in PARTS else made
 
 
-def given(values, dtype: str) -> np.ndarray:
+def given(values: Values, dtype: str) -> np.ndarray:
     """The held array of a constant of a spec (messages.conversions.Values)."""
     return held(np.array(values.values).reshape(values.shape), dtype)
 
@@ -93,7 +100,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), quiet, nearest).astype(np.uint16).reshape(np.shape(values))
 
 
-def write_arrays(path, arrays) -> None:
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, npt.ArrayLike]) -> None:
     """Write `arrays`, a mapping, to `path`, which exists only once it is complete: its reader may wait for it.
 
     `numpy.savez` would confuse names of arrays with its own parameters, such as `file`.

@@ -4,9 +4,12 @@ A row goes from the root of each tree to a leaf, and the sum of the leaves' valu
 result. Averages, base values that are added last, and links are ordinary operations after it.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -180,7 +183,8 @@ def unpacked(content: np.ndarray) -> Forest:
             raise ValueError(f"{name} of a forest is cut off")
         arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape)
         start += count * dtype.itemsize
-    return forest(**given, **arrays)
+    made: dict[str, Any] = {**given, **arrays}
+    return forest(**made)
 
 
 def words_of(categories: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ def _tuple(kinds: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
 @functools.cache
 def _types_of(kind: type) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _dataclass(kind: Any, value: Any, path: str) -> Any:

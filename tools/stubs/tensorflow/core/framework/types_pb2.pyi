@@ -1,0 +1,8 @@
+DT_BOOL: int
+DT_COMPLEX128: int
+DT_COMPLEX64: int
+DT_DOUBLE: int
+DT_FLOAT: int
+DT_INT32: int
+DT_INT64: int
+DT_UINT64: int

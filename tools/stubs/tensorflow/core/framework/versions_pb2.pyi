@@ -1,0 +1,5 @@
+from google.protobuf.message import Message
+
+class VersionDef(Message):
+    producer: int
+    min_consumer: int
