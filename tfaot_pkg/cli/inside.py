@@ -27,7 +27,7 @@ _What = Annotated[
     typer.Option(
         "--what",
         metavar="FORM",
-        help="The stage: signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
+        help="The stage: signature, ops, lowered, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
     ),
 ]
 _Batch = Annotated[
@@ -71,9 +71,10 @@ def inspect(
     """Show what a model is at one stage on its way to a library.
 
     signature: inputs and outputs. ops: operations of the graph. mlir-tf, stablehlo, hlo: what the toolchain makes of
-    it for one batch size, weights as arguments. program: our own operations. cpp: the code that is written from these.
-    asm: machine code for a target. memory: bytes of arguments, results, scratch memory and weights by batch size.
-    sizes: what takes the space in the libraries. signature, ops and program can be drawn (-o FILE.svg).
+    it for one batch size, weights as arguments. program: our own operations. lowered: the same of an ONNX file, made
+    of its operators one by one, without TensorFlow. cpp: the code that is written from a program. asm: machine code
+    for a target. memory: bytes of arguments, results, scratch memory and weights by batch size. sizes: what takes the
+    space in the libraries. signature, ops, program and lowered can be drawn (-o FILE.svg).
 
     Examples: tfaot-pkg inspect spec.yaml --what program; tfaot-pkg inspect spec.yaml --what hlo --batch 4;
     tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json;
@@ -108,7 +109,7 @@ def _look(what: str, batch: int | None, target: str | None, after: str | None, *
         raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
     if target is not None and target not in TARGETS:
         raise typer.BadParameter(f"no such target: {target}; targets: {', '.join(TARGETS)}", param_hint="--target")
-    if (after is not None or has_constants) and chosen != "program":
+    if (after is not None or has_constants) and chosen not in ("lowered", "program"):
         raise typer.BadParameter(f"only a program has passes and constants, not {chosen}", param_hint="--what")
     if after is not None:
         _require_pass(after)
@@ -126,9 +127,9 @@ def _require_pass(name: str) -> None:
 
 def _require_form(output: Path, look: Look) -> None:
     """Fail before the work if its result could not be written."""
-    if output.suffix == ".svg" and look.what not in ("signature", "ops", "program"):
+    if output.suffix == ".svg" and look.what not in ("signature", "ops", "program", "lowered"):
         raise typer.BadParameter(
-            f"{look.what} is no graph; drawn are signature, ops and program", param_hint="--output"
+            f"{look.what} is no graph; drawn are signature, ops, program and lowered", param_hint="--output"
         )
     require_writable(output)
 

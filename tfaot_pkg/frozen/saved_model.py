@@ -108,6 +108,11 @@ class SavedModel:
         with self._snapshot.named() as path:
             return read_source(self._model.format, path, self._pool, call=self._model.call)
 
+    def parts(self) -> Path:
+        """The folder with the files that a front-end makes of the model's file. Raises as `folder`."""
+        with self._snapshot.named():
+            return Path(self._read())
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """As `named`, for a block that reads the files themselves."""

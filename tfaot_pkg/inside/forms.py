@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from tfaot_pkg.arrays import read_arrays
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiled.program import engine_of, program_of
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.passes import PASSES, until
-from tfaot_pkg.compiler.program import Operation, Program, Unsupported
+from tfaot_pkg.compiler.passes import PASSES, run, until
+from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.text import outline_of, text_of, type_text
+from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.inside.stages import Stages
 from tfaot_pkg.inside.view import View
+from tfaot_pkg.onnx_lowering.graph import read as read_graph
+from tfaot_pkg.onnx_lowering.lowering import lower
+from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.program.hlo import Unlike
 from tfaot_pkg.toolchain.worker import from_worker
+from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
 
 _LARGEST = 256 << 20
@@ -47,9 +54,33 @@ def program_view(stages: Stages, *, after: str | None = None, has_constants: boo
         program = program_of(stages.frozen, PASSES if after is None else until(after))
     except (Unsupported, Unlike, RecursionError) as error:
         raise ModelError(f"the model does not become a program: {error}", hint="choose an earlier pass") from None
+    return _view_of(program, has_constants=has_constants)
+
+
+def lowered_view(plan: Plan, pipeline: Pipeline, *, after: str | None = None, has_constants: bool = False) -> View:
+    """The program that the operators of an ONNX file become by themselves, after the pass `after`, or all.
+
+    Only the front-end's environment reads the file. Raises ModelError if the model is no ONNX file, or if an operator
+    has no lowering.
+    """
+    model = plan.spec.model
+    if model.format not in ("onnx", "torch"):
+        raise ModelError("only operators of ONNX files are lowered one by one", hint="look at --what program")
+    with pipeline.workers(pipeline.environment_of(plan)) as pool:
+        folder = SavedModel(model, plan.source, pool).parts()
+        with from_worker():
+            graph = read_graph((folder / GRAPH).read_bytes(), read_arrays(folder / TENSORS))
+    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in model.symbols]
+    try:
+        program = run(verified(lower(graph, symbols), "lowering"), PASSES if after is None else until(after))
+    except (Unsupported, RecursionError) as error:
+        raise ModelError(f"the file does not become a program: {error}", hint="look at --what program") from None
+    return _view_of(program, has_constants=has_constants)
+
+
+def _view_of(program: Program, *, has_constants: bool) -> View:
     text = text_of(program) if has_constants else outline_of(program)
-    lines = text.splitlines()
-    return View(text=text, document={"operations": lines}, nodes=tuple(_nodes(program)))
+    return View(text=text, document={"operations": text.splitlines()}, nodes=tuple(_nodes(program)))
 
 
 def _nodes(program: Program) -> Iterator[GraphNode]:

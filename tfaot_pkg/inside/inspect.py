@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tfaot_pkg.catalogue.drawing import nodes_of_document, nodes_of_signature
 from tfaot_pkg.check import check_model
 from tfaot_pkg.inside.binaries import asm_view, memory_view, sizes_view, target_named
-from tfaot_pkg.inside.forms import cpp_view, program_view, translated_view
+from tfaot_pkg.inside.forms import cpp_view, lowered_view, program_view, translated_view
 from tfaot_pkg.inside.stages import frozen_stages
 from tfaot_pkg.inside.view import View, What, table
 from tfaot_pkg.pipeline import Pipeline
@@ -32,6 +32,8 @@ def inspect(spec: ModelSpec, look: Look, pipeline: Pipeline) -> View:
     """Raises all errors of a build up to its library."""
     if look.what in ("signature", "ops"):
         return _checked_view(spec, look.what, pipeline)
+    if look.what == "lowered":
+        return lowered_view(pipeline.plan(spec), pipeline, after=look.after, has_constants=look.has_constants)
     spec = _narrowed(spec, look)
     size, target = spec.compilation.batch_sizes[0], target_named(look.target, spec.compilation.targets)
     with frozen_stages(pipeline.plan(spec), pipeline) as stages:

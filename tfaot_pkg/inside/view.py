@@ -11,7 +11,7 @@ from tfaot_pkg.catalogue.drawing import GraphNode, draw
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.wording import counted, printable
 
-What = Literal["signature", "ops", "hlo", "program", "mlir-tf", "stablehlo", "cpp", "asm", "memory", "sizes"]
+What = Literal["signature", "ops", "hlo", "lowered", "program", "mlir-tf", "stablehlo", "cpp", "asm", "memory", "sizes"]
 WHATS: tuple[What, ...] = get_args(What)
 
 

@@ -3,7 +3,8 @@
 GRAPH is a document with the fields
 
     opsets    domain ("" is "ai.onnx") -> version
-    inputs    {name, key, dtype, shape}: null stands for sizes that are not known; keys are names in the graph
+    inputs    {name, key, dtype, shape, axes}: null stands for sizes that are not known; keys are names in the graph;
+              `axes` also have the names of open axes, and null for the batch alone
     outputs   {name, key}
     by_row    whether an axis of size 1 became the batch
     dtypes    name in TENSORS -> the type of arrays that NumPy alone does not have; they are stored as integers

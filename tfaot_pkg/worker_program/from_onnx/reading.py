@@ -340,7 +340,13 @@ def _write(model, found: SourceModel, folder: str) -> None:
     document = {
         "opsets": {each.domain or "ai.onnx": each.version for each in model.opset_import},
         "inputs": [
-            {"name": each.name, "key": each.key, "dtype": each.dtype, "shape": _known(each.shape)}
+            {
+                "name": each.name,
+                "key": each.key,
+                "dtype": each.dtype,
+                "shape": _known(each.shape),
+                "axes": None if each.shape is None else list(each.shape),
+            }
             for each in found.inputs
         ],
         "outputs": [{"name": each.name, "key": each.key} for each in found.outputs],

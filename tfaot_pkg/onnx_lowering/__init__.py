@@ -1,0 +1,1 @@
+"""From graphs of ONNX files to programs, operator by operator."""
