@@ -6,11 +6,14 @@ Answers go to the file descriptor named by the first argument: standard output a
 TensorFlow may print at any time.
 """
 
+from __future__ import annotations
+
 import gc
 import importlib
 import json
 import os
 import sys
+from typing import TextIO, TypeAlias
 
 import asking
 from messages import requests, wire
@@ -70,7 +73,10 @@ def _prepare_import() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def _reply(call: requests.Call, answers):
+Reply: TypeAlias = requests.Done | requests.Faulty | requests.OutOfMemory | requests.Failed
+
+
+def _reply(call: requests.Call, answers: TextIO) -> Reply:
     def report(amount: float, note: str) -> None:
         _say(answers, requests.Event(event=requests.Advance(advance=amount, note=note)))
 
@@ -95,12 +101,12 @@ def _reply(call: requests.Call, answers):
     return requests.Done(ok=answer)
 
 
-def _told(ask: requests.Ask, answers) -> requests.Told:
+def _told(ask: requests.Ask, answers: TextIO) -> requests.Told:
     _say(answers, requests.Asked(asked=ask))
     return wire.decoded(requests.Told, json.loads(sys.stdin.readline()), "told")
 
 
-def _say(answers, message: object) -> None:
+def _say(answers: TextIO, message: object) -> None:
     answers.write(wire.encoded(message) + "\n")
 
 

@@ -3,14 +3,21 @@
 The formulas are those of TensorFlow's documentation of each operation (tf.raw_ops).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import tensorflow as tf
 from messages.requests import ModelFault
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 from wiring import control_inputs, free
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import NodeDef
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Variable:
     key: str
     name: str
     dtype: int
-    shape: tuple
+    shape: Sequence[int | None]
     is_lifted: bool = True
 
 
@@ -28,26 +35,26 @@ class Variable:
 class Nodes:
     """New nodes, for `target` (nodes of a graph or of a function); names begin with `hint`."""
 
-    target: list
-    taken: set
+    target: list[NodeDef]
+    taken: set[str]
     in_function: bool
     hint: str = ""
 
-    def copy(self, node):
+    def copy(self, node: NodeDef) -> NodeDef:
         """A copy of `node` among the new nodes."""
         made = self._node()
         made.CopyFrom(node)
         self.target.append(made)
         return made
 
-    def waiting(self, node) -> None:
+    def waiting(self, node: NodeDef) -> None:
         """Keep the name of `node`, whose result others compute, as a NoOp: control edges to it stay valid."""
         made = self._node()
         made.name, made.op = node.name, "NoOp"
         made.input.extend(control_inputs(node))
         self.target.append(made)
 
-    def add(self, op: str, *inputs: str, **attributes) -> str:
+    def add(self, op: str, *inputs: str, **attributes: int) -> str:
         """Add a node and return its first result. Attributes: types as DataType, integers as `int`, flags as `bool`."""
         made = self._node()
         made.name, made.op = self.free(f"{self.hint}/{op}"), op
@@ -60,13 +67,13 @@ class Nodes:
             else:
                 made.attr[key].type = value
         self.target.append(made)
-        return self.result(made.name, op_def_registry.get(op).output_arg[0].name)
+        return self.result(made.name, str(op_def_registry.get(op).output_arg[0].name))
 
     def result(self, name: str, output: str, index: int = 0, position: int = 0) -> str:
         """A result of a node: in functions element `index` of its `output`, in graphs the result at `position`."""
         return f"{name}:{output}:{index}" if self.in_function else f"{name}:{position}"
 
-    def constant(self, value, dtype: int) -> str:
+    def constant(self, value: npt.ArrayLike, dtype: int) -> str:
         made = self._node()
         made.name, made.op = self.free(f"{self.hint}/Const"), "Const"
         made.attr["dtype"].type = dtype
@@ -79,7 +86,7 @@ class Nodes:
         return free(wanted, self.taken)
 
     @staticmethod
-    def _node():
+    def _node() -> NodeDef:
         return node_def_pb2.NodeDef()
 
 
@@ -111,20 +118,20 @@ class Arithmetic:
         return self("RealDiv", x, y)
 
 
-def _read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def _read(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     return inputs[0]
 
 
-def _is_initialized(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def _is_initialized(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     # State always has a value: callers begin with the trained one.
     return nodes.constant(True, types_pb2.DT_BOOL)
 
 
-def _read_shape(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def _read_shape(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     return nodes.add("Shape", inputs[0], T=variable.dtype, out_type=node.attr["out_type"].type or types_pb2.DT_INT32)
 
 
-def _gather(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def _gather(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     behind = node.attr["batch_dims"].i
     return nodes.add(
         # ResourceGather takes slices along the first axis after the batch; GatherV2 has that axis as an input.
@@ -133,11 +140,11 @@ def _gather(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
     )  # fmt: skip
 
 
-def _gather_nd(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def _gather_nd(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     return nodes.add("GatherNd", *inputs[:2], Tparams=variable.dtype, Tindices=node.attr["Tindices"].type)
 
 
-_READERS = {
+_READERS: dict[str, Callable[[Nodes, NodeDef, list[str], Variable], str]] = {
     "ReadVariableOp": _read,
     "VarIsInitializedOp": _is_initialized,
     "VariableShape": _read_shape,
@@ -148,12 +155,12 @@ READ = frozenset(_READERS)
 """Operations that only read the variable that is their first input."""
 
 
-def read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+def read(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> str:
     """The value that `node`, one of READ, reads of `variable`; `inputs` are tensors, the first the variable's value."""
     return _READERS[node.op](nodes, node, inputs, variable)
 
 
-def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
+def written(nodes: Nodes, node: NodeDef, inputs: list[str], variable: Variable) -> dict[int, str]:
     """The next values of the variables that `node`, one of WRITTEN, changes.
 
     `inputs` are tensors, with a variable's value in its place; `variable` is the first variable among them.
@@ -167,20 +174,24 @@ def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
     return _WRITERS[node.op](nodes, node, inputs, variable.dtype)
 
 
-def _assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+Writer: TypeAlias = Callable[["Nodes", "NodeDef", list[str], int], dict[int, str]]
+"""The next values of variables, by their places among the inputs."""
+
+
+def _assign(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     return {0: inputs[1]}
 
 
-def _assign_add(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _assign_add(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     return {0: nodes.add("AddV2", *inputs[:2], T=dtype)}
 
 
-def _assign_sub(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _assign_sub(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     return {0: nodes.add("Sub", *inputs[:2], T=dtype)}
 
 
-def _scatter(operation: str):
-    def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _scatter(operation: str) -> Writer:
+    def write(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
         kind = node.attr["Tindices"].type
         # Updates by row are scattered with index vectors of one element.
         last = nodes.constant(-1, types_pb2.DT_INT32)
@@ -190,14 +201,14 @@ def _scatter(operation: str):
     return write
 
 
-def _scatter_nd(operation: str):
-    def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _scatter_nd(operation: str) -> Writer:
+    def write(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
         return {0: nodes.add(operation, *inputs[:3], T=dtype, Tindices=node.attr["Tindices"].type)}
 
     return write
 
 
-def _slice_assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _slice_assign(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     begin, end, strides, value = inputs[1:5]
     text = nodes.add(
         "TensorStridedSliceUpdate", inputs[0], begin, end, strides, value, T=dtype, Index=node.attr["Index"].type
@@ -208,13 +219,13 @@ def _slice_assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: text}
 
 
-def _gradient_descent(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _gradient_descent(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     variable, rate, gradient = inputs[:3]
     on = Arithmetic(nodes, dtype)
     return {0: on.minus(variable, on.times(rate, gradient))}
 
 
-def _momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _momentum(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     variable, kept, rate, gradient, momentum = inputs[:5]
     on = Arithmetic(nodes, dtype)
     kept = on.plus(on.times(kept, momentum), gradient)
@@ -224,7 +235,7 @@ def _momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: on.minus(variable, step), 1: kept}
 
 
-def _keras_momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _keras_momentum(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     variable, kept, rate, gradient, momentum = inputs[:5]
     on = Arithmetic(nodes, dtype)
     # Unlike in _momentum, the kept sum contains the learning rate.
@@ -234,7 +245,7 @@ def _keras_momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: on.plus(variable, step), 1: kept}
 
 
-def _adam(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _adam(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     variable, first, second, power1, power2, rate, beta1, beta2, epsilon, gradient = inputs[:10]
     on = Arithmetic(nodes, dtype)
     one = on.one()
@@ -249,7 +260,7 @@ def _adam(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: on.minus(variable, step), 1: first, 2: second}
 
 
-def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _rms_prop(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     variable, squares, kept, rate, decay, momentum, epsilon, gradient = inputs[:8]
     on = Arithmetic(nodes, dtype)
     squares = on.plus(squares, on.times(on.minus(on("Square", gradient), squares), on.minus(on.one(), decay)))
@@ -259,7 +270,7 @@ def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     return {0: on.minus(variable, kept), 1: squares, 2: kept}
 
 
-def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+def _skip(nodes: Nodes, node: NodeDef, inputs: list[str], dtype: int) -> dict[int, str]:
     """The generator's state after the draw: its counter of 128 bits, plus 256 for each number."""
     unsigned, index = types_pb2.DT_UINT64, types_pb2.DT_INT32
     # Unsigned: the counter wraps around, and `Less` below must compare all 64 bits.
@@ -283,7 +294,7 @@ def _skip(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
 _COUNTERS = 2
 """Words of the counter in the state of tf.random.Generator; the key follows them."""
 
-_WRITERS = {
+_WRITERS: dict[str, Writer] = {
     "AssignVariableOp": _assign,
     "AssignAddVariableOp": _assign_add,
     "AssignSubVariableOp": _assign_sub,
@@ -308,7 +319,7 @@ GIVES_FORMER = frozenset({"RngReadAndSkip"})
 """Assignments whose result is the variable's former value."""
 
 
-WRITTEN = {
+WRITTEN: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(_WRITERS, (0,)),
     **dict.fromkeys(("ResourceApplyMomentum", "ResourceApplyKerasMomentum"), (0, 1)),
     **dict.fromkeys(("ResourceApplyAdam", "ResourceApplyRMSProp"), (0, 1, 2)),
@@ -316,7 +327,7 @@ WRITTEN = {
 """Assignments, with the inputs whose variables they change."""
 
 
-def refuse(node, variable: Variable) -> NoReturn:
+def refuse(node: NodeDef, variable: Variable) -> NoReturn:
     """Raise ModelFault: `node` uses a variable neither to read it nor in a known assignment."""
     raise ModelFault(
         f"{node.op} (node {node.name}) uses the variable {variable.name!r} in a way that cannot be compiled with state",

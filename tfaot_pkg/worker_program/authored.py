@@ -4,12 +4,22 @@ Such an operation is a function of the graph marked as implementing `tfaot.opera
 after a space. TensorFlow runs its body; in HLO, each call of it is a custom call.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import specialize
 from messages.carriers import OPERATION
 from messages.requests import ModelFault
 from wiring import CALLS, data_inputs
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import AttrValue, FunctionDef, GraphDef, NodeDef
+    from messages.graph import Feed
+
 
 IMPLEMENTS = "_implements"
 """The function attribute that tf.function(experimental_implements=...) sets."""
@@ -20,31 +30,38 @@ _MOST_EXACT = 1 << 53  # a double represents every integer up to it
 _ADVICE = "compilation.operations in the spec names the operations that the author supplies"
 
 
-def config(name: str, attributes: dict) -> dict:
+Attributes: TypeAlias = Mapping[str, list[float]]
+"""Numbers of an operation by their names."""
+
+Marks: TypeAlias = Mapping[str, tuple[str, Mapping[str, list[float]]]]
+"""The operation and its attributes, by the node that calls it."""
+
+
+def config(name: str, attributes: Attributes) -> dict[str, Any]:
     """The configuration of the custom call that represents an operation."""
     return {"name": name, "attributes": attributes}
 
 
-def is_operation(value) -> bool:
+def is_operation(value: AttrValue) -> bool:
     """Whether `value`, an attribute of a function, marks it as an operation of the author's."""
     return value.s.startswith(_PREFIX.encode())
 
 
-def keep_apart(function) -> None:
+def keep_apart(function: FunctionDef) -> None:
     """Keep TensorFlow's optimizer from inlining `function`, an operation, or removing arguments of it."""
     function.attr["_noinline"].b = True
     function.attr["_nospecialize"].b = True
 
 
-def called(graph_def, inputs, declared):
+def called(graph_def: GraphDef, inputs: Sequence[Feed], declared: Collection[str]) -> GraphDef:
     """A copy of `graph_def` with custom calls for the operations; `graph_def` itself if it has none.
 
     `declared` are the names in the spec. Raises ModelFault for a name that is not declared, or that no node calls.
     """
-    marks = {
+    implementing = {
         each.signature.name: each.attr[IMPLEMENTS] for each in graph_def.library.function if IMPLEMENTS in each.attr
     }
-    marks = {name: parsed(value.s) for name, value in marks.items() if is_operation(value)}
+    marks = {name: parsed(value.s) for name, value in implementing.items() if is_operation(value)}
     marked = {node.name: marks[name] for node in graph_def.node if (name := _function(node)) in marks}
     placed = {json.loads(node.attr["backend_config"].s)["name"] for node in graph_def.node if _is_placed(node)}
     for name, _ in marks.values():
@@ -65,7 +82,7 @@ def called(graph_def, inputs, declared):
     return _replaced(graph_def, inputs, marked) if marked else graph_def
 
 
-def require_declared(name: str, declared) -> None:
+def require_declared(name: str, declared: Collection[str]) -> None:
     """Raise ModelFault if the spec does not declare the operation `name`."""
     if name not in declared:
         has = f"it has: {', '.join(declared)}" if declared else "it has none"
@@ -74,17 +91,17 @@ def require_declared(name: str, declared) -> None:
         )
 
 
-def _is_placed(node) -> bool:
+def _is_placed(node: NodeDef) -> bool:
     """Whether a node calls an operation in a SavedModel that this project wrote (own_calls.py)."""
     return node.op == _CUSTOM_CALL and node.attr["call_target_name"].s == OPERATION.encode()
 
 
-def _function(node) -> str:
+def _function(node: NodeDef) -> str:
     """The function that a node calls; TensorFlow 1 names it as the node's operation."""
     return node.attr["f"].func.name if node.op in CALLS else node.op
 
 
-def parsed(mark: bytes) -> tuple:
+def parsed(mark: bytes) -> tuple[str, dict[str, list[float]]]:
     """(name, attributes) of the operation that a function implements."""
     name, _, text = mark.decode("utf-8", "replace").removeprefix(_PREFIX).partition(" ")
     try:
@@ -96,7 +113,7 @@ def parsed(mark: bytes) -> tuple:
     return name, {key: values_of(name, key, value) for key, value in attributes.items()}
 
 
-def values_of(name: str, key: str, value) -> list:
+def values_of(name: str, key: str, value: Any) -> list[float]:
     """The numbers of an attribute. Raises ModelFault if it has others."""
     values = value if isinstance(value, list) else [value]
     for each in values:
@@ -110,7 +127,7 @@ def values_of(name: str, key: str, value) -> list:
     return list(map(float, values))
 
 
-def _replaced(graph_def, inputs, marked: dict):
+def _replaced(graph_def: GraphDef, inputs: Sequence[Feed], marked: Marks) -> GraphDef:
     from tensorflow.core.framework import graph_pb2
 
     shapes, dtypes = _results(graph_def, inputs, marked)
@@ -137,18 +154,21 @@ def _replaced(graph_def, inputs, marked: dict):
     return made
 
 
-def _results(graph_def, inputs, marked: dict) -> tuple:
+def _results(
+    graph_def: GraphDef, inputs: Sequence[Feed], marked: Marks
+) -> tuple[dict[str, list[list[int]]], dict[str, list[AttrValue.ListValue]]]:
     """By node: (the shapes of a call's results, with -1 for the batch; the types of its inputs and results)."""
     import tensorflow as tf
 
-    found: list = []
+    found: list[dict[str, tf.Operation]] = []
     # At two batch sizes: an axis whose size differs is the batch.
     for size in specialize.PROBES:
         graph = tf.Graph()
         with graph.as_default():
             tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, size), name="")
         found.append({name: graph.get_operation_by_name(name) for name in marked})
-    shapes, dtypes = {}, {}
+    shapes: dict[str, list[list[int]]] = {}
+    dtypes: dict[str, list[AttrValue.ListValue]] = {}
     for name, (operation, _) in marked.items():
         pairs = zip(*(_shapes_at(graph_def, each[name]) for each in found), strict=True)
         shapes[name] = [_sizes(operation, name, small, large) for small, large in pairs]
@@ -156,7 +176,7 @@ def _results(graph_def, inputs, marked: dict) -> tuple:
     return shapes, dtypes
 
 
-def _shapes_at(graph_def, call) -> list:
+def _shapes_at(graph_def: GraphDef, call: tf.Operation) -> list[tf.TensorShape]:
     """The shapes of a call's results."""
     from tensorflow.core.framework import function_pb2
     from tensorflow.python.framework import function_def_to_graph
@@ -171,7 +191,7 @@ def _shapes_at(graph_def, call) -> list:
     return [each.shape for each in body.outputs]
 
 
-def _sizes(operation: str, node: str, small, large) -> list:
+def _sizes(operation: str, node: str, small: tf.TensorShape, large: tf.TensorShape) -> list[int]:
     if not small.is_fully_defined() or not large.is_fully_defined():
         raise ModelFault(
             f"the shape of the result of the operation {operation!r} is not known (node {node!r}): {large}",
@@ -188,7 +208,7 @@ def _sizes(operation: str, node: str, small, large) -> list:
     return made
 
 
-def _types(tensors):
+def _types(tensors: Iterable[tf.Tensor]) -> AttrValue.ListValue:
     from tensorflow.core.framework import attr_value_pb2
 
     return attr_value_pb2.AttrValue.ListValue(type=[each.dtype.as_datatype_enum for each in tensors])

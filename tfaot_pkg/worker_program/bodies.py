@@ -4,10 +4,20 @@ A function is called with tensors whose shapes and values may be known. If sever
 the calls agree on is known.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import interface
 import specialize
 import tensorflow as tf
 from tensorflow.python.framework import function_def_to_graph
+
+if TYPE_CHECKING:
+    from framework_types import FunctionDef, GraphDef
+    from messages.graph import Feed, Symbol
+
 
 _CALLS = {
     "Case": (("branches",), 1),
@@ -22,6 +32,13 @@ The name of the operation may begin with `Stateless`.
 """
 
 
+Values: TypeAlias = dict[str, Any]
+"""Values of tensors by their names: arrays; of handles of tables, the names of their nodes."""
+
+Input: TypeAlias = tuple["tf.DType", "list[int | None] | None", Any]
+"""(dtype, shape or None, value or None) of an input of a node."""
+
+
 class Known:
     """What is known in one graph or function: one TensorFlow graph for each batch size and each call.
 
@@ -29,12 +46,12 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._graphs: list = []
+        self._graphs: list[tuple[tf.Graph, Values]] = []
 
-    def add(self, graph, values: dict) -> None:
+    def add(self, graph: tf.Graph, values: Values) -> None:
         self._graphs.append((graph, values))
 
-    def inputs_of(self, name: str) -> list:
+    def inputs_of(self, name: str) -> list[Input]:
         """(dtype, shape or None, value or None) of each input of a node."""
         found = zip(*(self._of_node(graph, values, name) for graph, values in self._graphs), strict=True)
         return [
@@ -43,14 +60,14 @@ class Known:
         ]
 
     @staticmethod
-    def _of_node(graph, values: dict, name: str) -> list:
+    def _of_node(graph: tf.Graph, values: Values, name: str) -> list[tuple[tf.Tensor, Any]]:
         return [(tensor, _value(tensor, values)) for tensor in graph.get_operation_by_name(name).inputs]
 
 
-def known_in(graph_def, inputs, symbols) -> dict:
+def known_in(graph_def: GraphDef, inputs: Sequence[Feed], symbols: Sequence[Symbol]) -> dict[str, Known]:
     """`Known` by the names of all reachable functions, and "" for the graph itself."""
     # Compared at two batch sizes, and two sizes of each symbol: what differs depends on them, so it is not known.
-    points = [(size, {}) for size in specialize.PROBES]
+    points: list[tuple[int, dict[str, int]]] = [(size, {}) for size in specialize.PROBES]
     points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
     functions = {function.signature.name: function for function in graph_def.library.function}
     found = {"": Known()}
@@ -64,11 +81,13 @@ def known_in(graph_def, inputs, symbols) -> dict:
     return found
 
 
-def _is_handle(op) -> bool:
-    return op.type == "Placeholder" and op.outputs[0].dtype == tf.resource
+def _is_handle(op: tf.Operation) -> bool:
+    return bool(op.type == "Placeholder" and op.outputs[0].dtype == tf.resource)
 
 
-def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
+def _follow_calls(
+    graph: tf.Graph, values: Values, functions: Mapping[str, FunctionDef], found: dict[str, Known]
+) -> None:
     for op in graph.get_operations():
         attributes, without = _CALLS.get(op.type.removeprefix("Stateless"), ((), 0))
         given = [*op.inputs][without:]
@@ -90,22 +109,22 @@ def _follow_calls(graph, values: dict, functions: dict, found: dict) -> None:
             _follow_calls(body, inner, functions, found)
 
 
-def _names(attribute) -> list:
+def _names(attribute: Any) -> list[str]:
     return [each.name for each in attribute] if isinstance(attribute, list) else [attribute.name]
 
 
-def _unchanged(body) -> list:
+def _unchanged(body: tf.Graph) -> list[bool]:
     """For each value of a loop, whether the body returns it unchanged."""
     return [_origin(result) is given for given, result in zip(body.inputs, body.outputs, strict=True)]
 
 
-def _origin(tensor):
+def _origin(tensor: tf.Tensor) -> tf.Tensor:
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
 
 
-def _value(tensor, values: dict):
+def _value(tensor: tf.Tensor, values: Values) -> Any:
     origin = _origin(tensor)
     if origin.name in values:
         return values[origin.name]
@@ -113,7 +132,7 @@ def _value(tensor, values: dict):
     return _clipped(origin, values) if found is None else found
 
 
-def _clipped(tensor, values: dict):
+def _clipped(tensor: tf.Tensor, values: Values) -> Any:
     """The value of min(number, max(number, x)) if it does not depend on x, as in the sizes of Keras's counts."""
     if tensor.op.type != "Minimum" or tensor.shape.rank != 0:
         return None
@@ -127,14 +146,14 @@ def _clipped(tensor, values: dict):
     return None
 
 
-def _common(shapes: list):
+def _common(shapes: list[tf.TensorShape]) -> list[int | None] | None:
     """The sizes common to all shapes, None for those that differ; None if the number of axes is not known."""
     if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
         return None
     return [sizes[0] if len({*sizes}) == 1 else None for sizes in zip(*(s.as_list() for s in shapes), strict=True)]
 
 
-def _same(values: list):
+def _same(values: list[Any]) -> Any:
     """The value that all are equal to; None if they differ."""
     import numpy as np
 

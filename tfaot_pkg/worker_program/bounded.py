@@ -6,10 +6,19 @@ element, valid rows first (RULES), and the rows after them become zeros at the o
 each row from that row alone may lie between.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
 from messages.requests import ModelFault
 from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name, node_name
+
+if TYPE_CHECKING:
+    from framework_types import Array, GraphDef, NodeDef, TensorInfo
+
 
 MARK = "tfaot_bounded"
 SOURCES = ("Unique", "Where")
@@ -22,7 +31,7 @@ _BY_ROW = frozenset(
 )
 
 
-def bound(graph_def, fetches: dict, counts: dict) -> dict:
+def bound(graph_def: GraphDef, fetches: MutableMapping[str, TensorInfo], counts: Mapping[str, str]) -> dict[str, str]:
     """Pad the outputs that `counts` names; return the tensors of their numbers of rows, by the names in `counts`.
 
     `fetches` has TensorInfo by output, and gets the padded tensors. Raises ModelFault if rows are mixed on the way.
@@ -45,14 +54,14 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
     for name, info in sorted(fetches.items()):
         # All outputs, because for XLA the further rows of `Where` and `Unique` reach each of them.
         _require_rows_apart(nodes, info.name, name)
-    found = {}
+    found: dict[str, str] = {}
     for name, count in counts.items():
         source = _source(nodes, fetches[name].name, name)
         found[count] = _padded(graph_def, nodes[source], fetches[name], f"{MARK}/{len(found)}")
     return found
 
 
-def _source(nodes: dict, text: str, output: str) -> str:
+def _source(nodes: Mapping[str, NodeDef], text: str, output: str) -> str:
     """The one node that decides the number of rows."""
     sources = {name for name in ancestors(nodes, [text]) if nodes[name].op in SOURCES}
     if len(sources) != 1:
@@ -64,7 +73,7 @@ def _source(nodes: dict, text: str, output: str) -> str:
     return sources.pop()
 
 
-def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
+def _require_rows_apart(nodes: Mapping[str, NodeDef], text: str, output: str) -> None:
     """Raise ModelFault if an output mixes several rows whose number depends on values."""
     made_of = ancestors(nodes, [text])
     of_values = {name for name in made_of if nodes[name].op in SOURCES}
@@ -83,7 +92,7 @@ def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
                 )
 
 
-def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
+def _keeps_rows(nodes: Mapping[str, NodeDef], node: NodeDef, of_values: set[str]) -> bool:
     """Whether each row of a node's result is computed from one row of the inputs in `of_values`."""
     first, *others = (node_name(text) in of_values for text in node.input)
     if node.op == "MatMul":
@@ -91,10 +100,10 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
         return first and not any(others) and not node.attr["transpose_a"].b
     if node.op == "GatherV2":
         is_first = _constant(nodes, node.input[2]) == 0
-        return not others[0] or (is_first and not first)
+        return not others[0] or (bool(is_first) and not first)
     if node.op == "ExpandDims":
         axis = _constant(nodes, node.input[1])
-        return first and axis is not None and axis != 0 and axis >= -1
+        return first and axis is not None and bool(axis != 0 and axis >= -1)
     if node.op == "Squeeze":
         # Without axes it would also remove the rows if there is only one.
         return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
@@ -103,18 +112,18 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
         # fewer rows, or put the padding first.
         strides = _constant(nodes, node.input[3])
         whole = all(node.attr[each].i & 1 for each in ("begin_mask", "end_mask"))
-        others = node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
-        return whole and not others and strides is not None and strides[0] == 1
+        has_others = node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
+        return whole and not has_others and strides is not None and bool(strides[0] == 1)
     return True
 
 
-def _constant(nodes: dict, text: str):
+def _constant(nodes: Mapping[str, NodeDef], text: str) -> Array | None:
     """The value of a constant; None of other nodes."""
     node = nodes[node_name(text)]
     return tensor_util.MakeNdarray(node.attr["value"].tensor) if node.op == "Const" else None
 
 
-def _padded(graph_def, source, info, prefix: str) -> str:
+def _padded(graph_def: GraphDef, source: NodeDef, info: TensorInfo, prefix: str) -> str:
     """Add nodes that pad the tensor of `info`; return the tensor of its number of rows."""
     rank = len(info.tensor_shape.dim)
     if info.tensor_shape.unknown_rank or not rank:
@@ -143,7 +152,7 @@ def _padded(graph_def, source, info, prefix: str) -> str:
     return f"{prefix}/count:0"
 
 
-def first_of(op: str, values):
+def first_of(op: str, values: tf.Tensor) -> tf.Tensor:
     """For each of `values`: whether `Where` finds it, or it is the first of equal values, which `Unique` keeps."""
     if op == "Where":
         return values if values.dtype == tf.bool else tf.not_equal(values, tf.zeros([], values.dtype))
@@ -156,11 +165,11 @@ def first_of(op: str, values):
 # Replacements of these operations for XLA, where sizes are fixed.
 
 
-def where(node, values):
+def where(node: NodeDef, values: tf.Tensor) -> tf.Tensor:
     flat = tf.reshape(values, [-1])
     places = order(first_of("Where", flat))
     shape = tf.shape(values)
-    axes = []
+    axes: list[tf.Tensor] = []
     # Flat positions become coordinates, the last axis first, because elements are row-major.
     for axis in reversed(range(values.shape.rank)):
         axes.insert(0, places % shape[axis])
@@ -168,7 +177,7 @@ def where(node, values):
     return tf.cast(tf.stack(axes, axis=1), tf.int64)
 
 
-def unique(node, values):
+def unique(node: NodeDef, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     first = first_of("Unique", values)
     ranks = tf.cumsum(tf.cast(first, tf.int32)) - 1
     same = _same(values) & first[tf.newaxis, :]
@@ -178,7 +187,7 @@ def unique(node, values):
     return tf.gather(values, order(first)), tf.cast(number, kind)
 
 
-def chosen(node, *given):
+def chosen(node: NodeDef, *given: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
     """The results of a marked node for XLA: rows with zeros after the valid ones, or the number of valid rows."""
     if not node.name.startswith(MARK):
         return None
@@ -189,15 +198,15 @@ def chosen(node, *given):
     return tf.where(mask, rows, tf.zeros([], rows.dtype)), rows, meant
 
 
-def _same(values):
+def _same(values: tf.Tensor) -> tf.Tensor:
     """Whether element i equals element j."""
     return tf.equal(values[:, tf.newaxis], values[tf.newaxis, :])
 
 
-def order(first):
+def order(first: tf.Tensor) -> tf.Tensor:
     """The indices of all elements, valid ones first."""
     # Stable, so that rows keep the order in which TensorFlow gives them.
     return tf.argsort(tf.cast(~first, tf.int32), stable=True)
 
 
-RULES = {"IdentityN": chosen, "Unique": unique, "Where": where}
+RULES: dict[str, Callable[..., Any]] = {"IdentityN": chosen, "Unique": unique, "Where": where}

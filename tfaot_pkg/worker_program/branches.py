@@ -4,10 +4,14 @@ Branches are conditionals, loops and selections of the frozen graph and its func
 passes the condition to Python, so branches in functions, loop bodies and other branches are seen when they run.
 """
 
+from __future__ import annotations
+
 import re
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import specialize
@@ -20,6 +24,11 @@ from messages.requests import SearchBranches, Side, Sides
 from reached import rename_functions
 from tensorflow.core.framework import graph_pb2
 from wiring import LOOPS, data_inputs, node_name
+
+if TYPE_CHECKING:
+    from framework_types import Array, ConcreteFunction, FunctionDef, GraphDef, NodeDef, Nodes, Report
+    from messages.graph import Feed
+
 
 _SELECTIONS = frozenset("Select SelectV2".split())
 _CONDITIONALS = frozenset("If StatelessIf".split())
@@ -42,7 +51,7 @@ _SHARE = 0.5
 """Share of the time for the search: the last input may take long, and the inputs found must still be written."""
 
 
-def branches(request: SearchBranches, report) -> Sides:
+def branches(request: SearchBranches, report: Report) -> Sides:
     """Try random inputs of `request.rows` rows; write those that first took a side of a branch."""
     sought = _Search(request)
     if request.seconds:
@@ -55,6 +64,10 @@ def branches(request: SearchBranches, report) -> Sides:
     return Sides(taken=sought.sides(True), not_taken=sought.sides(False), found=bool(sought.kept))
 
 
+Taken: TypeAlias = tuple[int, int]
+"""(index of a branch, index of its side)."""
+
+
 class _Search:
     """Which sides of which branches were taken; `kept` are the inputs that first took one, as numbers."""
 
@@ -63,22 +76,22 @@ class _Search:
         self.batched = [each.name for each in self._inputs if each.shape[:1] == (None,)]
         self._made, self._function = _runner(request)
         self._end = time.monotonic() + _SHARE * request.seconds
-        self._taken: set = set()
-        self.kept: list = []
+        self._taken: set[Taken] = set()
+        self.kept: list[dict[str, Array]] = []
 
     @property
     def _done(self) -> bool:
         sides = sum(len(branch.sides) for branch in self._made.branches)
         return len(self._taken) == sides or time.monotonic() > self._end
 
-    def search(self, candidates) -> None:
+    def search(self, candidates: Iterable[dict[str, Array]]) -> None:
         for candidate in candidates:
             if self._done:
                 return
             self._look(candidate)
         self._look_between()
 
-    def _look(self, inputs: dict) -> None:
+    def _look(self, inputs: dict[str, Array]) -> None:
         """Run all branches; keep `inputs` if they take a new side."""
         feeds = [tf.constant(_carried(each, inputs[each.name])) for each in self._inputs]
         try:
@@ -99,7 +112,7 @@ class _Search:
                 part = step / _PARTS
                 self._look({name: _between(first[name], second[name], part) for name in first})
 
-    def sides(self, taken: bool) -> tuple:
+    def sides(self, taken: bool) -> tuple[Side, ...]:
         return tuple(
             Side(node=branch.node, operation=branch.operation, side=label)
             for index, branch in enumerate(self._made.branches)
@@ -108,20 +121,20 @@ class _Search:
         )
 
 
-def _dtype(tensor) -> str:
+def _dtype(tensor: Feed) -> str:
     return tensor.stands_for or tensor.dtype
 
 
-def _carried(tensor, numbers):
+def _carried(tensor: Feed, numbers: Array) -> Array:
     return elements.carried(elements.held(numbers, _dtype(tensor)), _dtype(tensor))
 
 
-def _between(first, second, part: float):
+def _between(first: Array, second: Array, part: float) -> Array:
     mixed = first.astype(np.float64) * (1 - part) + second.astype(np.float64) * part
     return mixed.astype(first.dtype)
 
 
-def _candidates(request: SearchBranches):
+def _candidates(request: SearchBranches) -> Iterator[dict[str, Array]]:
     # From small to large: most models take normalized inputs, and show their branches at once.
     generator = np.random.default_rng(request.seed)
     for scale in _SCALES:
@@ -132,7 +145,7 @@ def _candidates(request: SearchBranches):
         yield {each.name: _drawn(None, each, request.rows, 0.0, constant) for each in request.inputs}
 
 
-def _drawn(generator, tensor, rows: int, scale: float, shift: float):
+def _drawn(generator: np.random.Generator | None, tensor: Feed, rows: int, scale: float, shift: float) -> Array:
     dtype = elements.numbers_type(_dtype(tensor))
     shape = [rows if size is None else size for size in tensor.shape]
     values = np.full(shape, shift) if generator is None else scale * (generator.standard_normal(shape) + shift)
@@ -141,11 +154,12 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         # Floats cannot represent the limits of 64-bit integers: the conversion would overflow.
-        return np.clip(np.rint(values), max(limits.min, -(2**31)), min(limits.max, 2**31)).astype(dtype)
+        result: Array = np.clip(np.rint(values), max(limits.min, -(2**31)), min(limits.max, 2**31)).astype(dtype)
+        return result
     return values.astype(dtype)
 
 
-def _runner(request: SearchBranches):
+def _runner(request: SearchBranches) -> tuple[Watched, ConcreteFunction]:
     """(the watched graph, a function of inputs that runs all its branches; None if there are none, or no time)."""
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
@@ -153,7 +167,7 @@ def _runner(request: SearchBranches):
     graph = specialize.at_batch_size(graph, request.inputs, request.rows)
     made = watched(graph, [each.node for each in request.outputs])
 
-    def imported(*inputs):
+    def imported(*inputs: tf.Tensor) -> tf.Tensor:
         feeds = {each.node: value for each, value in zip(request.inputs, inputs, strict=True)}
         held = {each.node: tf.constant(weights.values_of(request.blob, each)) for each in request.weights}
         # TensorFlow rejects inputs that nothing in the graph uses.
@@ -179,7 +193,7 @@ class Branch:
 
     node: str
     operation: str
-    sides: list
+    sides: list[str]
 
 
 @dataclass
@@ -189,19 +203,19 @@ class Watched:
     The caller runs it in `sides_of`, and keeps the graph in `keeps` alive meanwhile.
     """
 
-    graph_def: object
-    branches: list = field(default_factory=list)
-    runs: list = field(default_factory=list)
-    keeps: object = None
-    _seen: set = field(default_factory=set)
+    graph_def: GraphDef
+    branches: list[Branch] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    keeps: tf.Graph = None
+    _seen: set[Taken] = field(default_factory=set)
 
-    def sides_of(self, run) -> set:
+    def sides_of(self, run: Callable[[], object]) -> set[Taken]:
         """Call `run`; return the sides that it took, as (index of the branch, index of the side)."""
         self._seen.clear()
         run()
         return set(self._seen)
 
-    def note(self, index: int, value) -> None:
+    def note(self, index: int, value: Any) -> None:
         """Called by TensorFlow: `value` chooses a side of a branch."""
         branch = self.branches[index]
         if branch.operation in _CASES:
@@ -214,7 +228,7 @@ class Watched:
         self._seen.update((index, side) for side, taken in enumerate((not chosen.all(), chosen.any())) if taken)
 
 
-def watched(graph_def, outputs: list) -> Watched:
+def watched(graph_def: GraphDef, outputs: list[str]) -> Watched:
     """Watch the branches of `graph_def`, which is changed; `outputs` are names of nodes."""
     made = Watched(graph_def, keeps=tf.Graph())
     library = {function.signature.name: function for function in graph_def.library.function}
@@ -231,9 +245,9 @@ def watched(graph_def, outputs: list) -> Watched:
     return made
 
 
-def _watching(library: dict) -> set:
+def _watching(library: Mapping[str, FunctionDef]) -> set[str]:
     """The functions that have branches, directly or in functions that they call."""
-    found: set = set()
+    found: set[str] = set()
     while True:
         known = set(found)
         for name, function in library.items():
@@ -257,12 +271,12 @@ class _Place:
         scope = next((scope for scope in scopes if node.startswith(scope)), "")
         return self.path + _INLINED.sub("", node.removeprefix(scope))
 
-    def within(self, node, label: str):
+    def within(self, node: NodeDef, label: str) -> _Place:
         """The place of a function that `node` calls; for a call without a `label`, the place of the call itself."""
         return _Place(f"{self.name_of(node.name)}/{label}/", node.name) if label else self
 
 
-def _called(node, library) -> list:
+def _called(node: NodeDef, library: Collection[str]) -> list[tuple[str, str]]:
     """(attribute, function) of each function that a node calls."""
     found = [("", node.op)] if node.op in library else []
     for key, value in sorted(node.attr.items()):
@@ -272,9 +286,9 @@ def _called(node, library) -> list:
     return found
 
 
-def _places(graph_def, library: dict) -> dict:
+def _places(graph_def: GraphDef, library: Mapping[str, FunctionDef]) -> dict[str, _Place]:
     """The place of the first call of each function."""
-    places: dict = {}
+    places: dict[str, _Place] = {}
     waiting = [(_Place(), graph_def.node)]
     # The list grows during the loop: callers come before the functions that they call.
     for place, nodes in waiting:
@@ -289,12 +303,14 @@ def _places(graph_def, library: dict) -> dict:
 class _Body:
     """The nodes of the graph or of one function, to which others are added."""
 
-    def __init__(self, made: Watched, place: _Place, nodes, library: dict, *, in_function: bool) -> None:
+    def __init__(
+        self, made: Watched, place: _Place, nodes: Nodes, library: Mapping[str, FunctionDef], *, in_function: bool
+    ) -> None:
         self._made, self._place, self._nodes, self._library = made, place, nodes, library
         self._in_function = in_function
 
     def watch(self) -> None:
-        switches: dict = {}
+        switches: dict[str, list[NodeDef]] = {}
         for node in list(self._nodes):
             op = node.op
             if op in LOOPS:
@@ -317,7 +333,7 @@ class _Body:
             else:
                 self._before(nodes, "Switch", ["false", "true"], chosen_by, _BOOL)
 
-    def _before(self, nodes: list, operation: str, sides: list, chosen_by: str, dtype: int) -> None:
+    def _before(self, nodes: list[NodeDef], operation: str, sides: list[str], chosen_by: str, dtype: int) -> None:
         """Make `nodes` wait until the tensor `chosen_by` was passed to Python."""
         index = len(self._made.branches)
         self._made.branches.append(Branch(self._place.name_of(nodes[0].name), operation, sides))
@@ -331,7 +347,7 @@ class _Body:
             # A control edge, because the value itself does not change.
             node.input.append(f"^{name}")
 
-    def _first_condition(self, node) -> tuple:
+    def _first_condition(self, node: NodeDef) -> tuple[str, int]:
         """Call a loop's condition with the loop's initial values; return the resulting tensor and its dtype."""
         condition = self._library[node.attr["cond"].func.name]
         dtype = condition.signature.output_arg[0].type
@@ -346,7 +362,8 @@ class _Body:
 _BOOL, _INT32 = 10, 3  # types_pb2.DT_BOOL, DT_INT32
 
 
-def _call_of_python(graph, function, dtype: int):
+def _call_of_python(graph: tf.Graph, function: Callable[[Any], None], dtype: int) -> NodeDef:
     """A node that calls the Python `function` with a tensor; the function lives as long as `graph`."""
     with graph.as_default():
-        return tf.numpy_function(function, [tf.compat.v1.placeholder(tf.as_dtype(dtype))], []).node_def
+        result: NodeDef = tf.numpy_function(function, [tf.compat.v1.placeholder(tf.as_dtype(dtype))], []).node_def
+        return result

@@ -1,6 +1,9 @@
 """Compile frozen graphs with tfcompile in this process: one object and header per unit (batch size and target)."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 import lowerings
 import specialize
@@ -12,8 +15,12 @@ from tensorflow.python import _pywrap_tfcompile, pywrap_tfe
 from tensorflow.python.framework import tensor_util
 from wiring import ancestors, by_name
 
+if TYPE_CHECKING:
+    from framework_types import GraphDef, Report
+    from messages.graph import Feed, Weight
 
-def compile_units(request: Compile, report) -> Compiled:
+
+def compile_units(request: Compile, report: Report) -> Compiled:
     """Compile the units, or return the weights to embed before the units are compiled again."""
     _read_flags()
     job = _Job(request)
@@ -40,7 +47,7 @@ class _Job:
         self._lowered = lowerings.lower(self._graph, request.lowerings)  # whether there were operations to replace
         self._folding = False  # on from the first unit that needs it
 
-    def compile(self, unit: Unit) -> list:
+    def compile(self, unit: Unit) -> list[str]:
         """Compile `unit`; return [], or weights to embed before the next try. ModelFault if embedding does not help."""
         try:
             try:
@@ -57,13 +64,13 @@ class _Job:
             raise uncompiled.fault(self._graph, unit.batch_size, needed.error) from needed
         return []
 
-    def _blamed(self, fault: uncompiled.NeedsConstant) -> list:
+    def _blamed(self, fault: uncompiled.NeedsConstant) -> list[str]:
         """The weights that the operation's inputs are computed from; all weights if none is found."""
         names = [weight.node for weight in self._weights]
         made_of = ancestors(by_name(self._graph), [fault.node])
         return [name for name in names if name in made_of] or names
 
-    def _feeds(self) -> list:
+    def _feeds(self) -> list[Feed | Weight]:
         return [*self._request.inputs, *self._weights]
 
     def _path(self, unit: Unit, *, folding: bool) -> str:
@@ -113,7 +120,7 @@ class _Job:
         os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
 
 
-def _read_graph(request: Compile):
+def _read_graph(request: Compile) -> GraphDef:
     """The graph, with the weights to embed turned back into constants."""
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:

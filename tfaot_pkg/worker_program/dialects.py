@@ -4,8 +4,12 @@
 `convert` writes a signature, with its variables as constants.
 """
 
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import signatures
 import specialize
@@ -16,6 +20,11 @@ from messages.requests import ModelFault, Nothing, Translate, one_line
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import convert_to_constants
 
+if TYPE_CHECKING:
+    from framework_types import ConcreteFunction, GraphDef, Report
+    from messages.graph import Feed, Fetch, Weight
+
+
 _SOURCE = re.compile(r' (source_file="[^"]*"|(source|stack)_(end_)?(line|column|frame_id)=[0-9]+)')
 _PLACE = re.compile(r" loc(?=\()")
 # Names of files are quoted, and may contain parentheses.
@@ -23,9 +32,14 @@ _IN_PLACE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 _TO_STABLEHLO = "tf-lower-to-mlprogram-and-hlo"
 
 
-def translate(request: Translate, report) -> Nothing:
+Feeds: TypeAlias = "list[Feed | Weight]"
+"""The inputs of a graph, and then its weights."""
+
+
+def translate(request: Translate, report: Report) -> Nothing:
     """Write the graph for one batch size in another form; ModelFault if the toolchain cannot write that form."""
-    graph, feeds = graph_pb2.GraphDef(), [*request.inputs, *request.weights]
+    graph = graph_pb2.GraphDef()
+    feeds: Feeds = [*request.inputs, *request.weights]
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
     # As hlo.py does before it lowers a graph: what the compiler sees is shown.
@@ -40,29 +54,29 @@ def translate(request: Translate, report) -> Nothing:
     return Nothing()
 
 
-def _function(graph, feeds: list, outputs):
+def _function(graph: GraphDef, feeds: Feeds, outputs: Sequence[Fetch]) -> ConcreteFunction:
     """The function of TensorFlow that computes `outputs` of `graph`."""
     whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=""), [])
     # Without the placeholders of the wrapped graph, which XLA cannot compile.
     return whole.prune([f"{feed.node}:0" for feed in feeds], [f"{out.node}:{out.index}" for out in outputs])
 
 
-def _compiler_ir(function, feeds: list, batch_size: int, stage: str) -> str:
+def _compiler_ir(function: ConcreteFunction, feeds: Feeds, batch_size: int, stage: str) -> str:
     specs = [tf.TensorSpec(specialize.sized(feed, batch_size, {}), feed.dtype) for feed in feeds]
 
-    def compute(*values):
+    def compute(*values: tf.Tensor) -> Any:
         return function(*values)
 
     compiled = tf.function(compute, input_signature=specs, jit_compile=True, autograph=False)
-    return compiled.experimental_get_compiler_ir(*specs)(stage=stage)
+    return str(compiled.experimental_get_compiler_ir(*specs)(stage=stage))
 
 
-def _hlo(function, feeds: list, batch_size: int) -> str:
+def _hlo(function: ConcreteFunction, feeds: Feeds, batch_size: int) -> str:
     # The paths of TensorFlow's Python files on this machine say nothing about the model.
     return _SOURCE.sub("", _compiler_ir(function, feeds, batch_size, "hlo"))
 
 
-def _stablehlo(function, feeds: list, batch_size: int) -> str:
+def _stablehlo(function: ConcreteFunction, feeds: Feeds, batch_size: int) -> str:
     """From XLA's bridge, or, in releases before 2.21, whose bridge does not write it, by TensorFlow's own passes."""
     try:
         return _without_places(_compiler_ir(function, feeds, batch_size, "stablehlo"))
@@ -70,7 +84,7 @@ def _stablehlo(function, feeds: list, batch_size: int) -> str:
         if "Invalid stage" not in str(error):
             raise
     try:
-        return tf.mlir.experimental.run_pass_pipeline(_mlir(function, feeds, batch_size), _TO_STABLEHLO)
+        return str(tf.mlir.experimental.run_pass_pipeline(_mlir(function, feeds, batch_size), _TO_STABLEHLO))
     except tf.errors.OpError as error:
         reason = next(iter(str(error).strip().splitlines()), "")
         raise ModelFault(
@@ -97,8 +111,8 @@ def _without_places_in(line: str) -> str:
     return line
 
 
-def _mlir(function, feeds: list, batch_size: int) -> str:
-    return tf.mlir.experimental.convert_function(function)
+def _mlir(function: ConcreteFunction, feeds: Feeds, batch_size: int) -> str:
+    return str(tf.mlir.experimental.convert_function(function))
 
 
 _FORMS = {"hlo": _hlo, "stablehlo": _stablehlo, "mlir-tf": _mlir}
@@ -109,7 +123,7 @@ _PIPELINE = "tf-standard-pipeline,inline,symbol-dce"
 """Turns graphs with control edges into functions of plain operations, inlines calls, and folds constants."""
 
 
-def convert(request: Convert, report) -> Nothing:
+def convert(request: Convert, report: Report) -> Nothing:
     """Write the signature in another form, with its names of inputs and outputs; ModelFault if TensorFlow cannot."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     # The function's captured variables follow its inputs.
@@ -118,15 +132,14 @@ def convert(request: Convert, report) -> Nothing:
         for name, tensor in zip(signature.inputs, signature.function.inputs, strict=False)
     ]
 
-    @tf.function(input_signature=specs, autograph=False)
-    def serve(*values):
+    def serve(*values: tf.Tensor) -> list[tf.Tensor]:
         results = signature(**dict(zip(signature.inputs, values, strict=True)))
         return [tf.identity(results[name], name=name) for name in signature.outputs]
 
     try:
         # If and While stay: lowered, they would be the Switch and Merge of TensorFlow 1.
         frozen = convert_to_constants.convert_variables_to_constants_v2(
-            serve.get_concrete_function(), lower_control_flow=False
+            tf.function(serve, input_signature=specs, autograph=False).get_concrete_function(), lower_control_flow=False
         )
         content = _as_mlir(frozen, signature) if request.form == "mlir" else _as_graph(frozen)
     except (ValueError, TypeError, tf.errors.OpError) as error:
@@ -136,11 +149,12 @@ def convert(request: Convert, report) -> Nothing:
     return Nothing()
 
 
-def _as_graph(frozen) -> bytes:
-    return frozen.graph.as_graph_def().SerializeToString(deterministic=True)
+def _as_graph(frozen: ConcreteFunction) -> bytes:
+    result: bytes = frozen.graph.as_graph_def().SerializeToString(deterministic=True)
+    return result
 
 
-def _as_mlir(frozen, signature) -> bytes:
+def _as_mlir(frozen: ConcreteFunction, signature: signatures.LoadedSignature) -> bytes:
     text = tf.mlir.experimental.convert_function(frozen, pass_pipeline=_PIPELINE)
     # TensorFlow's importer reads names of inputs and outputs from this attribute.
     names = {"inputs": ",".join(signature.inputs), "outputs": ",".join(signature.outputs)}

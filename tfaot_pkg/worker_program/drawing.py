@@ -6,9 +6,17 @@ gives the numbers of its first call. An operation without seeds takes them from 
 mixed with the position of the operation, is the key; its second number is the upper half of the counter.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from messages.requests import ModelFault
 from tensorflow.python.framework import dtypes, tensor_util
 from wiring import control_inputs, data_inputs
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef
+
 
 _STATELESS = {
     "RandomUniform": "StatelessRandomUniformV2",
@@ -23,7 +31,7 @@ _ANY = 0x51F0AD
 """The seed of operations that have none, so that a verdict does not depend on chance."""
 
 
-def seeded(graph_def, name: str) -> bool:
+def seeded(graph_def: GraphDef, name: str) -> bool:
     """Make random numbers of a flat graph functions of seeds; return whether it now has an input `name` (int64[2])."""
     _require_known(graph_def)
     found = [node for node in graph_def.node if node.op in _STATELESS]
@@ -41,7 +49,7 @@ def seeded(graph_def, name: str) -> bool:
     return source is not None
 
 
-def numbered(graph_def) -> None:
+def numbered(graph_def: GraphDef) -> None:
     """As `seeded`, except that operations without seeds always draw the same sequence from call to call."""
     place = 0
     for node in [node for node in graph_def.node if node.op in _STATELESS]:
@@ -52,7 +60,7 @@ def numbered(graph_def) -> None:
             node.attr["seed"].i, node.attr["seed2"].i = _ANY, place
 
 
-def _require_known(graph_def) -> None:
+def _require_known(graph_def: GraphDef) -> None:
     for node in graph_def.node:
         if node.op in _OTHERS:
             raise ModelFault(
@@ -69,7 +77,7 @@ def _require_known(graph_def) -> None:
                 )
 
 
-def _source(graph_def, name: str) -> str:
+def _source(graph_def: GraphDef, name: str) -> str:
     """The two numbers of the caller's seed as outputs 0 and 1 of a node, each a uint64[1]."""
     if any(node.name == name for node in graph_def.node):
         raise ModelFault(f"model.seed names {name!r}, which the graph has already", "choose another name")
@@ -85,7 +93,7 @@ def _source(graph_def, name: str) -> str:
     return parts.name
 
 
-def _of_operation(graph_def, node) -> tuple | None:
+def _of_operation(graph_def: GraphDef, node: NodeDef) -> tuple[str, str] | None:
     """Key and counter from the seeds of an operation; None if it has none."""
     # Two zeros stand for no seed: TensorFlow then chooses one at random.
     seed, second = node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK
@@ -94,7 +102,7 @@ def _of_operation(graph_def, node) -> tuple | None:
     return _constant(graph_def, node, "key", [seed]), _constant(graph_def, node, "counter", [0, second])
 
 
-def _of_caller(graph_def, node, source: str, place: int) -> tuple:
+def _of_caller(graph_def: GraphDef, node: NodeDef, source: str, place: int) -> tuple[str, str]:
     # A multiple of 2**64 divided by the golden ratio, an odd number: consecutive positions give keys far apart.
     mixed = _constant(graph_def, node, "place", [(place * _MIXED) & _MASK])
     key = graph_def.node.add(name=f"{node.name}/seeded_key", op="BitwiseXor", input=[source, mixed])
@@ -106,7 +114,7 @@ def _of_caller(graph_def, node, source: str, place: int) -> tuple:
     return key.name, counter.name
 
 
-def _replace(graph_def, node, key: str, counter: str) -> None:
+def _replace(graph_def: GraphDef, node: NodeDef, key: str, counter: str) -> None:
     shape, *limits = data_inputs(node)
     waits = control_inputs(node)
     # RandomUniformInt has the type of its result in Tout, the others have it in dtype.
@@ -118,7 +126,9 @@ def _replace(graph_def, node, key: str, counter: str) -> None:
     node.attr["dtype"].type, node.attr["Tshape"].type = kind, of_shape
 
 
-def _constant(graph_def, node, what: str, values, dtype=None) -> str:
+def _constant(
+    graph_def: GraphDef, node: NodeDef, what: str, values: int | list[int], dtype: dtypes.DType | None = None
+) -> str:
     dtype = dtype or dtypes.uint64
     made = graph_def.node.add(name=f"{node.name}/seeded_{what}_of", op="Const")
     made.attr["dtype"].type = dtype.as_datatype_enum

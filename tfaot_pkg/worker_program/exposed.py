@@ -1,6 +1,10 @@
 """Make constants and variables of a model inputs of each call, and its random numbers functions of a seed."""
 
+from __future__ import annotations
+
 import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import bounded
 import drawing
@@ -11,10 +15,15 @@ from messages.requests import ModelFault, Nothing
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import NodeDef, Report
+
+
 _MOST_LISTED = 12
 
 
-def expose(request: Expose, report) -> Nothing:
+def expose(request: Expose, report: Report) -> Nothing:
     """Write the frozen signature as a SavedModel; `feeds` are its new inputs, by the names of their nodes.
 
     With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs whose number of rows
@@ -66,13 +75,13 @@ def expose(request: Expose, report) -> Nothing:
     return Nothing()
 
 
-def _info(tensor):
+def _info(tensor: tf.Tensor) -> meta_graph_pb2.TensorInfo:
     return meta_graph_pb2.TensorInfo(
         name=tensor.name, dtype=tensor.dtype.as_datatype_enum, tensor_shape=tensor.shape.as_proto()
     )
 
 
-def _constant(text: str, constants: dict):
+def _constant(text: str, constants: Mapping[str, NodeDef]) -> NodeDef:
     """The constant, or former variable, that `text` names; a ModelFault that lists the largest if there is none."""
     name = text.removesuffix(":0")
     if name in constants:
@@ -86,5 +95,5 @@ def _constant(text: str, constants: dict):
     )
 
 
-def _shape(node) -> list:
+def _shape(node: NodeDef) -> list[int]:
     return [axis.size for axis in node.attr["value"].tensor.tensor_shape.dim]

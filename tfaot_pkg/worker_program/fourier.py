@@ -5,15 +5,24 @@ each residue modulo b, a twiddle factor for each result, and transforms of lengt
 Lengths with a large prime factor become a convolution whose length is a power of two (Bluestein, 1970).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from framework_types import Array
+
 
 _RADIX = 16
 _DIRECT, _DIRECT_PRIME = 32, 128
 """The longest lengths, in general and of primes, for which one product is cheaper than two."""
 
 
-def transformed(re, im, inverse: bool) -> tuple:
+def transformed(re: tf.Tensor, im: tf.Tensor | None, inverse: bool) -> tuple[tf.Tensor, tf.Tensor]:
     """Real and imaginary part of the transform along the last axis; the `inverse` is divided by its length.
 
     `im` may be None for zeros.
@@ -23,7 +32,7 @@ def transformed(re, im, inverse: bool) -> tuple:
     return (re / size, im / size) if inverse else (re, im)
 
 
-def of_real(x, size: int) -> tuple:
+def of_real(x: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Real and imaginary part of the first size // 2 + 1 results for real `x`, cropped or padded to `size`."""
     x, kept = fitted(x, size), size // 2 + 1
     if size <= _DIRECT:
@@ -37,7 +46,7 @@ def of_real(x, size: int) -> tuple:
     return re[..., :kept], im
 
 
-def to_real(re, im, size: int):
+def to_real(re: tf.Tensor, im: tf.Tensor, size: int) -> tf.Tensor:
     """The inverse of `of_real`: its results are cropped or padded to size // 2 + 1 first."""
     kept = size // 2 + 1
     re, im = fitted(re, kept), fitted(im, kept)
@@ -49,14 +58,14 @@ def to_real(re, im, size: int):
     return transformed(re, im, True)[0]
 
 
-def fitted(x, size: int):
+def fitted(x: tf.Tensor, size: int) -> tf.Tensor:
     """`x` with `size` elements along the last axis: cropped, or padded with zeros."""
     x = x[..., :size]
     missing = size - x.shape[-1]
     return tf.pad(x, [[0, 0]] * (len(x.shape) - 1) + [[0, missing]]) if missing else x
 
 
-def _along(re, im, size: int, sign: int) -> tuple:
+def _along(re: tf.Tensor, im: tf.Tensor | None, size: int, sign: int) -> tuple[tf.Tensor, tf.Tensor]:
     """The sums of x[j] exp(sign 2 pi i j k / size) over j."""
     radix = _radix(size)
     if radix == size:
@@ -84,7 +93,7 @@ def _radix(size: int) -> int:
     return min(divisors) if divisors else 0
 
 
-def _bluestein(re, im, size: int, sign: int) -> tuple:
+def _bluestein(re: tf.Tensor, im: tf.Tensor | None, size: int, sign: int) -> tuple[tf.Tensor, tf.Tensor]:
     """2 j k = j^2 + k^2 - (k - j)^2: multiply by factors, convolve with exp(-sign pi i j^2 / size), multiply again."""
     # A power of two, at least 2 size - 1, so that the circular convolution does not wrap around.
     length = 1 << (2 * size - 2).bit_length()
@@ -102,19 +111,20 @@ def _bluestein(re, im, size: int, sign: int) -> tuple:
     return _scaled(re[..., :size], im[..., :size], turns)
 
 
-def _matrix(size: int, sign: int) -> np.ndarray:
+def _matrix(size: int, sign: int) -> Array:
     numbers = np.arange(size)
     return _turns(np.outer(numbers, sign * numbers) % size, size)
 
 
-def _turns(parts: np.ndarray, size: int) -> np.ndarray:
+def _turns(parts: npt.NDArray[np.int64], size: int) -> Array:
     """exp(2 pi i parts / size), exact for powers of i: a huge number times 0 must be 0."""
     quarters = (4 * parts + size // 2) // size
     rest = parts - quarters * size / 4  # at most an eighth of a turn
-    return np.array([1, 1j, -1, -1j])[quarters % 4] * np.exp(2j * np.pi / size * rest)
+    result: Array = np.array([1, 1j, -1, -1j])[quarters % 4] * np.exp(2j * np.pi / size * rest)
+    return result
 
 
-def _product(re, im, matrix: np.ndarray) -> tuple:
+def _product(re: tf.Tensor, im: tf.Tensor | None, matrix: Array) -> tuple[tf.Tensor, tf.Tensor]:
     """The products of complex rows with a matrix, as one product of real arrays."""
     columns = matrix.shape[1]
     of_re = np.concatenate([matrix.real, matrix.imag], 1)
@@ -128,7 +138,7 @@ def _product(re, im, matrix: np.ndarray) -> tuple:
     return found[..., :columns], found[..., columns:]
 
 
-def _scaled(re, im, factors: np.ndarray) -> tuple:
+def _scaled(re: tf.Tensor, im: tf.Tensor | None, factors: Array) -> tuple[tf.Tensor, tf.Tensor]:
     """The product with complex constants."""
     factor_re, factor_im = (each.astype(re.dtype.as_numpy_dtype) for each in (factors.real, factors.imag))
     if im is None:
@@ -137,25 +147,25 @@ def _scaled(re, im, factors: np.ndarray) -> tuple:
     return re * factor_re - im * factor_im, re * factor_im + im * factor_re
 
 
-def _split(x, *sizes: int):
+def _split(x: tf.Tensor, *sizes: int) -> tf.Tensor:
     """Split the last axis into several."""
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-1], sizes], 0))
     made.set_shape([*x.shape[:-1], *sizes])
     return made
 
 
-def _joined(x, size: int):
+def _joined(x: tf.Tensor, size: int) -> tf.Tensor:
     """Join the last two axes."""
     made = tf.reshape(x, tf.concat([tf.shape(x)[:-2], [size]], 0))
     made.set_shape([*x.shape[:-2], size])
     return made
 
 
-def _swapped(x):
+def _swapped(x: tf.Tensor) -> tf.Tensor:
     return tf.linalg.matrix_transpose(x)
 
 
-def swapped_with_last(x, axis: int):
+def swapped_with_last(x: tf.Tensor, axis: int) -> tf.Tensor:
     """`x` with axis `axis`, counted from the end (-1 is the last), swapped with the last axis."""
     rank = len(x.shape)
     order = list(range(rank))

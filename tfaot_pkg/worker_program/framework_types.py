@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework.attr_value_pb2 import AttrValue as AttrValue
     from tensorflow.core.framework.attr_value_pb2 import NameAttrList as NameAttrList
     from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
+    from tensorflow.core.framework.function_pb2 import FunctionDefLibrary as FunctionDefLibrary
     from tensorflow.core.framework.graph_pb2 import GraphDef as GraphDef
     from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
     from tensorflow.core.framework.op_def_pb2 import OpDef as OpDef

@@ -4,7 +4,11 @@ The operands are those of a run of the graph node by node, in its own types and 
 is seen in the distance of both.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from messages.freedoms import (
@@ -18,6 +22,10 @@ from messages.freedoms import (
     STEP,
     TIES,
 )
+
+if TYPE_CHECKING:
+    from framework_types import Array, Bools
+
 
 _NOISE = 4.0
 """A factor on the largest difference between an operand in float32 and in float64, within its row."""
@@ -39,9 +47,9 @@ class Node:
 
     name: str
     operation: str
-    operands: tuple
-    to: np.dtype | None = None
-    attributes: dict = field(default_factory=dict)
+    operands: tuple[Array, ...]
+    to: np.dtype[Any] | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     nested: bool = False
 
 
@@ -54,8 +62,9 @@ class Observer:
     """Looks at the operands of two runs of a batch of `rows` rows: `first` in the graph's own types, then `second`."""
 
     def __init__(self, rows: int) -> None:
-        self._rows, self._first, self._bytes, self._at = rows, [], 0, 0
-        self.found: dict = {}
+        self._rows, self._bytes, self._at = rows, 0, 0
+        self._first: list[Node | None] = []
+        self.found: dict[tuple[str, str], Bools] = {}
 
     def first(self, node: Node) -> None:
         self._bytes += sum(each.nbytes for each in node.operands)
@@ -70,20 +79,21 @@ class Observer:
         with np.errstate(all="ignore"):
             for freedom, mask in met(before, node):
                 rows = self._by_row(np.asarray(mask), node.nested)
-                self.found[freedom, node.operation] = self.found.get((freedom, node.operation), False) | rows
+                self.found[freedom, node.operation] = self.found.get((freedom, node.operation), np.False_) | rows
 
-    def _by_row(self, mask, nested: bool):
+    def _by_row(self, mask: Bools, nested: bool) -> Bools:
         """A mask of the batch's rows; all rows for an array that has none."""
         if not nested and mask.ndim and len(mask) and len(mask) % self._rows == 0:
-            return mask.reshape(self._rows, -1).any(1)
+            of_rows: Bools = np.any(mask.reshape(self._rows, -1), axis=1)
+            return of_rows
         return np.full(self._rows, bool(mask.any()))
 
 
-def _shapes(node: Node) -> list:
+def _shapes(node: Node) -> list[tuple[int, ...]]:
     return [each.shape for each in node.operands]
 
 
-def met(node: Node, exact: Node):
+def met(node: Node, exact: Node) -> Iterator[tuple[str, Bools]]:
     """(freedom, mask along the first axis of an operand) of a node; `exact` is the same one in float64."""
     for freedom, condition in _CONDITIONS.items():
         if node.operation in OPERATIONS[freedom]:
@@ -93,7 +103,7 @@ def met(node: Node, exact: Node):
                     yield freedom, mask
 
 
-def _conversion(node: Node, _exact: Node):
+def _conversion(node: Node, _exact: Node) -> Bools | None:
     x, to = node.operands[0], node.to
     if to is None or x.dtype.kind != "f" or to.kind not in "iu":
         return None
@@ -102,25 +112,26 @@ def _conversion(node: Node, _exact: Node):
     return ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1))
 
 
-def _shift(node: Node, _exact: Node):
+def _shift(node: Node, _exact: Node) -> Bools:
     x, count = node.operands[:2]
     return (count.astype(np.float64) < 0) | (count.astype(np.float64) >= 8 * x.dtype.itemsize)
 
 
-def _division(node: Node, _exact: Node):
+def _division(node: Node, _exact: Node) -> Bools | None:
     x, divisor = node.operands[:2]
     if x.dtype.kind not in "iu":
         return None
     lowest = x == np.iinfo(x.dtype).min if x.dtype.kind == "i" else np.zeros(x.shape, bool)
-    return (divisor == 0) | (lowest & (divisor.astype(np.float64) == -1))
+    result: Bools | None = (divisor == 0) | (lowest & (divisor.astype(np.float64) == -1))
+    return result
 
 
-def _nan(node: Node, _exact: Node):
+def _nan(node: Node, _exact: Node) -> list[Bools]:
     arrays = [each for each in node.operands if each.dtype.kind == "f" and each.ndim]
     return [_rows_of(np.isnan(each)) for each in arrays]
 
 
-def _maximum(node: Node, exact: Node):
+def _maximum(node: Node, exact: Node) -> list[Bools]:
     if node.operation.rpartition(".")[2] not in _OF_DIFFERENCES:
         return _nan(node, exact)
     # Infinity minus infinity is NaN within these.
@@ -128,11 +139,12 @@ def _maximum(node: Node, exact: Node):
     return [_rows_of(~np.isfinite(each)) for each in arrays]
 
 
-def _rows_of(mask):
-    return mask.reshape(len(mask), -1).any(1) if mask.size else np.zeros(len(mask), bool)
+def _rows_of(mask: Bools) -> Bools:
+    made: Bools = np.any(mask.reshape(len(mask), -1), axis=1) if mask.size else np.zeros(len(mask), bool)
+    return made
 
 
-def _noise(x, exact):
+def _noise(x: Array, exact: Array) -> Array:
     """The largest difference that is due to roundings, within each row, with axes to broadcast."""
     off = np.abs(x.astype(np.float64) - exact.astype(np.float64))
     off = np.where(np.isfinite(off), off, 0.0)
@@ -142,7 +154,7 @@ def _noise(x, exact):
     return _NOISE * (rows.reshape(-1, *[1] * (x.ndim - 1)) if x.ndim else rows) + least * size
 
 
-def _ties(node: Node, exact: Node):
+def _ties(node: Node, exact: Node) -> Bools | None:
     x, right = node.operands[0], exact.operands[0]
     if x.dtype.kind != "f" or not x.ndim:
         return None
@@ -157,15 +169,16 @@ def _ties(node: Node, exact: Node):
     near = (np.abs(step) <= _sum_of_two(noise, axis)) & ~((step == 0) & (step_of_two == 0))
     # It flushes the smallest ones to zero.
     tiny = _sum_of_two(np.abs(one), axis) < 2 * float(np.finfo(x.dtype).tiny)
-    return near | (tiny & (step != 0))
+    result: Bools | None = near | (tiny & (step != 0))
+    return result
 
 
-def _sum_of_two(values, axis: int):
+def _sum_of_two(values: Array, axis: int) -> Array:
     """Each number plus the next one along `axis`."""
     return np.delete(values, -1, axis) + np.delete(values, 0, axis)
 
 
-def _step(node: Node, exact: Node):
+def _step(node: Node, exact: Node) -> Bools | None:
     x, right = node.operands[0], exact.operands[0]
     if node.operation.startswith("ai.onnx.QLinear"):
         return np.ones(max(len(x) if x.ndim else 1, 1), bool)  # what is rounded is no operand
@@ -181,7 +194,7 @@ def _step(node: Node, exact: Node):
     return distance <= noise
 
 
-def _distance(node: Node, x, y):
+def _distance(node: Node, x: Array, y: Array | None) -> Array | None:
     """The distance of each number from the nearest one at which the result jumps; None if that is not known."""
     kind = node.operation.rpartition(".")[2]
     if kind in ("Floor", "Ceil", "Cast", "FloorDiv", "FloorMod", "Mod"):
@@ -194,30 +207,32 @@ def _distance(node: Node, x, y):
     if kind == "Sign":
         return np.abs(x)
     if kind in ("Greater", "GreaterEqual", "GreaterOrEqual", "Less", "LessEqual", "LessOrEqual", "Equal", "NotEqual"):
-        return np.abs(x - y.astype(np.float64))
+        return None if y is None else np.abs(x - y.astype(np.float64))
     step = _quantum(node, kind, y)
     return None if step is None else np.abs(x / step - np.floor(x / step) - 0.5) * step
 
 
-def _quantum(node: Node, kind: str, y):
+def _quantum(node: Node, kind: str, y: Array | None) -> Array | None:
     """The step of a quantization."""
     if kind == "QuantizeLinear":
-        return _along(y.astype(np.float64), node.operands[0].ndim, int(node.attributes.get("axis", 1)))
+        axis = int(node.attributes.get("axis", 1))
+        return None if y is None else _along(y.astype(np.float64), node.operands[0].ndim, axis)
     if kind.startswith("FakeQuant"):
         numbers = node.attributes
         least, most = (
             (numbers["min"], numbers["max"]) if kind.endswith("Args") else (node.operands[1], node.operands[2])
         )
-        return (np.asarray(most, float) - least) / (
+        result: Array | None = (np.asarray(most, float) - least) / (
             2.0 ** numbers.get("num_bits", 8) - 1 - numbers.get("narrow_range", 0)
         )
+        return result
     if kind == "DynamicQuantizeLinear":
         x = node.operands[0].astype(np.float64)
         return (max(x.max(initial=0), 0) - min(x.min(initial=0), 0)) / 255 or None
     return None
 
 
-def _along(values, rank: int, axis: int):
+def _along(values: Array, rank: int, axis: int) -> Array:
     """`values` of one axis, so that they broadcast along `axis` of `rank` axes."""
     return (
         values
@@ -226,7 +241,7 @@ def _along(values, rank: int, axis: int):
     )
 
 
-def _overflow(node: Node, exact: Node):
+def _overflow(node: Node, exact: Node) -> list[Bools]:
     """Rows with a number that the type does not have, or whose terms could reach such a number in another order."""
     pairs = [
         (x, right) for x, right in zip(node.operands, exact.operands, strict=True) if x.dtype.kind == "f" and x.ndim
@@ -244,7 +259,7 @@ def _overflow(node: Node, exact: Node):
     return masks
 
 
-_CONDITIONS = {
+_CONDITIONS: dict[str, Callable[[Node, Node], Bools | list[Bools] | None]] = {
     CONVERSION: _conversion,
     SHIFT: _shift,
     DIVISION: _division,

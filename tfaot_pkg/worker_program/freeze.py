@@ -1,10 +1,14 @@
 """Freeze one signature: variables become constants, large constants become feeds bound to one blob of weights."""
 
+from __future__ import annotations
+
 import math
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import assignments
 import authored
@@ -31,6 +35,13 @@ from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, 
 from messages.requests import ModelFault, one_line
 from tensorflow.python.framework import convert_to_constants, dtypes, ops, tensor_util
 from wiring import CALLS, ancestors, by_name
+
+if TYPE_CHECKING:
+    from framework_types import Array, ConcreteFunction, GraphDef, MetaGraphDef, NodeDef, Report, TensorProto
+    from messages.graph import FoundSegment, Symbol
+    from messages.listing import HloListing
+    from tables import Table
+
 
 # XLA compiles these operations to code that differs from TensorFlow's operation, without a warning.
 _SILENT = {
@@ -64,7 +75,7 @@ _UNCOUNTED = operations.CONTROL_FLOW | operations.OLD_CONTROL_FLOW | CALLS
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
-def freeze(request: Freeze, report) -> Frozen:
+def freeze(request: Freeze, report: Report) -> Frozen:
     """Write the graph and its weights, and describe them. ModelFault for operations that cannot be compiled."""
     meta_graph, found = reached_graph(request.model)
     # Before the import: TensorFlow never loads an operation that is not allowed (decision 028).
@@ -115,14 +126,14 @@ def freeze(request: Freeze, report) -> Frozen:
     )
 
 
-def _listed_part(segment, graph_def, request: Freeze):
+def _listed_part(segment: FoundSegment, graph_def: GraphDef, request: Freeze) -> HloListing:
     """Write the graph of a segment, and list its HLO."""
     with open(os.path.join(request.out, f"{segment.name}.pb"), "wb") as file:
         file.write(graph_def.SerializeToString(deterministic=True))
     return hlo.listed(graph_def, segment.inputs, segment.outputs)
 
 
-def check(request: Check, report) -> Checked:
+def check(request: Check, report: Report) -> Checked:
     """Count the operations, and list those that cannot be compiled. A model with forbidden operations is not loaded."""
     meta_graph, found = reached_graph(request.model)
     if found.faults:
@@ -156,7 +167,7 @@ def check(request: Check, report) -> Checked:
     )
 
 
-def reached_graph(model: Chosen) -> tuple:
+def reached_graph(model: Chosen) -> tuple[MetaGraphDef, reached.Reached]:
     """(the graph of the SavedModel, the part of it that the signature runs)."""
     meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
     signature = saved_model.require_signature(meta_graph, model.signature)
@@ -164,11 +175,11 @@ def reached_graph(model: Chosen) -> tuple:
     return meta_graph, reached.reached_by(meta_graph, model.signature, signature)
 
 
-def _unsupported(faults: list) -> tuple:
+def _unsupported(faults: list[operations.Fault]) -> tuple[Unsupported, ...]:
     return tuple(Unsupported(operation=operation, node=node, why=why) for operation, node, why in faults)
 
 
-def _tensor(tensor) -> Tensor:
+def _tensor(tensor: Feed | Fetch) -> Tensor:
     return Tensor(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape, axes=tensor.axes)
 
 
@@ -180,15 +191,15 @@ class _Graph:
     compile (rewrites.py), and the calls `own_calls` (own_calls.py).
     """
 
-    graph: object
-    original: object
-    graph_def: object
-    inputs: tuple
-    outputs: tuple
-    own_calls: tuple
+    graph: tf.Graph
+    original: GraphDef
+    graph_def: GraphDef
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    own_calls: tuple[str, ...]
 
 
-def frozen_function(name: str, signature):
+def frozen_function(name: str, signature: signatures.LoadedSignature) -> ConcreteFunction:
     """TensorFlow's frozen function of the signature `name`; ModelFault if a variable cannot become a constant.
 
     Large variables are zeros in it: `fill` writes their values into its graph.
@@ -211,7 +222,7 @@ def frozen_function(name: str, signature):
 
 
 @contextmanager
-def _outlining(module):
+def _outlining(module: Any) -> Iterator[None]:
     """Make TensorFlow's freezing `module` leave out the values of large variables."""
     values = module._FunctionConverterDataInEager  # noqa: SLF001 (no public hook)
     before = values._eval, module.tensor_util  # noqa: SLF001
@@ -223,11 +234,11 @@ def _outlining(module):
 
 
 @contextmanager
-def _forgetting(module):
+def _forgetting(module: Any) -> Iterator[None]:
     """Make TensorFlow's freezing `module` drop assignments that no output reads, after it has inlined functions."""
     inlined = module._run_inline_graph_optimization  # noqa: SLF001 (no public hook)
 
-    def seen(function, *arguments):
+    def seen(function: ConcreteFunction, *arguments: Any) -> Any:
         outputs = [tensor.op.name for tensor in function.outputs]
         return unseen.without_unseen(inlined(function, *arguments), outputs)
 
@@ -238,37 +249,39 @@ def _forgetting(module):
         module._run_inline_graph_optimization = inlined  # noqa: SLF001
 
 
-def _outlined(_, tensor):
+def _outlined(_: object, tensor: tf.Tensor) -> Array:
     """The value of a variable or tensor; for a large variable, zeros that share one element."""
     import numpy as np
 
     if not _is_large(tensor):
-        return tensor.numpy()
+        result: Array = tensor.numpy()
+        return result
     return np.broadcast_to(np.zeros((), tensor.dtype.as_numpy_dtype), tensor.shape.as_list())
 
 
-def _is_large(variable) -> bool:
+def _is_large(variable: tf.Variable) -> bool:
     # Tables and other resources have no values to leave out.
     if not hasattr(variable, "handle") or not variable.shape.is_fully_defined():
         return False
     dtype = variable.dtype
     is_number = dtype.is_floating or dtype.is_integer or dtype.is_complex
-    return is_number and variable.shape.num_elements() * dtype.size >= _OUTLINED
+    return bool(is_number and variable.shape.num_elements() * dtype.size >= _OUTLINED)
 
 
 class _Protos:
     """TensorFlow's `tensor_util`, except that an array of one repeated number is written as that number."""
 
-    def __init__(self, module) -> None:
+    def __init__(self, module: Any) -> None:
         self._module = module
 
-    def make_tensor_proto(self, values, dtype, shape):
+    def make_tensor_proto(self, values: Array, dtype: tf.DType, shape: tf.TensorShape) -> TensorProto:
         # Strides are 0 in the arrays of `_outlined` only: such an array takes the memory of one element.
         repeats = values.size > 1 and not any(values.strides)
-        return self._module.make_tensor_proto(values.flat[0] if repeats else values, dtype, shape)
+        result: TensorProto = self._module.make_tensor_proto(values.flat[0] if repeats else values, dtype, shape)
+        return result
 
 
-def fill(graph_def, signature) -> None:
+def fill(graph_def: GraphDef, signature: signatures.LoadedSignature) -> None:
     """Write the values of large variables into the graph of `signature`'s frozen function."""
     # By identity: comparing tensors is an operation of the graph.
     variables = {id(each.handle): each for each in signature.function.graph.variables if _is_large(each)}
@@ -279,12 +292,12 @@ def fill(graph_def, signature) -> None:
             node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(variable.numpy()))
 
 
-def inputs_of(frozen) -> list:
+def inputs_of(frozen: ConcreteFunction) -> list[tf.Tensor]:
     """The inputs of a frozen function, without the handles of lookup tables."""
     return [tensor for tensor in frozen.inputs if tensor.dtype != tf.resource]
 
 
-def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
+def _freeze_signature(model: Chosen, signature: signatures.LoadedSignature, tables: dict[str, Table]) -> _Graph:
     frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
     fill(graph_def, signature)
@@ -300,20 +313,20 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
         graph=frozen.graph,
         original=frozen.graph.as_graph_def(),
         graph_def=graph_def,
-        inputs=tuple(interface.in_order("inputs", inputs, model.inputs)),
-        outputs=tuple(interface.in_order("outputs", outputs, model.outputs)),
+        inputs=interface.in_order("inputs", inputs, model.inputs),
+        outputs=interface.in_order("outputs", outputs, model.outputs),
         own_calls=placed,
     )
 
 
-def _keep_control_flow(graph_def):
+def _keep_control_flow(graph_def: GraphDef) -> GraphDef:
     for node in operations.nodes_of(graph_def):
         if node.op in operations.CONTROL_FLOW:
             node.attr["_lower_using_switch_merge"].b = False
     return graph_def
 
 
-def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
+def _cannot_freeze(signature: str, function: ConcreteFunction, error: Exception) -> ModelFault:
     graph_def = function.graph.as_graph_def()
     changed = sorted({node.op for node in operations.nodes_of(graph_def) if node.op in _ASSIGNMENTS})
     if changed:
@@ -325,7 +338,7 @@ def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
     return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {one_line(error)}")
 
 
-def feeds_of(names: list, tensors: list, model: Chosen) -> list:
+def feeds_of(names: list[str], tensors: list[tf.Tensor], model: Chosen) -> list[Feed]:
     """The inputs, with the shapes that the spec sets."""
     shapes = model.shapes
     unknown = sorted(set(shapes) - set(names))
@@ -344,16 +357,24 @@ def feeds_of(names: list, tensors: list, model: Chosen) -> list:
     ]
 
 
-def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) -> list:
+def _fetches(
+    names: list[str],
+    results: list[tf.Tensor],
+    run: ConcreteFunction,
+    inputs: list[Feed],
+    graph_def: GraphDef,
+    symbols: Sequence[Symbol],
+) -> list[Fetch]:
     """The outputs, with None for the batch axis; ModelFault if a shape grows with the batch in another way."""
     light, _ = specialize.without_weights(graph_def)
     asked = [(tensor.op.name, tensor.value_index) for tensor in results]
     first, second = specialize.PROBES
     # All symbols at their maximum, then each at another size.
     smaller = interface.distinct_sizes(symbols)
-    points = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
-    known = [_inferred(light, inputs, asked, *point) for point in points]
-    if any(shape is None or None in shape for shapes in known for shape in shapes):
+    points: list[tuple[int, dict[str, int]]] = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
+    inferred = [_inferred(light, inputs, asked, *point) for point in points]
+    known = [[shape for shape in shapes if shape is not None and None not in shape] for shapes in inferred]
+    if any(len(shapes) < len(asked) for shapes in known):
         known = [_observed(names, run, inputs, partial(_sized_by_values, light, asked), *point) for point in points]
     axes = [interface.output_axes(name, at_most, at, symbols, smaller)
             for name, at_most, at in zip(names, known[0], known[-1], strict=True)]  # fmt: skip
@@ -370,14 +391,16 @@ def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) 
     ]
 
 
-def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: dict) -> list:
+def _inferred(
+    graph_def: GraphDef, inputs: list[Feed], outputs: list[tuple[str, int]], batch_size: int, sizes: Mapping[str, int]
+) -> list[list[int | None] | None]:
     try:
         return specialize.inferred_shapes(specialize.at_batch_size(graph_def, inputs, batch_size, sizes), outputs)
     except ValueError:  # this batch size does not fit the model: the error of running it is clearer
         return [None] * len(outputs)
 
 
-def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[str, str]:
+def _sized_by_values(graph_def: GraphDef, outputs: list[tuple[str, int]], index: int, name: str) -> tuple[str, str]:
     """The operations used by the output `name` whose number of rows depends on values, and what to do."""
     known = by_name(graph_def)
     used = ancestors(known, [outputs[index][0]])
@@ -403,7 +426,14 @@ def _sized_by_values(graph_def, outputs: list, index: int, name: str) -> tuple[s
     return f", because of {', '.join(found[:_SHOWN])}" if found else "", hint
 
 
-def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
+def _observed(
+    names: list[str],
+    run: ConcreteFunction,
+    inputs: list[Feed],
+    why: Callable[[int, str], tuple[str, str]],
+    batch_size: int,
+    sizes: Mapping[str, int],
+) -> list[list[int | None]]:
     """The shapes of the outputs; ModelFault if they depend on input values, with the reason and hint of `why`."""
     seen, failures = [], []
     shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
@@ -435,20 +465,20 @@ def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict)
     return seen[0]
 
 
-def _different(shape):
+def _different(shape: list[int]) -> tf.Tensor:
     """0, 1, 2, 0, 1 and so on: indices of small tables, too."""
     zeros = tf.zeros(shape, tf.int32)
     return tf.reshape(tf.range(tf.size(zeros)) % 3, tf.shape(zeros))
 
 
-def _operation_counts(graph_def) -> dict:
-    counts: dict = {}
+def _operation_counts(graph_def: GraphDef) -> dict[str, int]:
+    counts: dict[str, int] = {}
     for node in operations.nodes_of(graph_def):
         counts[node.op] = counts.get(node.op, 0) + 1
     return dict(sorted(counts.items()))
 
 
-def _warnings(graph_def, inputs, outputs) -> tuple:
+def _warnings(graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fetch]) -> tuple[str, ...]:
     """Warnings about differences between compiled code and TensorFlow that compiled code does not report."""
     found = set()
     is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
@@ -464,7 +494,7 @@ def _warnings(graph_def, inputs, outputs) -> tuple:
     return tuple(sorted(found))
 
 
-def _work(graph_def, used: set, inputs) -> Work:
+def _work(graph_def: GraphDef, used: set[str], inputs: Sequence[Feed]) -> Work:
     """How much the nodes `used` compute: the costs of batches are estimated from it (batching/costs.py).
 
     Arithmetic operations are TensorFlow's own count ("flops": a multiply-add counts twice), at two batch sizes, between
@@ -487,13 +517,13 @@ def _work(graph_def, used: set, inputs) -> Work:
     )
 
 
-def _size(node) -> tuple:
+def _size(node: NodeDef) -> tuple[int, int]:
     """(elements, bytes per element) of a constant."""
     shape = [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]
     return math.prod(shape), dtypes.as_dtype(node.attr["dtype"].type).size or 0
 
 
-def _operations(graph_def, used: set, inputs, batch_size: int) -> float:
+def _operations(graph_def: GraphDef, used: set[str], inputs: Sequence[Feed], batch_size: int) -> float:
     try:
         graph = tf.Graph()
         with graph.as_default():

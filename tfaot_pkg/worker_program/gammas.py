@@ -5,10 +5,17 @@ that of digamma near its zeros and poles. The operations here are those whose fl
 every CPU, so sines and cosines are series.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from doubles import number, polynomial
+
+if TYPE_CHECKING:
+    from framework_types import NodeDef
+
 
 # Lanczos' approximation with g = 7 and 9 terms, as XLA has it (Godfrey's coefficients): below 1e-15 in float64.
 _G = 7.0
@@ -28,7 +35,7 @@ _SINE = [(-1) ** n * math.pi ** (2 * n + 1) / math.factorial(2 * n + 1) for n in
 _COSINE = [(-1) ** n * math.pi ** (2 * n) / math.factorial(2 * n) for n in range(13)]
 
 
-def log_gamma(_node, x):
+def log_gamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """log(|gamma(x)|). None, for XLA's own, of other types than float32."""
     if x.dtype != tf.float32:
         return None
@@ -46,7 +53,7 @@ def log_gamma(_node, x):
     return tf.cast(tf.where(tf.math.is_inf(wide), tf.abs(wide), found), tf.float32)
 
 
-def digamma(_node, x):
+def digamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """The derivative of log(gamma(x)). None, for XLA's own, of other types than float32."""
     if x.dtype != tf.float32:
         return None
@@ -65,7 +72,7 @@ def digamma(_node, x):
     return tf.cast(tf.where(is_pole, number(math.nan), found), tf.float32)
 
 
-def _reduced(x) -> tuple:
+def _reduced(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """x, whether it is below 1/2, z with gamma(x) of gamma(z + 1), and the t of Lanczos' approximation."""
     wide = tf.cast(x, tf.float64)
     is_reflected = wide < number(0.5)
@@ -73,6 +80,6 @@ def _reduced(x) -> tuple:
     return wide, is_reflected, z, z + number(_G + 0.5)
 
 
-def _from_whole(x):
+def _from_whole(x: tf.Tensor) -> tf.Tensor:
     """The distance to the nearest whole number, with its sign."""
     return x - tf.floor(x + number(0.5))

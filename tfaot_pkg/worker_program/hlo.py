@@ -4,11 +4,15 @@ tfcompile lowers the graph, including loops of TensorFlow 1, as it does when the
 tfaot_pkg/program/hlo.py reads the listing.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import os
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import shape_analysis
 import specialize
@@ -21,6 +25,12 @@ from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.python import _pywrap_tfcompile
 from tensorflow.python.framework import tensor_util
 from wiring import by_name
+
+if TYPE_CHECKING:
+    from framework_types import Config, GraphDef
+    from messages.graph import Feed, Fetch, Symbol
+    from weights import Blob
+
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
 """Batch sizes. What is known about a model is proved at the first two. At the third, and at one of the last two, the
@@ -44,21 +54,25 @@ _FIELDS = {
 }  # fmt: skip
 
 
+HloProto: TypeAlias = Any
+"""A message of XLA's hlo.proto, whose fields differ between releases."""
+
+
 @dataclass(frozen=True)
 class _Point:
     """Sizes to trace at: of the batch, and of other symbols."""
 
     batch: int
-    sizes: tuple  # pairs of a name and a size
+    sizes: tuple[tuple[str, int], ...]  # pairs of a name and a size
 
 
-def _probes(symbols) -> list:
+def _probes(symbols: Iterable[Symbol]) -> list[_Point]:
     """The batch sizes that are probed, with one size of each symbol."""
     base = tuple((symbol.name, _sizes_of(symbol)[0]) for symbol in symbols)
     return [_Point(batch, base) for batch in PROBES]
 
 
-def _samples(symbols) -> list:
+def _samples(symbols: Sequence[Symbol]) -> list[_Point]:
     """Further points that determine polynomials of degree two in the symbols, times the batch; last, all maxima."""
     if not symbols:
         return []
@@ -75,23 +89,34 @@ def _samples(symbols) -> list:
     return [*points[len(specialize.PROBES) :], last]
 
 
-def _sizes_of(symbol) -> tuple:
+def _sizes_of(symbol: Symbol) -> tuple[int, ...]:
     """Three sizes within its range; never 1, and the maximum only if the range is small."""
     wanted = [size for size in _SYMBOL_SIZES if symbol.minimum <= size < symbol.maximum]
     others = [size for size in range(symbol.maximum, max(symbol.minimum, 2) - 1, -1) if size not in wanted]
     return tuple([*wanted, *sorted(others[:3])][:3])
 
 
-def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.HloListing:
+def listed(
+    graph_def: GraphDef,
+    inputs: Sequence[Feed],
+    outputs: Sequence[Fetch],
+    constants: Blob | None = None,
+    symbols: Sequence[Symbol] = (),
+) -> listing.HloListing:
     """One module per probe, or the reason why the graph does not compile at these sizes.
 
     The values of the parameters after the inputs are appended to `constants` (weights.Blob), if that is not None.
     """
     fault = ""
     for large in (specialize.WEIGHTS_FROM, None):  # a shape may be computed from a large constant, which must stay one
-        lowered, weights = (graph_def, []) if large is None else specialize.without_weights(graph_def, large)
+        weights: list[specialize.ConstantFeed] = []
+        lowered = graph_def
+        if large is not None:
+            lowered, weights = specialize.without_weights(graph_def, large)
 
-        def trace(point: _Point, lowered=lowered, weights=weights) -> listing.Module:
+        def trace(
+            point: _Point, lowered: GraphDef = lowered, weights: list[specialize.ConstantFeed] = weights
+        ) -> listing.Module:
             return _module(lowered, [*inputs, *weights], outputs, point)
 
         try:
@@ -109,7 +134,9 @@ def listed(graph_def, inputs, outputs, constants=None, symbols=()) -> listing.Hl
     return listing.HloListing(modules=(), samples=(), fault=fault)
 
 
-def require_lowered(graph_def, inputs, outputs, batch_size: int, symbols) -> None:
+def require_lowered(
+    graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fetch], batch_size: int, symbols: Iterable[Symbol]
+) -> None:
     """Raise ModelFault if XLA cannot take the graph at this batch size, and at the largest sizes of `symbols`."""
     point = _Point(batch_size, tuple((symbol.name, symbol.maximum) for symbol in symbols))
     try:
@@ -118,7 +145,7 @@ def require_lowered(graph_def, inputs, outputs, batch_size: int, symbols) -> Non
         raise uncompiled.fault(graph_def, batch_size, str(error)) from error
 
 
-def _append_constants(graph_def, weights: list, constants) -> None:
+def _append_constants(graph_def: GraphDef, weights: list[specialize.ConstantFeed], constants: Blob) -> None:
     import numpy as np
 
     nodes = by_name(graph_def)
@@ -129,14 +156,22 @@ def _append_constants(graph_def, weights: list, constants) -> None:
         constants.append(weight.node, values.astype(np.float32) if short else values)
 
 
-def _alike(trace, probes: list, samples: list) -> list:
+Kind: TypeAlias = tuple[tuple[str, ...], ...]
+"""The opcodes of each computation."""
+
+
+def _alike(
+    trace: Callable[[_Point], listing.Module], probes: list[_Point], samples: list[_Point]
+) -> list[listing.Module]:
     """One module per point, all of the same instructions if possible.
 
     The bridge is not deterministic: with TensorFlow 2.17 a slice at an index of a loop comes with or without a dynamic
     size. So it is called again if sizes differ, unless each size gives the same result every time.
     """
     # Modules by kind. One of the last two probes, which are small, may differ.
-    found: dict = {point: {} for point in (*probes[:-2], *samples, *probes[-2:])}
+    found: dict[_Point, dict[Kind | None, listing.Module]] = {
+        point: {} for point in (*probes[:-2], *samples, *probes[-2:])
+    }
     for attempt in range(1, _MOST_TRACES + 1):
         for size, modules in found.items():
             module = trace(size)
@@ -149,18 +184,18 @@ def _alike(trace, probes: list, samples: list) -> list:
     return [chosen[point] for point in (*probes, *samples)]
 
 
-def _common(found: dict):
+def _common(found: Mapping[_Point, Mapping[Kind | None, listing.Module]]) -> Kind | None:
     """A kind of module that all sizes that must agree have; None if there is none."""
     *required, small, other = (set(modules) for modules in found.values())
     return next(iter(set.intersection(*required) & (small | other)), None)
 
 
-def _kind(module: listing.Module) -> tuple:
+def _kind(module: listing.Module) -> Kind:
     """The opcodes that the results depend on."""
     return tuple(tuple(_used_opcodes(each)) for each in module.computations)
 
 
-def _used_opcodes(computation: listing.Computation):
+def _used_opcodes(computation: listing.Computation) -> Iterator[str]:
     # Instructions that nothing uses differ from run to run, and have no effect.
     used = {computation.root}
     for each in reversed(computation.instructions):
@@ -169,7 +204,9 @@ def _used_opcodes(computation: listing.Computation):
             yield each.opcode
 
 
-def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
+def _module(
+    graph_def: GraphDef, feeds: Sequence[specialize.Placed], outputs: Sequence[Fetch], point: _Point
+) -> listing.Module:
     """The entry's parameters are `feeds`, in their order; its result is a tuple of the outputs."""
     batch_size, sizes = point.batch, dict(point.sizes)
     # Shapes are folded first: XLA does not fold all of them itself (specialize.folded).
@@ -185,7 +222,7 @@ def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
     )
 
 
-def _lowered(graph_def, config) -> bytes:
+def _lowered(graph_def: GraphDef, config: Config) -> bytes:
     """The HloSnapshot of `graph_def`. Raises what tfcompile raises for a graph that it cannot lower."""
     with tempfile.TemporaryDirectory() as folder:
         graph, text, computation = (os.path.join(folder, name) for name in ("graph.pb", "config.pbtxt", "hlo.pb"))
@@ -209,10 +246,10 @@ def _lowered(graph_def, config) -> bytes:
             return file.read()
 
 
-def _reached(module) -> list:
+def _reached(module: HloProto) -> list[HloProto]:
     """The computations, each after those that it calls: the order in which the bridge lists them varies."""
     by_id = {each.id: each for each in module.computations}
-    found: dict = {}
+    found: dict[int, HloProto] = {}
 
     def reach(number: int) -> None:
         for instruction in by_id[number].instructions:
@@ -225,7 +262,7 @@ def _reached(module) -> list:
     return list(found.values())
 
 
-def _computation(computation) -> listing.Computation:
+def _computation(computation: HloProto) -> listing.Computation:
     return listing.Computation(
         id=computation.id,
         root=_local(computation.root_id),
@@ -233,7 +270,7 @@ def _computation(computation) -> listing.Computation:
     )
 
 
-def _instruction(proto) -> listing.Instruction:
+def _instruction(proto: HloProto) -> listing.Instruction:
     return listing.Instruction(
         id=_local(proto.id),
         opcode=proto.opcode,
@@ -251,28 +288,28 @@ def _local(number: int) -> int:
     return number & 0xFFFFFFFF
 
 
-def _shape(proto) -> listing.ArrayShape | listing.TupleShape:
+def _shape(proto: HloProto) -> listing.ArrayShape | listing.TupleShape:
     name = xla_data_pb2.PrimitiveType.Name(proto.element_type)
     if name == "TUPLE":
         return listing.TupleShape(parts=tuple(map(_shape, proto.tuple_shapes)))
     return listing.ArrayShape(dtype=name.lower(), sizes=tuple(proto.dimensions))
 
 
-def _attributes(proto):
+def _attributes(proto: HloProto) -> listing.Attributes:
     """The attributes that an instruction's meaning depends on, by opcode."""
     found = _ATTRIBUTES.get(proto.opcode)
     return listing.NoAttributes() if found is None else found(proto)
 
 
-def _dimensions(proto) -> listing.Dimensions:
+def _dimensions(proto: HloProto) -> listing.Dimensions:
     return listing.Dimensions(dimensions=tuple(proto.dimensions))
 
 
-def _feature(proto) -> listing.Feature:
+def _feature(proto: HloProto) -> listing.Feature:
     return listing.Feature(feature=proto.feature_index, epsilon=proto.epsilon)
 
 
-def _dot(proto) -> listing.Dot:
+def _dot(proto: HloProto) -> listing.Dot:
     numbers = proto.dot_dimension_numbers
     return listing.Dot(
         contracting=(tuple(numbers.lhs_contracting_dimensions), tuple(numbers.rhs_contracting_dimensions)),
@@ -281,18 +318,18 @@ def _dot(proto) -> listing.Dot:
     )
 
 
-def _window(proto) -> tuple:
+def _window(proto: HloProto) -> tuple[tuple[int, int, int, int, int, int], ...]:
     return tuple(
         (each.size, each.stride, each.padding_low, each.padding_high, each.window_dilation, each.base_dilation)
         for each in proto.window.dimensions
     )
 
 
-def _windows(proto) -> listing.Windows:
+def _windows(proto: HloProto) -> listing.Windows:
     return listing.Windows(window=_window(proto))
 
 
-def _convolution(proto) -> listing.Convolution:
+def _convolution(proto: HloProto) -> listing.Convolution:
     numbers = proto.convolution_dimension_numbers
     return listing.Convolution(
         input=(numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions),
@@ -309,7 +346,7 @@ def _convolution(proto) -> listing.Convolution:
     )
 
 
-def _gather(proto) -> listing.Gather:
+def _gather(proto: HloProto) -> listing.Gather:
     numbers = proto.gather_dimension_numbers
     return listing.Gather(
         offset=tuple(numbers.offset_dims),
@@ -323,7 +360,7 @@ def _gather(proto) -> listing.Gather:
     )
 
 
-def _scatter(proto) -> listing.Scatter:
+def _scatter(proto: HloProto) -> listing.Scatter:
     numbers = proto.scatter_dimension_numbers
     return listing.Scatter(
         window=tuple(numbers.update_window_dims),
@@ -336,25 +373,25 @@ def _scatter(proto) -> listing.Scatter:
     )
 
 
-def _slice(proto) -> listing.Slices:
+def _slice(proto: HloProto) -> listing.Slices:
     return listing.Slices(slices=tuple((each.start, each.limit, each.stride) for each in proto.slice_dimensions))
 
 
-def _pad(proto) -> listing.Padding:
+def _pad(proto: HloProto) -> listing.Padding:
     dimensions = proto.padding_config.dimensions
     return listing.Padding(
         padding=tuple((each.edge_padding_low, each.edge_padding_high, each.interior_padding) for each in dimensions)
     )
 
 
-def _custom_call(proto) -> listing.CustomCall:
+def _custom_call(proto: HloProto) -> listing.CustomCall:
     # Only our own configuration is text that is known; others may have any bytes.
     is_ours = proto.custom_call_target.startswith(OWN)
     config = proto.backend_config.decode("utf-8", "replace") if is_ours else ""
     return listing.CustomCall(target=proto.custom_call_target, config=config)
 
 
-def _literal(proto) -> listing.Literals:
+def _literal(proto: HloProto) -> listing.Literals:
     import hashlib
 
     import numpy as np
@@ -375,7 +412,7 @@ def _literal(proto) -> listing.Literals:
     return listing.Literals(digest=digest, values=tuple(values.tolist()))
 
 
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[str, Callable[[HloProto], listing.Attributes]] = {
     "batch-norm-inference": _feature,
     "batch-norm-training": _feature,
     "batch-norm-grad": _feature,

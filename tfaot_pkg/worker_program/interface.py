@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
-    from messages.graph import Axes, Shape, Symbol, Tensor
+    from messages.graph import Axes, Shape, Symbol
 
 
 ALLOWED = (
@@ -22,6 +22,14 @@ _ADVICE = {
     "resource": "pass the values themselves as a tensor",
     "variant": "pass the values themselves as a tensor",
 }
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
 
 
 def require_dtype(kind: str, name: str, dtype: str) -> str:
@@ -58,7 +66,9 @@ def input_shape(name: str, shape: Shape | None, override: Shape | None) -> Shape
     return tuple(shape)
 
 
-def output_shape(name: str, batch_sizes: Sequence[int], shapes: tuple[Sequence[int], Sequence[int]]) -> Shape:
+def output_shape(
+    name: str, batch_sizes: Sequence[int], shapes: tuple[Sequence[int | None], Sequence[int | None]]
+) -> Shape:
     """The shape of an output with None for the batch axis, from its `shapes` at two `batch_sizes`."""
     first, second = shapes
     if first == second:  # no axis grows with the batch
@@ -114,13 +124,13 @@ def output_axes(
     return tuple(axis for axis in axes if axis is not None)
 
 
-def in_order(kind: str, tensors: tuple[Tensor, ...], names: tuple[str, ...]) -> tuple[Tensor, ...]:
+def in_order(kind: str, tensors: Sequence[Named], names: tuple[str, ...]) -> tuple[Named, ...]:
     """`tensors` in the order of `names`: the spec's `model.inputs` or `model.outputs` (`kind`); unchanged if empty.
 
     Raises ModelFault if `names` are not the names of all `tensors`.
     """
     if not names:
-        return tensors
+        return tuple(tensors)
     found = {tensor.name: tensor for tensor in tensors}
     missing = [name for name in found if name not in names]
     faults = [f"there is no {name!r}{nearest(name, missing or found)}" for name in names if name not in found]

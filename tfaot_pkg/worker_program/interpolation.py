@@ -3,18 +3,25 @@
 Not products with a matrix, in which elements that a result does not use have the weight 0: NaN times 0 is NaN.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from framework_types import Array, Bools
 
-def weighed(x, axis: int, places, weights):
+
+def weighed(x: tf.Tensor, axis: int, places: Array, weights: Array) -> tf.Tensor:
     """`x` with `len(places)` elements along `axis`: sums of the elements at `places`, [results, n], times `weights`."""
     shape = [*weights.shape, *[1] * (x.shape.rank - 1 - axis)]
     windows = tf.gather(x, places, axis=axis)
     return tf.reduce_sum(windows * tf.constant(weights.reshape(shape), x.dtype), axis + 1)
 
 
-def windows_of(matrix, used) -> tuple:
+def windows_of(matrix: Array, used: Bools) -> tuple[Array, Array]:
     """(places, weights) of a product with `matrix`, [results, elements], whose results read the elements of `used`."""
     most = int(used.sum(1).max())
     places, weights = (np.zeros((len(matrix), most), kind) for kind in (np.int32, matrix.dtype))

@@ -9,13 +9,22 @@ Other layers are recognized by their scopes: attention and normalization by the 
 nodes of ONNX files by those of their operators (from_onnx/building.py), and a block used twice by its weights.
 """
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import itertools
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from wiring import LOOPS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import FunctionDef, NameAttrList, NodeDef
+
 
 _BODIES = {
     **dict.fromkeys(LOOPS, ("body",)),
@@ -51,23 +60,34 @@ _OF_ONNX = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")
 _CALLS = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 
+Operations: TypeAlias = Mapping[str, "tf.Operation"]
+"""By name."""
+
+Sources: TypeAlias = Mapping[str, Iterable[str]]
+"""By the name of an operation, the names of those that it reads from."""
+
+Users: TypeAlias = Mapping[str, set[str]]
+"""By the name of an operation, the names of those that read from it."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """A loop with the operations around it, two such loops, or a scope; `label` is the common name of the layer."""
 
     label: str
-    members: frozenset
+    members: frozenset[str]
 
 
-def label_of(operation) -> str:
+def label_of(operation: tf.Operation) -> str:
     """The common name of an operation that has other functions; "" for all others."""
     return _LABELS[_BODIES[operation.type][0]] if operation.type in _BODIES else ""
 
 
-def body_of(operation, functions: dict) -> list:
+def body_of(operation: tf.Operation, functions: Mapping[str, FunctionDef]) -> list[NodeDef]:
     """The nodes of the functions that a loop or condition runs, and of the functions that these call."""
     waiting = [one.name for name in reversed(_BODIES.get(operation.type, ())) for one in _listed(operation, name)]
-    found, seen = [], set()
+    found: list[NodeDef] = []
+    seen: set[str] = set()
     while waiting and len(seen) < _MOST_NESTED:
         name = waiting.pop()
         if name in functions and name not in seen:
@@ -78,18 +98,18 @@ def body_of(operation, functions: dict) -> list:
     return found
 
 
-def _listed(operation, name: str) -> list:
+def _listed(operation: tf.Operation, name: str) -> list[NameAttrList]:
     value = operation.get_attr(name)
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def layers(operations: dict, sources: dict, functions: dict) -> list:
+def layers(operations: Operations, sources: Sources, functions: Mapping[str, FunctionDef]) -> list[Layer]:
     """The recurrent layers among the operations that have `sources`; no operation is in two of them."""
-    after: dict = {name: set() for name in sources}
-    for name, found in sources.items():
-        for source in found:
+    after: dict[str, set[str]] = {name: set() for name in sources}
+    for name, read in sources.items():
+        for source in read:
             after[source].add(name)
-    ways: list = []
+    ways: list[tuple[str, frozenset[str]]] = []
     for name in sorted(sources):
         kind = _kind(operations[name], functions)
         if kind:
@@ -99,18 +119,19 @@ def layers(operations: dict, sources: dict, functions: dict) -> list:
     return found + _scoped(operations, sources, after, frozenset().union(*(layer.members for layer in found)))
 
 
-def _scoped(operations: dict, sources: dict, after: dict, taken: frozenset) -> list:
+def _scoped(operations: Operations, sources: Sources, after: Users, taken: frozenset[str]) -> list[Layer]:
     """The outermost scopes that are layers, of operations that are not `taken`."""
-    inside: dict = {}
+    inside: dict[str, list[str]] = {}
     for name in sources:
         parts = name.split("/")
         for depth in range(1, len(parts)):
             inside.setdefault("/".join(parts[:depth]), []).append(name)
-    children: dict = {}
+    children: dict[str, set[str]] = {}
     for scope in inside:
         children.setdefault(scope.rpartition("/")[0], set()).add(scope.rpartition("/")[2])
     shared = _shared_scopes(operations, sources, inside)
-    places, found = _places(sources, after), []
+    places = _places(sources, after)
+    found: list[Layer] = []
     # Outermost scopes first: what they contain is then taken.
     for scope in sorted(inside, key=lambda one: (one.count("/"), one)):
         label = _label_of_scope(scope, children.get(scope, set()), scope in shared)
@@ -121,7 +142,7 @@ def _scoped(operations: dict, sources: dict, after: dict, taken: frozenset) -> l
     return found
 
 
-def _label_of_scope(scope: str, children: set, is_shared: bool) -> str:
+def _label_of_scope(scope: str, children: set[str], is_shared: bool) -> str:
     last = scope.rpartition("/")[2]
     plain = _NUMBERED.sub("", last)
     label = _KERAS.get(plain) or _TORCH.get(last) or ""
@@ -133,19 +154,19 @@ def _label_of_scope(scope: str, children: set, is_shared: bool) -> str:
     return label or (plain if is_node else "")
 
 
-def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
+def _shared_scopes(operations: Operations, sources: Sources, inside: Mapping[str, list[str]]) -> set[str]:
     """The scopes of blocks that are used several times: they have the same operations with the same weights."""
 
-    def content(scope: str) -> tuple:
+    def content(scope: str) -> tuple[list[str], set[str]]:
         kinds = sorted(operations[name].type for name in inside[scope])
         return kinds, {each for name in inside[scope] for each in weights[name]}
 
     weights = {name: _weights_of(operations[name]) for name in sources}
-    users: dict = {}
+    users: dict[str, list[list[str]]] = {}
     for name, found in weights.items():
-        for one in found:
-            users.setdefault(one, []).append(name.split("/"))
-    shared = set()
+        for weight in found:
+            users.setdefault(weight, []).append(name.split("/"))
+    shared: set[str] = set()
     for paths in users.values():
         for one, other in itertools.pairwise(paths):
             # The first part that differs names the two blocks.
@@ -158,7 +179,7 @@ def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
     return shared
 
 
-def _weights_of(operation) -> list:
+def _weights_of(operation: tf.Operation) -> list[str]:
     """The identities of the matrices and kernels among the constants that an operation takes."""
     found = []
     for tensor in operation.inputs:
@@ -170,7 +191,7 @@ def _weights_of(operation) -> list:
     return found
 
 
-def _identity(constant) -> str:
+def _identity(constant: tf.Operation) -> str:
     """A digest of the values, because a weight may be stored as one constant for each use.
 
     If all values are equal, the constant's name: while TensorFlow freezes, large variables are zeros.
@@ -178,16 +199,16 @@ def _identity(constant) -> str:
     try:
         content = constant.get_attr("value").tensor_content
     except (KeyError, ValueError):
-        return constant.name
+        return str(constant.name)
     is_varied = content.count(content[:1]) < len(content)
-    return hashlib.sha256(content).hexdigest() if is_varied else constant.name
+    return hashlib.sha256(content).hexdigest() if is_varied else str(constant.name)
 
 
-def _places(sources: dict, after: dict) -> dict:
+def _places(sources: Sources, after: Users) -> dict[str, int]:
     """Positions of the operations in topological order; operations in cycles have none."""
     left = {name: len(set(found)) for name, found in sources.items()}
     ready = [name for name, count in left.items() if not count]
-    places: dict = {}
+    places: dict[str, int] = {}
     while ready:
         name = ready.pop()
         places[name] = len(places)
@@ -198,7 +219,7 @@ def _places(sources: dict, after: dict) -> dict:
     return places
 
 
-def _kind(operation, functions: dict) -> str:
+def _kind(operation: tf.Operation, functions: Mapping[str, FunctionDef]) -> str:
     """The layer whose cell a loop computes, by its activations or its name; "" if unknown."""
     if operation.type not in LOOPS:
         return ""
@@ -220,7 +241,7 @@ def _kind(operation, functions: dict) -> str:
     return _CELLS[cells.pop()] if len(cells) == 1 else "RNN" if cells else ""
 
 
-def _around(loop: str, operations: dict, sources: dict, after: dict, taken: frozenset) -> frozenset:
+def _around(loop: str, operations: Operations, sources: Sources, after: Users, taken: frozenset[str]) -> frozenset[str]:
     """`loop` and operations around it that only feed or only read it; in a scope of Keras, all those of the layer."""
     scope = loop.rpartition("/")[0] + "/"
     members, waiting = {loop}, [loop]
@@ -236,9 +257,12 @@ def _around(loop: str, operations: dict, sources: dict, after: dict, taken: froz
     return frozenset(members)
 
 
-def _joined(ways: list, operations: dict, sources: dict, after: dict) -> list:
+def _joined(
+    ways: list[tuple[str, frozenset[str]]], operations: Operations, sources: Sources, after: Users
+) -> list[Layer]:
     """Join two loops of a kind, one of which reverses its steps, if an operation combines only these two."""
-    found, left = [], list(ways)
+    found: list[Layer] = []
+    left = list(ways)
     for name in sorted(sources):
         if operations[name].type not in _JOINS:
             continue
@@ -257,7 +281,7 @@ def _joined(ways: list, operations: dict, sources: dict, after: dict) -> list:
     return found
 
 
-def _fed(members: frozenset, operations: dict, sources: dict, after: dict) -> frozenset:
+def _fed(members: frozenset[str], operations: Operations, sources: Sources, after: Users) -> frozenset[str]:
     """`members` and the operations that only feed them, up to other loops."""
     found, waiting = set(members), list(members)
     while waiting:
@@ -268,16 +292,16 @@ def _fed(members: frozenset, operations: dict, sources: dict, after: dict) -> fr
     return frozenset(found)
 
 
-def _reverses(members: frozenset, operations: dict) -> bool:
+def _reverses(members: frozenset[str], operations: Operations) -> bool:
     return any(operations[name].type in _REVERSALS for name in members)
 
 
-def _between(members: frozenset, sources: dict, after: dict, places: dict | None = None) -> bool:
+def _between(members: frozenset[str], sources: Sources, after: Users, places: Mapping[str, int] | None = None) -> bool:
     """Whether an operation that is not a member is on a path between two members."""
     places = places or {}
     last = max(places.get(name, len(after)) for name in members)
     waiting = [one for name in members for one in after[name] if one not in members]
-    seen = set()
+    seen: set[str] = set()
     while waiting:
         name = waiting.pop()
         if name in members:

@@ -4,9 +4,13 @@ All later stages see a model without state. The original signature stays in the 
 step by step, are compared with the library's.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import re
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import assignments
 import checkpoint
@@ -19,6 +23,10 @@ from messages.conversions import Lift, Lifted, StateTensor
 from messages.requests import ModelFault
 from tensorflow.python.framework import dtypes, tensor_shape
 from wiring import free
+
+if TYPE_CHECKING:
+    from framework_types import Array, GraphDef, MetaGraphDef, NodeDef, Report, TensorInfo
+
 
 STATE, NEW_STATE = "state/", "new_state/"
 """Prefixes of the names of inputs and outputs that are state."""
@@ -33,7 +41,7 @@ def with_variables(signature: str) -> str:
     return f"{signature} with variables"
 
 
-def lift(request: Lift, report) -> Lifted:
+def lift(request: Lift, report: Report) -> Lifted:
     """Write the SavedModel with the lifted signature, and the trained values of its state."""
     model = saved_model.read(request.folder)
     graph = saved_model.meta_graph(model, request.tags)
@@ -64,7 +72,7 @@ def lift(request: Lift, report) -> Lifted:
     return Lifted(state=_written(state, values, request.values))
 
 
-def variables_of(nodes: dict, graph_def) -> dict:
+def variables_of(nodes: Mapping[str, NodeDef], graph_def: GraphDef) -> dict[str, assignments.Variable]:
     """The variables of the signature by node, under names that users recognize: those given in Python, if unique."""
     others = {node.name for node in graph_def.node if node.op in operations.VARIABLES} - set(nodes)
     shared = {key: _name_in_python(node, others) for key, node in sorted(nodes.items())}
@@ -80,7 +88,7 @@ def variables_of(nodes: dict, graph_def) -> dict:
     }
 
 
-def _name_in_python(node, others: set) -> str:
+def _name_in_python(node: NodeDef, others: set[str]) -> str:
     """The name of a variable, without the number that an export appended if its name was taken."""
     name = node.attr["shared_name"].s.decode("utf-8", "replace") or node.name
     # TensorFlow numbers variables of the same name when it exports.
@@ -88,14 +96,16 @@ def _name_in_python(node, others: set) -> str:
     return plain if plain in others else name
 
 
-def _shaped(variables: dict, values: dict) -> dict:
+def _shaped(
+    variables: Mapping[str, assignments.Variable], values: Mapping[str, Array]
+) -> dict[str, assignments.Variable]:
     """`variables` with the shapes of their values: a variable of unknown shape gets that of its trained value."""
     return {
         key: replace(each, shape=tuple(values[key].shape)) if key in values else each for key, each in variables.items()
     }
 
 
-def _chosen(request: Lift, variables: dict, changed: list) -> list:
+def _chosen(request: Lift, variables: Mapping[str, assignments.Variable], changed: list[str]) -> list[str]:
     """The variables (nodes) to lift, sorted by name; ModelFault if `update` does not name those that are `changed`."""
     names = {each.name: key for key, each in variables.items()}
     faults = [
@@ -126,19 +136,21 @@ def _chosen(request: Lift, variables: dict, changed: list) -> list:
     return sorted({*(key for key in update if key in changed), *read}, key=lambda key: variables[key].name)
 
 
-def _matching(text: str, names: dict) -> list:
+def _matching(text: str, names: Collection[str]) -> list[str]:
     """The names that equal `text`, or match it if it has *, ? or [."""
     if text in names:
         return [text]
     return [name for name in names if fnmatch.fnmatchcase(name, text)] if any(c in text for c in _WILD) else []
 
 
-def _told(variable, is_changed: bool) -> str:
+def _told(variable: assignments.Variable, is_changed: bool) -> str:
     how = "changed" if is_changed else "read"
     return f"{variable.name}: {dtypes.as_dtype(variable.dtype).name}{list(variable.shape)}, {how}"
 
 
-def _add(graph, name: str, found, lifted, names: dict) -> list:
+def _add(
+    graph: MetaGraphDef, name: str, found: reached.Reached, lifted: stateless.Lifted, names: Mapping[str, str]
+) -> list[tuple[str, str, str, str]]:
     """Make the lifted one the signature `name` of `graph`; return [(key, input, output)] of its state."""
     taken = {node.name for node in graph.graph_def.node}
     # Beside the original nodes: the original signature must still run.
@@ -175,7 +187,9 @@ def _add(graph, name: str, found, lifted, names: dict) -> list:
     return state
 
 
-def _tensor_info(infos, name: str, tensor: str, node, lifted, key: str):
+def _tensor_info(
+    infos: MutableMapping[str, TensorInfo], name: str, tensor: str, node: NodeDef, lifted: stateless.Lifted, key: str
+) -> TensorInfo:
     if name in infos:
         raise ModelFault(
             f"the signature has an input {name!r} already", f"give it a name that does not begin with {STATE}"
@@ -187,7 +201,7 @@ def _tensor_info(infos, name: str, tensor: str, node, lifted, key: str):
     return infos[name]
 
 
-def _copy_info(infos, name: str, source, tensor: str) -> None:
+def _copy_info(infos: MutableMapping[str, TensorInfo], name: str, source: TensorInfo, tensor: str) -> None:
     if name in infos:
         raise ModelFault(
             f"the signature has an output {name!r} already", f"give it a name that does not begin with {NEW_STATE}"
@@ -196,7 +210,7 @@ def _copy_info(infos, name: str, source, tensor: str) -> None:
     infos[name].name = tensor
 
 
-def _written(state: list, values: dict, path: str) -> tuple:
+def _written(state: list[tuple[str, str, str, str]], values: Mapping[str, Array], path: str) -> tuple[StateTensor, ...]:
     """The state, whose values are written to the file at `path`, each at an aligned offset."""
     made = []
     with open(path, "wb") as file:

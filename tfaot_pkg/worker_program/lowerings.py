@@ -3,14 +3,23 @@
 Our toolchain table says which of them a toolchain needs (`Toolchain.lowerings`).
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from tensorflow.python.framework import dtypes, tensor_util
+
+if TYPE_CHECKING:
+    from framework_types import FunctionDef, GraphDef, NodeDef, Nodes
+
 
 _ERF_SATURATED = 3.8325069
 _TANH_SATURATED = 9.0109138
 """For larger x, the float nearest to the function of x is 1."""
 
 
-def lower(graph_def, wanted: list) -> bool:
+def lower(graph_def: GraphDef, wanted: Collection[str]) -> bool:
     """Replace the operations `wanted` (names of _LOWERINGS) in `graph_def`; return whether there were any."""
     found = False
     for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
@@ -27,7 +36,7 @@ def lower(graph_def, wanted: list) -> bool:
 class _Nodes:
     """Adds nodes beside a replaced one; a function's body also names outputs (`node:output:0`)."""
 
-    def __init__(self, nodes, in_function: bool) -> None:
+    def __init__(self, nodes: Nodes, in_function: bool) -> None:
         self._nodes, self._in_function = nodes, in_function
 
     def add(self, op: str, name: str, dtype: int, *inputs: str, output: str) -> str:
@@ -49,17 +58,17 @@ class _Nodes:
         return f"{name}:{output}:0" if self._in_function else name
 
 
-def _lower_erf(nodes: _Nodes, node) -> str:
+def _lower_erf(nodes: _Nodes, node: NodeDef) -> str:
     """XLA's polynomial ends at 1 - 3 * 2**-24 in fusions of 2.21; GELU, x * (1 + erf(x)), multiplies the error by x."""
     return _saturated(nodes, node, _ERF_SATURATED)
 
 
-def _lower_tanh(nodes: _Nodes, node) -> str:
+def _lower_tanh(nodes: _Nodes, node: NodeDef) -> str:
     """XLA's tanh has the same error in 2.17, on targets without FMA; the other form of GELU uses it."""
     return _saturated(nodes, node, _TANH_SATURATED)
 
 
-def _saturated(nodes: _Nodes, node, saturated: float) -> str:
+def _saturated(nodes: _Nodes, node: NodeDef, saturated: float) -> str:
     """|x| > saturated ? sign(x) : f(x), instead of f(x). Returns the name of the output."""
     x, dtype, name = node.input[0], node.attr["T"].type, node.name
     size = nodes.add("Abs", f"{name}/size", dtype, x, output="y")
@@ -79,7 +88,7 @@ def _saturated(nodes: _Nodes, node, saturated: float) -> str:
 _LOWERINGS = {"Erf": _lower_erf, "Tanh": _lower_tanh}
 
 
-def rename_output(function, name: str, output: str) -> None:
+def rename_output(function: FunctionDef, name: str, output: str) -> None:
     """Make all users in `function` read `output` of the node `name`, which had another name for it."""
 
     def renamed(text: str) -> str:

@@ -1,19 +1,30 @@
 """Maxima for which XLA's kernels have other rules than TensorFlow's: places of them, scatters, second derivatives."""
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from framework_types import NodeDef
 
-def _place(operation):
+
+Rule: TypeAlias = Callable[..., "tf.Tensor | None"]
+"""The result of a node of its inputs; None for XLA's own kernel."""
+
+
+def _place(operation: Callable[..., tf.Tensor]) -> Rule:
     """A rule for `ArgMax` or `ArgMin`. None, for XLA's own kernel, of integers.
 
     TensorFlow's kernel begins with index 0 and the lowest number that is finite, and takes each number that is larger:
     NaN is left out. XLA's takes the number behind the last NaN.
     """
 
-    def rule(node, x, axis):
+    def rule(node: NodeDef, x: tf.Tensor, axis: tf.Tensor) -> tf.Tensor | None:
         if not x.dtype.is_floating:
             return None
         is_largest = node.op == "ArgMax"
@@ -25,13 +36,13 @@ def _place(operation):
     return rule
 
 
-def _scatter(operation):
+def _scatter(operation: Callable[..., tf.Tensor]) -> Rule:
     """A rule for `TensorScatterMax` or `TensorScatterMin`. None, for XLA's own kernel, of integers.
 
     TensorFlow's kernel takes an update that is larger than the element: NaN is never. XLA's maximum with NaN is NaN.
     """
 
-    def rule(node, x, indices, updates):
+    def rule(node: NodeDef, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor | None:
         if not x.dtype.is_floating:
             return None
         least = tf.constant(-np.inf if node.op == "TensorScatterMax" else np.inf, x.dtype)
@@ -40,7 +51,9 @@ def _scatter(operation):
     return rule
 
 
-def _second_gradient(node, x, pooled, gradient, *sizes):
+def _second_gradient(
+    node: NodeDef, x: tf.Tensor, pooled: tf.Tensor, gradient: tf.Tensor, *sizes: tf.Tensor
+) -> tf.Tensor | None:
     """A rule for `MaxPoolGradGrad`. None, for XLA's own kernel, of integers and of sizes that are not constant.
 
     For each window, the element of `gradient` at the first place where `x` is the maximum, `pooled`; 0 for none. XLA's
@@ -70,9 +83,10 @@ def _second_gradient(node, x, pooled, gradient, *sizes):
 class _Axis:
     """An axis of the input: the windows along it, and what is padded before and behind."""
 
-    def __init__(self, node, size, window, stride) -> None:
+    def __init__(self, node: NodeDef, size: int | None, window: int, stride: int) -> None:
         self.size, self.window, self.stride = size, int(window), int(stride)
-        self.count, self.padding = None, (0, 0)
+        self.count: int | None = None
+        self.padding = (0, 0)
         if size is None:
             return
         if node.attr["padding"].s == b"SAME":
@@ -89,7 +103,7 @@ class _Axis:
         return slice(offset, offset + (self.count - 1) * self.stride + 1, self.stride)
 
 
-RULES = {
+RULES: dict[str, Rule] = {
     "ArgMax": _place(tf.raw_ops.ArgMax),
     "ArgMin": _place(tf.raw_ops.ArgMin),
     **dict.fromkeys(("MaxPool3DGradGrad", "MaxPoolGradGrad", "MaxPoolGradGradV2"), _second_gradient),

@@ -1,6 +1,9 @@
 """The printed form of a StableHLO module, one operation per line, as statements."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _RESULTS = re.compile(r"((?:%[\w$.:-]+(?:, )?)+) = ")
@@ -15,9 +18,9 @@ _FUNCTION = re.compile(r"func\.func (?:\w+ )?@([\w$.-]+)\((.*)")
 class Region:
     """`arguments` are names; `results` are the operands of what ends it."""
 
-    arguments: list
-    statements: list = field(default_factory=list)
-    results: list = field(default_factory=list)
+    arguments: list[str]
+    statements: list[Statement] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -26,15 +29,15 @@ class Statement:
 
     name: str
     text: str
-    results: list
-    operands: list
-    types: list
-    regions: list = field(default_factory=list)
+    results: list[str]
+    operands: list[str]
+    types: list[tuple[tuple[int | None, ...], str]]
+    regions: list[Region] = field(default_factory=list)
 
 
-def functions_in(text: str) -> dict:
+def functions_in(text: str) -> dict[str, Region]:
     """The functions of a module by their names, as regions."""
-    found: dict = {}
+    found: dict[str, Region] = {}
     lines = iter(text.splitlines())
     for line in lines:
         if opened := _FUNCTION.match(line.strip()):
@@ -44,7 +47,7 @@ def functions_in(text: str) -> dict:
     return found
 
 
-def _fill(region: Region, lines) -> str:
+def _fill(region: Region, lines: Iterator[str]) -> str:
     """Read the statements of a region, and return the line that ends it."""
     for line in lines:
         bare = line.strip()
@@ -63,7 +66,7 @@ def _fill(region: Region, lines) -> str:
     return ""
 
 
-def _open(statement: Statement, line: str, lines) -> None:
+def _open(statement: Statement, line: str, lines: Iterator[str]) -> None:
     """Read the regions of a statement."""
     while line.endswith("{"):
         arguments = re.findall(r"(%[\w$.-]+): ", line) if line.startswith("reducer") else []
@@ -75,7 +78,7 @@ def _open(statement: Statement, line: str, lines) -> None:
 
 
 def _statement(line: str) -> Statement:
-    results: list = []
+    results: list[str] = []
     rest = line
     if found := _RESULTS.match(line):
         rest = line[found.end() :]
@@ -93,7 +96,7 @@ def _statement(line: str) -> Statement:
     )
 
 
-def _types(text: str, count: int) -> list:
+def _types(text: str, count: int) -> list[tuple[tuple[int | None, ...], str]]:
     """The last `count` types of a line."""
     found = [
         (tuple(None if size == "?" else int(size) for size in sizes.split("x")[:-1]), kind)
@@ -102,20 +105,21 @@ def _types(text: str, count: int) -> list:
     return found[len(found) - count :] if count else []
 
 
-def numbers(statement: Statement, name: str) -> list:
+def numbers(statement: Statement, name: str) -> list[int]:
     """The integers of an attribute such as `dims = [0, 2]` or `dim = 1`; empty if it has none."""
     found = re.search(rf"\b{name} = (?:array<i64: ?)?\[?(-?[\d, -]*)", statement.text)
     return [int(each) for each in found[1].split(",") if each.strip()] if found else []
 
 
-def pair(statement: Statement, name: str) -> tuple:
+def pair(statement: Statement, name: str) -> tuple[list[int], list[int]]:
     """The integers of both sides of an attribute such as `contracting_dims = [2] x [1]`."""
     found = re.search(rf"\b{name} = \[([\d, ]*)\] x \[([\d, ]*)\]", statement.text)
     sides = found.groups() if found else ("", "")
-    return tuple([int(each) for each in side.split(",") if each.strip()] for side in sides)
+    one, other = ([int(each) for each in side.split(",") if each.strip()] for side in sides)
+    return one, other
 
 
-def constant(statement: Statement):
+def constant(statement: Statement) -> list[float] | None:
     """The numbers of a small constant, row-major, one for all if they are equal; None if it is written otherwise."""
     found = re.search(r"dense<(.*?)>(?: :|$)", statement.text)
     if found is None or '"' in found[1]:

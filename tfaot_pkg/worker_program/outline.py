@@ -7,14 +7,25 @@ the graph does not have. A recognized layer (layers.py) is one node too. The res
 which TensorFlow lists the nodes.
 """
 
+from __future__ import annotations
+
 import collections
 import heapq
 import json
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import layers
 from messages.graph import Outline, OutlineNode, OutlinePart
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import FunctionDef
+    from layers import Operations, Sources
+    from messages.graph import Feed, Fetch
+
 
 MOST_NODES = 100
 _MOST_PARTS, _ALL_PARTS, _LONGEST_PART = 40, 600, 60
@@ -23,7 +34,13 @@ _HIDDEN = frozenset("Const NoOp Placeholder Shape ShapeN Size Rank".split())
 _LONGEST_NAME = 120
 
 
-def outline(graph, inputs, outputs, functions=()):
+Run: TypeAlias = tuple[int, list[str]]
+"""A run of operations: the depth of names that made it, and its names."""
+
+
+def outline(
+    graph: tf.Graph, inputs: Sequence[Feed], outputs: Sequence[Fetch], functions: Iterable[FunctionDef] = ()
+) -> Outline | None:
     """An Outline; None if it would be empty. `graph` is TensorFlow's; `inputs` and `outputs` are those of freeze.py.
 
     `functions` are those that the graph's loops and conditions run, as GraphDefs store them.
@@ -37,14 +54,15 @@ def outline(graph, inputs, outputs, functions=()):
     sources = _sources(operations, fed)
     used = _used(sources, [tensor.node for tensor in outputs], operations, fed)
     used = [name for name in _fed_only(used, sources, fed) if name not in fed]
-    functions = {function.signature.name: function for function in functions}
-    wholes = _wholes(used, sources, operations, functions)
+    library = {function.signature.name: function for function in functions}
+    wholes = _wholes(used, sources, operations, library)
     kept, between = _contracted(used, sources, wholes)
     groups = [
         (group, [one for name in members for one in _members(name, wholes, sources)])
         for group, members in _groups(kept, between, room)
     ]
-    nodes, places = [], {}
+    nodes: list[OutlineNode] = []
+    places: dict[str, int] = {}
     for tensor in inputs:
         places[tensor.node] = len(nodes)
         nodes.append(_border(tensor, "input", []))
@@ -57,25 +75,29 @@ def outline(graph, inputs, outputs, functions=()):
     limit = min(_MOST_PARTS, _ALL_PARTS // max(1, sum(_has_parts(members, operations) for _, members in groups)))
     for number, (_, members) in enumerate(groups, len(inputs)):
         found = {places[source] for name in members for source in sources[name] if source in places}
-        parts = _parts(members, operations, functions)[:limit] if _has_parts(members, operations) else []
+        parts = _parts(members, operations, library)[:limit] if _has_parts(members, operations) else []
         nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})), parts=tuple(parts))
-    for tensor in outputs:
-        ends = _through(operations[tensor.node], operations, places)
-        nodes.append(_border(tensor, "output", sorted({places[name] for name in ends if name in places})))
+    for result in outputs:
+        ends = _through(operations[result.node], operations, places)
+        nodes.append(_border(result, "output", sorted({places[name] for name in ends if name in places})))
     return Outline(format=1, nodes=tuple(nodes))
 
 
-def _wholes(names: list, sources: dict, operations: dict, functions: dict) -> dict:
+def _wholes(
+    names: list[str], sources: Sources, operations: Operations, functions: Mapping[str, FunctionDef]
+) -> dict[str, layers.Layer]:
     """The recurrent layers, each by the name of one of its operations."""
     shown = set(names)
     inner = {name: [source for source in sources[name] if source in shown] for name in names}
     return {min(found.members): found for found in layers.layers(operations, inner, functions)}
 
 
-def _contracted(names: list, sources: dict, wholes: dict) -> tuple:
+def _contracted(
+    names: list[str], sources: Sources, wholes: Mapping[str, layers.Layer]
+) -> tuple[list[str], dict[str, list[str]]]:
     """(names, their sources) with one operation in place of each layer."""
     stands = {name: first for first, whole in wholes.items() for name in whole.members}
-    between: dict = {}
+    between: dict[str, set[str]] = {}
     for name in names:
         mine = stands.get(name, name)
         found = between.setdefault(mine, set())
@@ -84,13 +106,14 @@ def _contracted(names: list, sources: dict, wholes: dict) -> tuple:
     return kept, {name: sorted(found) for name, found in between.items()}
 
 
-def _members(name: str, wholes: dict, sources: dict) -> list:
+def _members(name: str, wholes: Mapping[str, layers.Layer], sources: Sources) -> list[str]:
     return _ordered(sorted(wholes[name].members), sources) if name in wholes else [name]
 
 
-def _through(operation, operations: dict, kept) -> list:
+def _through(operation: tf.Operation, operations: Operations, kept: Collection[str]) -> list[str]:
     """The names of `operation`, or of the operations whose values it only passes on."""
-    waiting, found, seen = [operation], [], set()
+    waiting, found = [operation], []
+    seen: set[str] = set()
     while waiting:
         one = waiting.pop()
         if one.name in seen:
@@ -103,7 +126,7 @@ def _through(operation, operations: dict, kept) -> list:
     return sorted(found)
 
 
-def _sources(operations: dict, fed: set) -> dict:
+def _sources(operations: Operations, fed: set[str]) -> dict[str, list[str]]:
     """The shown operations that each shown operation reads from."""
     shown = {
         name: operation
@@ -117,10 +140,10 @@ def _sources(operations: dict, fed: set) -> dict:
     return sources
 
 
-def _used(sources: dict, ends: list, operations: dict, fed: set) -> list:
+def _used(sources: Sources, ends: list[str], operations: Operations, fed: set[str]) -> list[str]:
     """The shown operations that the outputs depend on, sorted."""
     waiting = [name for end in ends for name in _through(operations[end], operations, sources)]
-    seen = set()
+    seen: set[str] = set()
     while waiting:
         name = waiting.pop()
         if name in sources and name not in seen:
@@ -129,13 +152,14 @@ def _used(sources: dict, ends: list, operations: dict, fed: set) -> list:
     return sorted(seen | (fed & sources.keys()))
 
 
-def _fed_only(used: list, sources: dict, fed: set) -> list:
+def _fed_only(used: list[str], sources: Sources, fed: set[str]) -> list[str]:
     """The operations of `used` that depend on an input; all of them if none does."""
-    after: dict = {}
+    after: dict[str, list[str]] = {}
     for name in used:
         for source in sources[name]:
             after.setdefault(source, []).append(name)
-    waiting, seen = sorted(fed), set()
+    waiting = sorted(fed)
+    seen: set[str] = set()
     while waiting:
         name = waiting.pop()
         if name not in seen:
@@ -145,7 +169,7 @@ def _fed_only(used: list, sources: dict, fed: set) -> list:
     return kept if len(kept) > len(fed) else used
 
 
-def _groups(names: list, sources: dict, room: int) -> list:
+def _groups(names: list[str], sources: Sources, room: int) -> list[tuple[str, list[str]]]:
     """[(name, its members)] in the order of the graph: single operations if there is room, else runs of operations.
 
     The largest runs are divided where the next part of their names changes, as long as there is room; runs of the same
@@ -155,7 +179,8 @@ def _groups(names: list, sources: dict, room: int) -> list:
     order = _ordered(names, sources)
     if len(order) <= room:
         return [(name, [name]) for name in order]
-    runs, done = [(0, order)], set()
+    runs: list[Run] = [(0, order)]
+    done: set[str] = set()
     while sizes := [len(members) for _, members in runs if len(members) > 1 and members[0] not in done]:
         chosen = [run for run in runs if len(run[1]) == max(sizes) and run[1][0] not in done]
         parts = {run[1][0]: _divided(run) for run in chosen}
@@ -164,7 +189,7 @@ def _groups(names: list, sources: dict, room: int) -> list:
             continue
         done.update(first for first, found in parts.items() if len(found) == 1)
         runs = [part for run in runs for part in parts.get(run[1][0], [run])]
-    found = []
+    found: list[list[str]] = []
     for _, members in runs:
         pieces = room - len(runs) + 1 if 2 * len(members) > len(order) else 1
         length = -(-len(members) // pieces)
@@ -172,7 +197,7 @@ def _groups(names: list, sources: dict, room: int) -> list:
     return [(_name_of(members), members) for members in found]
 
 
-def _name_of(members: list) -> str:
+def _name_of(members: list[str]) -> str:
     """The common prefix of the names in a group; "" if there is none."""
     if len(members) == 1:
         return members[0]
@@ -180,7 +205,7 @@ def _name_of(members: list) -> str:
     return _beginning(members[0], parts) if parts else ""
 
 
-def _divided(run: tuple) -> list:
+def _divided(run: Run) -> list[Run]:
     """The parts of a run (a pair: the depth of names that made it, its names); one part if names do not divide it."""
     depth, members = run
     while True:
@@ -198,10 +223,10 @@ def _beginning(name: str, depth: int) -> str:
     return name[: parts[depth - 1]] if depth < len(parts) else name
 
 
-def _ordered(names: list, sources: dict) -> list:
+def _ordered(names: list[str], sources: Sources) -> list[str]:
     """The names in topological order, except in cycles, with layers kept together."""
     wanted = {name: {one for one in sources.get(name, ()) if one != name} for name in names}
-    after: dict = {}
+    after: dict[str, list[str]] = {}
     for name in names:
         wanted[name] &= wanted.keys()
         for source in wanted[name]:
@@ -210,7 +235,8 @@ def _ordered(names: list, sources: dict) -> list:
     for name in names:
         if not wanted[name]:
             ready.add(name)
-    left, order, last = dict.fromkeys(sorted(names)), [], ""
+    left, last = dict.fromkeys(sorted(names)), ""
+    order: list[str] = []
     while left:
         last = ready.take(last) or next(iter(left))  # if none is ready, break a cycle
         del left[last]
@@ -228,10 +254,10 @@ class _Ready:
     Comparing all of them in each step took 35 s for a graph of 1000 chains of three operations; this takes 0.1 s.
     """
 
-    def __init__(self, names: list) -> None:
+    def __init__(self, names: list[str]) -> None:
         self._ranks = {name: rank for rank, name in enumerate(sorted(names, key=_descending, reverse=True))}
-        self._waiting: set = set()
-        self._by_beginning: dict = {}
+        self._waiting: set[str] = set()
+        self._by_beginning: dict[tuple[str, ...], list[tuple[int, str]]] = {}
 
     def add(self, name: str) -> None:
         self._waiting.add(name)
@@ -250,11 +276,11 @@ class _Ready:
             if heap:
                 _, name = heapq.heappop(heap)
                 self._waiting.remove(name)
-                return name
+                return str(name)
         return ""
 
 
-def _descending(name: str) -> list:
+def _descending(name: str) -> list[int]:
     # Sorted in reverse, these lists give ascending names, except that a name comes before its own prefix.
     return [-ord(char) for char in name]
 
@@ -269,11 +295,11 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-def _name_parts(name: str) -> tuple:
+def _name_parts(name: str) -> tuple[str, ...]:
     return tuple(re.split("[/_]+", name))
 
 
-def _operation(group: str, label: str, members: list, operations: dict) -> OutlineNode:
+def _operation(group: str, label: str, members: list[str], operations: Operations) -> OutlineNode:
     if len(members) > 1:
         # Without a name, a group is labelled with its most common operations.
         kinds = collections.Counter(_label(operations[name]) for name in members).most_common(3)
@@ -291,14 +317,14 @@ def _last_parts(scope: str) -> str:
     return last[0] if last else ""
 
 
-def _label(operation) -> str:
+def _label(operation: tf.Operation) -> str:
     """The kind of an operation, by its common name."""
     if operation.type == "XlaCallModule":
         return _own_call(operation)
-    return layers.label_of(operation) or operation.type
+    return layers.label_of(operation) or str(operation.type)
 
 
-def _own_call(operation) -> str:
+def _own_call(operation: tf.Operation) -> str:
     """The name of the operation of our own call (own_calls.py); in other files the attributes mean nothing."""
     try:
         target, config = (operation.get_attr(name).decode() for name in ("_tfaot_target", "_tfaot_config"))
@@ -307,7 +333,7 @@ def _own_call(operation) -> str:
         return "StableHLO"
 
 
-def _type_of(operation) -> tuple:
+def _type_of(operation: tf.Operation) -> tuple[str, list[int | None] | None]:
     """(dtype, shape) of the first output; "" and None if there is none or its rank is unknown."""
     outputs = operation.outputs
     shape = outputs[0].shape if outputs else None
@@ -315,13 +341,14 @@ def _type_of(operation) -> tuple:
     return outputs[0].dtype.name if outputs else "", dims
 
 
-def _has_parts(members: list, operations: dict) -> bool:
+def _has_parts(members: list[str], operations: Operations) -> bool:
     return len(members) > 1 or bool(layers.label_of(operations[members[0]]))
 
 
-def _parts(members: list, operations: dict, functions: dict) -> list:
+def _parts(members: list[str], operations: Operations, functions: Mapping[str, FunctionDef]) -> list[OutlinePart]:
     """The operations of a group in order; after each loop or condition those of its body or branches."""
-    scope, found = _name_of(members), []
+    scope = _name_of(members)
+    found: list[OutlinePart] = []
     for name in members:
         operation = operations[name]
         dtype, dims = _type_of(operation)
@@ -333,7 +360,9 @@ def _parts(members: list, operations: dict, functions: dict) -> list:
     return found
 
 
-def _part(name: str, operation: str, dtype: str, shape, *, inside: bool = False) -> OutlinePart:
+def _part(
+    name: str, operation: str, dtype: str, shape: Sequence[int | None] | None, *, inside: bool = False
+) -> OutlinePart:
     return OutlinePart(
         name=name.strip("/_")[-_LONGEST_PART:],
         op=operation[:_LONGEST_PART],
@@ -343,11 +372,19 @@ def _part(name: str, operation: str, dtype: str, shape, *, inside: bool = False)
     )
 
 
-def _border(tensor, kind: str, inputs: list) -> OutlineNode:
+def _border(tensor: Feed | Fetch, kind: Literal["input", "output"], inputs: list[int]) -> OutlineNode:
     return _node(tensor.name, kind, kind, tensor.dtype, tensor.shape, 1, inputs)
 
 
-def _node(name: str, operation: str, kind: str, dtype: str, shape, members: int, inputs: list = ()) -> OutlineNode:
+def _node(
+    name: str,
+    operation: str,
+    kind: Literal["input", "operation", "output"],
+    dtype: str,
+    shape: Sequence[int | None] | None,
+    members: int,
+    inputs: Sequence[int] = (),
+) -> OutlineNode:
     return OutlineNode(
         name=name[:_LONGEST_NAME],
         op=operation[:_LONGEST_NAME],

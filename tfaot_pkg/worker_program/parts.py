@@ -4,10 +4,20 @@ An operation on complex tensors gets two real ones beside it if all tensors that
 turn complex numbers into real ones then read these. Complex operations without readers are removed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
 from carriers import type_number
 from messages.carriers import MADE, PARTS
 from tensorflow.python.framework import dtypes, tensor_util
 from wiring import by_name, control_inputs, data_inputs, node_name, prune
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef
+    from messages.graph import Fetch
+
 
 _MOVING = frozenset(
     "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
@@ -19,18 +29,22 @@ _BINARY = frozenset("Add AddV2 BatchMatMulV2 MatMul Mul Sub".split())
 _KNOWN = _MOVING | _SINGLE | _BINARY | {"Conj", "Exp"}
 
 
-def split(graph_def, outputs) -> None:
+def split(graph_def: GraphDef, outputs: Iterable[Fetch]) -> None:
     """Replace complex operations in `graph_def` where possible; its `outputs` are real."""
     if _Split(graph_def).run():
         placeholders = [node.name for node in graph_def.node if node.op == "Placeholder"]
         prune(graph_def, [*(each.node for each in outputs), *placeholders])
 
 
+Parts: TypeAlias = tuple[str, str, int]
+"""Real part, imaginary part, and the type of both."""
+
+
 class _Split:
-    def __init__(self, graph_def) -> None:
+    def __init__(self, graph_def: GraphDef) -> None:
         self._graph_def = graph_def
         self._nodes = by_name(graph_def)
-        self._parts: dict = {}  # names of nodes -> (real, imaginary part, their type); None if it has none
+        self._parts: dict[str, Parts | None] = {}  # by names of nodes; None if it has none
 
     def run(self) -> bool:
         """Replace operations; return whether there were any."""
@@ -41,7 +55,7 @@ class _Split:
                 found = True
         return found
 
-    def _of(self, text: str):
+    def _of(self, text: str) -> Parts | None:
         """The parts of a complex tensor, created on first use; None if it has none."""
         name, _, index = text.partition(":")
         if index not in ("", "0"):
@@ -59,12 +73,12 @@ class _Split:
             waiting.pop()
         return self._parts[node_name(text)]
 
-    def _complex_inputs(self, name: str) -> list:
+    def _complex_inputs(self, name: str) -> list[str]:
         node = self._nodes[name]
         is_known = node.op in _KNOWN and self._is_complex(node)
         return [node_name(text) for text in self._data(node)] if is_known else []
 
-    def _data(self, node) -> list:
+    def _data(self, node: NodeDef) -> list[str]:
         """The inputs of type T."""
         texts = data_inputs(node)
         if node.op == "ConcatV2":
@@ -73,11 +87,11 @@ class _Split:
             return texts
         return texts[:1]
 
-    def _is_complex(self, node) -> bool:
+    def _is_complex(self, node: NodeDef) -> bool:
         name = "Tparams" if node.op in ("GatherV2", "GatherNd") else "T"
         return node.attr[name].type in _parts_by_number()
 
-    def _made(self, node):
+    def _made(self, node: NodeDef) -> Parts | None:
         texts = data_inputs(node)
         if node.op == "Complex":
             return self._of_pair(node, *texts)
@@ -87,8 +101,9 @@ class _Split:
             return self._of_cast(node, texts[0])
         if node.op not in _KNOWN or not self._is_complex(node):
             return None
-        data = [self._parts.get(node_name(text)) if self._is_first(text) else None for text in self._data(node)]
-        if any(each is None for each in data):
+        found = [self._parts.get(node_name(text)) if self._is_first(text) else None for text in self._data(node)]
+        data = [each for each in found if each is not None]
+        if len(data) < len(found):
             return None
         real = data[0][2]
         if node.op in _BINARY - _SINGLE:
@@ -98,11 +113,12 @@ class _Split:
         if node.op == "Exp":
             # exp(a + bi) = exp(a) (cos b + i sin b)
             size, angle = self.add(node, "Exp", real, data[0][0]), data[0][1]
-            turned = [self.add(node, op, real, angle) for op in ("Cos", "Sin")]
-            return *(self.add(node, "Mul", real, size, each) for each in turned), real
-        return *(self._copied(node, [each[part] for each in data], real) for part in (0, 1)), real
+            cos, sin = (self.add(node, op, real, angle) for op in ("Cos", "Sin"))
+            return self.add(node, "Mul", real, size, cos), self.add(node, "Mul", real, size, sin), real
+        re = self._copied(node, [each[0] for each in data], real)
+        return re, self._copied(node, [each[1] for each in data], real), real
 
-    def _of_pair(self, node, re: str, im: str) -> tuple:
+    def _of_pair(self, node: NodeDef, re: str, im: str) -> Parts:
         """The parts of a `Complex`, which broadcasts both to one shape."""
         real = node.attr["T"].type
         sources = {node_name(re), node_name(im)}
@@ -110,20 +126,21 @@ class _Split:
         if len(sources) == 1 or MADE in node.name:
             return re, im, real
         shape = self.add(node, "BroadcastArgs", _int32(), *(self._shape(node, real, each) for each in (re, im)))
-        return *(self._broadcast(node, real, each, shape) for each in (re, im)), real
+        re, im = (self._broadcast(node, real, each, shape) for each in (re, im))
+        return re, im, real
 
-    def _shape(self, node, real: int, text: str) -> str:
+    def _shape(self, node: NodeDef, real: int, text: str) -> str:
         made = self._new(node, "Shape")
         made.input.append(text)
         made.attr["T"].type, made.attr["out_type"].type = real, _int32()
         return made.name
 
-    def _broadcast(self, node, real: int, text: str, shape: str) -> str:
+    def _broadcast(self, node: NodeDef, real: int, text: str, shape: str) -> str:
         name = self.add(node, "BroadcastTo", real, text, shape)
         self._nodes[name].attr["Tidx"].type = _int32()
         return name
 
-    def _product(self, node, data: list, real: int) -> tuple:
+    def _product(self, node: NodeDef, data: list[Parts], real: int) -> Parts:
         """The product of numbers or matrices; adjoint matrices are conjugated too."""
         (a, b, _), (c, d, _) = data
         if node.attr["adj_x"].b:
@@ -138,7 +155,7 @@ class _Split:
     def _is_first(text: str) -> bool:
         return text.partition(":")[2] in ("", "0")
 
-    def _copied(self, node, data: list, real: int) -> str:
+    def _copied(self, node: NodeDef, data: list[str], real: int) -> str:
         """The same operation on one part."""
         made = self._new(node, node.op)
         rest = data_inputs(node)[len(data) :]
@@ -149,7 +166,7 @@ class _Split:
         made.attr["Tparams" if node.op in ("GatherV2", "GatherNd") else "T"].type = real
         return made.name
 
-    def _of_constant(self, node):
+    def _of_constant(self, node: NodeDef) -> Parts | None:
         import numpy as np
 
         real = _parts_by_number().get(node.attr["dtype"].type)
@@ -162,9 +179,9 @@ class _Split:
             made.attr["dtype"].type = real
             made.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(part))
             parts.append(made.name)
-        return *parts, real
+        return parts[0], parts[1], real
 
-    def _of_cast(self, node, text: str):
+    def _of_cast(self, node: NodeDef, text: str) -> Parts | None:
         """The parts of real numbers that are cast to complex ones."""
         real = _parts_by_number().get(node.attr["DstT"].type)
         if real is None or node.attr["SrcT"].type in _parts_by_number():
@@ -174,20 +191,20 @@ class _Split:
         made.attr["SrcT"].type, made.attr["DstT"].type = node.attr["SrcT"].type, real
         return made.name, self.add(node, "ZerosLike", real, made.name), real
 
-    def add(self, beside, op: str, real: int, *inputs: str) -> str:
+    def add(self, beside: NodeDef, op: str, real: int, *inputs: str) -> str:
         made = self._new(beside, op)
         made.input.extend(inputs)
         made.attr["T"].type = real
         return made.name
 
-    def constant(self, beside, real: int, value: float) -> str:
+    def constant(self, beside: NodeDef, real: int, value: float) -> str:
         made = self._new(beside, "Const")
         made.attr["dtype"].type = real
         values = tensor_util.make_tensor_proto(value, dtypes.as_dtype(real))
         made.attr["value"].tensor.CopyFrom(values)
         return made.name
 
-    def _new(self, beside, op: str):
+    def _new(self, beside: NodeDef, op: str) -> NodeDef:
         name = f"{beside.name}{MADE}part_{len(self._nodes)}"
         while name in self._nodes:
             name += "_"
@@ -196,7 +213,7 @@ class _Split:
         return made
 
 
-def _become(node, op: str, real: int, *inputs: str) -> None:
+def _become(node: NodeDef, op: str, real: int, *inputs: str) -> None:
     waits = control_inputs(node)
     node.op = op
     node.input[:] = [*inputs, *waits]
@@ -204,15 +221,15 @@ def _become(node, op: str, real: int, *inputs: str) -> None:
     node.attr["T"].type = real
 
 
-def _real(split: _Split, node, re: str, im: str, real: int) -> None:
+def _real(split: _Split, node: NodeDef, re: str, im: str, real: int) -> None:
     _become(node, "Identity", real, re)
 
 
-def _imag(split: _Split, node, re: str, im: str, real: int) -> None:
+def _imag(split: _Split, node: NodeDef, re: str, im: str, real: int) -> None:
     _become(node, "Identity", real, im)
 
 
-def _abs(split: _Split, node, re: str, im: str, real: int) -> None:
+def _abs(split: _Split, node: NodeDef, re: str, im: str, real: int) -> None:
     """The larger part times sqrt(1 + (smaller / larger)^2), because squares overflow; exact for 0 and infinities."""
     sizes = [split.add(node, "Abs", real, each) for each in (re, im)]
     large, small = (split.add(node, op, real, *sizes) for op in ("Maximum", "Minimum"))
@@ -228,11 +245,16 @@ def _abs(split: _Split, node, re: str, im: str, real: int) -> None:
     _become(node, "Identity", real, size)
 
 
-def _angle(split: _Split, node, re: str, im: str, real: int) -> None:
+def _angle(split: _Split, node: NodeDef, re: str, im: str, real: int) -> None:
     _become(node, "Atan2", real, im, re)
 
 
-_REAL = {"Angle": _angle, "Real": _real, "Imag": _imag, "ComplexAbs": _abs}
+_REAL: dict[str, Callable[[_Split, NodeDef, str, str, int], None]] = {
+    "Angle": _angle,
+    "Real": _real,
+    "Imag": _imag,
+    "ComplexAbs": _abs,
+}
 """Operations from complex to real numbers."""
 
 
@@ -240,5 +262,5 @@ def _int32() -> int:
     return type_number("int32")
 
 
-def _parts_by_number() -> dict:
+def _parts_by_number() -> dict[int, int]:
     return {type_number(name): type_number(part) for name, part in PARTS.items()}

@@ -3,12 +3,18 @@
 XLA multiplies images by a kernel of ones and zeros: a NaN would reach everything in the patches that contain it.
 """
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from framework_types import NodeDef
 
-def patches(node, x):
+
+def patches(node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """The patches of `x` side by side in its last axis, as ExtractImagePatches has them; None if sizes are unknown."""
     lengths, strides, steps = (list(node.attr[name].list.i)[1:3] for name in ("ksizes", "strides", "rates"))
     sizes = x.shape.as_list()[1:3]

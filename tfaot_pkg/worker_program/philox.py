@@ -4,7 +4,10 @@ Philox 4x32 with ten rounds (Salmon et al., SC 2011): block i of four words is a
 counter of 128 bits plus i. Numbers are made of consecutive words.
 """
 
+from __future__ import annotations
+
 import math
+from typing import SupportsInt
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +20,11 @@ _WORD = 0xFFFFFFFF
 _ROUNDS = 10
 
 
-def is_known(algorithm) -> bool:
+def is_known(algorithm: SupportsInt | None) -> bool:
     return algorithm is not None and int(algorithm) in _ALGORITHMS
 
 
-def uniform(shape, key, counter, dtype):
+def uniform(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Floats in [0, 1)."""
     if dtype == tf.float64:
         low, high = _pairs(shape, key, counter)
@@ -29,7 +32,7 @@ def uniform(shape, key, counter, dtype):
     return _shaped(_single(_words(shape, key, counter, 1)), shape)
 
 
-def normal(shape, key, counter):
+def normal(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
     """float32 by Box and Muller's method: each pair of words gives two numbers."""
     words = tf.reshape(_words(shape, key, counter, 1), [-1, 2])
     # TensorFlow's BoxMullerFloat (random_distributions.h) has the same limit, below which log would be infinite.
@@ -38,7 +41,7 @@ def normal(shape, key, counter):
     return _shaped(tf.reshape(tf.stack([tf.sin(angle) * radius, tf.cos(angle) * radius], 1), [-1]), shape)
 
 
-def integers(shape, key, counter, dtype):
+def integers(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Integers of all bits of the words."""
     if dtype.size == 4:
         return _shaped(tf.cast(_words(shape, key, counter, 1), tf.uint32), shape)
@@ -46,16 +49,16 @@ def integers(shape, key, counter, dtype):
     return _shaped(low | tf.bitwise.left_shift(high, _u64(32)), shape)
 
 
-def _pairs(shape, key, counter) -> tuple:
+def _pairs(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     words = tf.reshape(_words(shape, key, counter, 2), [-1, 2])
     return words[:, 0], words[:, 1]
 
 
-def _shaped(values, shape):
+def _shaped(values: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
     return tf.reshape(values[: tf.reduce_prod(shape)], shape)
 
 
-def _words(shape, key, counter, each: int):
+def _words(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, each: int) -> tf.Tensor:
     """At least `each` words of 32 bits, in uint64, for every number of an array of `shape`."""
     # Four words a block, as TensorFlow fills its arrays; the last block may be used in part.
     blocks = (tf.reduce_prod(tf.cast(shape, tf.int32)) * each + 3) // 4
@@ -76,22 +79,22 @@ def _words(shape, key, counter, each: int):
     return tf.reshape(tf.stack(words, 1), [-1])
 
 
-def _upper(x):
+def _upper(x: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.right_shift(x, _u64(32))
 
 
-def _u64(value: int):
+def _u64(value: int) -> tf.Tensor:
     return tf.constant(value, tf.uint64)
 
 
-def _single(words):
+def _single(words: tf.Tensor) -> tf.Tensor:
     """Floats in [0, 1) of 23 bits each."""
     # With the exponent bits of 1 the number is in [1, 2), and subtracting 1 is exact.
     bits = tf.cast(words & _u64(0x7FFFFF), tf.uint32) | tf.constant(127 << 23, tf.uint32)
     return tf.bitcast(bits, tf.float32) - 1.0
 
 
-def _double(low, high):
+def _double(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
     # 20 bits of the first word above all 32 of the second, as Uint64ToDouble (random_distributions_utils.h).
     bits = tf.bitwise.left_shift(low & _u64(0xFFFFF), _u64(32)) | high | _u64(1023 << 52)
     return tf.bitcast(bits, tf.float64) - 1.0

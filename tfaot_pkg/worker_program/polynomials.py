@@ -1,34 +1,44 @@
 """Polynomials in the sizes of a model, with exact arithmetic; what they are at all sizes that a call may have."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 BATCH = ""
 """The batch among the names of sizes: no symbol has this name."""
 _INFINITE = math.inf
 
 
+Monomial: TypeAlias = tuple[str, ...]
+"""Names of sizes, sorted; one that has a power is repeated."""
+
+Number: TypeAlias = Fraction | int
+
+
 @dataclass(frozen=True)
 class Polynomial:
     """A sum of `terms`: pairs of a monomial, which is a sorted tuple of names of sizes, and its factor."""
 
-    terms: tuple = ()
+    terms: tuple[tuple[Monomial, Fraction], ...] = ()
 
     @classmethod
-    def of(cls, terms) -> "Polynomial":
-        total: dict = {}
+    def of(cls, terms: Iterable[tuple[Monomial, Number]]) -> Polynomial:
+        total: dict[Monomial, Fraction] = {}
         for monomial, factor in terms:
-            total[monomial] = total.get(monomial, 0) + Fraction(factor)
+            total[monomial] = total.get(monomial, Fraction(0)) + Fraction(factor)
         return cls(tuple(sorted((monomial, factor) for monomial, factor in total.items() if factor)))
 
     @classmethod
-    def number(cls, value) -> "Polynomial":
+    def number(cls, value: Number) -> Polynomial:
         return cls.of([((), value)])
 
     @property
-    def names(self) -> frozenset:
+    def names(self) -> frozenset[str]:
         """The sizes that it depends on."""
         return frozenset(itertools.chain.from_iterable(monomial for monomial, _ in self.terms))
 
@@ -42,33 +52,34 @@ class Polynomial:
         return all(factor.denominator == 1 for _, factor in self.terms)
 
     @property
-    def varying(self) -> "Polynomial":
+    def varying(self) -> Polynomial:
         """Without the constant."""
         return Polynomial(tuple(term for term in self.terms if term[0]))
 
-    def __add__(self, other: "Polynomial") -> "Polynomial":
+    def __add__(self, other: Polynomial) -> Polynomial:
         return Polynomial.of([*self.terms, *other.terms])
 
-    def __neg__(self) -> "Polynomial":
+    def __neg__(self) -> Polynomial:
         return self.scaled(-1)
 
-    def __sub__(self, other: "Polynomial") -> "Polynomial":
+    def __sub__(self, other: Polynomial) -> Polynomial:
         return self + -other
 
-    def __mul__(self, other: "Polynomial") -> "Polynomial":
+    def __mul__(self, other: Polynomial) -> Polynomial:
         return Polynomial.of(
             (tuple(sorted((*one, *two))), first * second)
             for (one, first), (two, second) in itertools.product(self.terms, other.terms)
         )
 
-    def scaled(self, factor) -> "Polynomial":
+    def scaled(self, factor: Number) -> Polynomial:
         return Polynomial.of((monomial, factor * each) for monomial, each in self.terms)
 
-    def quotient(self, other: "Polynomial"):
+    def quotient(self, other: Polynomial) -> Polynomial | None:
         """The polynomial that gives this one when multiplied by `other`; None if it is not known to exist."""
         if len(other.terms) != 1:
             return Polynomial.number(1) if self == other and self.terms else None
-        (divisor, factor), terms = other.terms[0], []
+        divisor, factor = other.terms[0]
+        terms: list[tuple[Monomial, Fraction]] = []
         for monomial, each in self.terms:
             left = list(monomial)
             for name in divisor:
@@ -78,9 +89,10 @@ class Polynomial:
             terms.append((tuple(left), each / factor))
         return Polynomial.of(terms)
 
-    def bounds(self, ranges: dict) -> tuple:
+    def bounds(self, ranges: Mapping[str, tuple[int, float]]) -> tuple[Fraction | float, Fraction | float]:
         """(the least, the greatest) value that it may have, while each size is in its range: (minimum, maximum)."""
-        low = high = Fraction(0)
+        low: Fraction | float = Fraction(0)
+        high: Fraction | float = Fraction(0)
         for monomial, factor in self.terms:
             ends = [
                 factor * math.prod(Fraction(ranges[name][0]) for name in monomial),
@@ -98,7 +110,7 @@ class Polynomial:
             high = min(high, least)
         return low, high
 
-    def _from_least(self, ranges: dict) -> "Polynomial":
+    def _from_least(self, ranges: Mapping[str, tuple[int, float]]) -> Polynomial:
         """In terms of how much each size exceeds its minimum."""
         total = Polynomial()
         for monomial, factor in self.terms:
@@ -108,7 +120,7 @@ class Polynomial:
             total = total + product
         return total
 
-    def at(self, sizes: dict) -> Fraction:
+    def at(self, sizes: Mapping[str, int]) -> Fraction:
         return sum((factor * math.prod(sizes[name] for name in each) for each, factor in self.terms), start=Fraction(0))
 
     def degree(self, *, of_batch: bool) -> int:
@@ -119,7 +131,7 @@ class Polynomial:
 class Fit:
     """Finds polynomials, linear in the batch and of a degree in the symbols, from values at `points`."""
 
-    def __init__(self, points: list, degree: int) -> None:
+    def __init__(self, points: list[dict[str, int]], degree: int) -> None:
         """`points` are dictionaries of all sizes."""
         self._points = points
         symbols = sorted(name for name in points[0] if name != BATCH)
@@ -129,17 +141,18 @@ class Fit:
             for each in itertools.combinations_with_replacement(symbols, power)
         ]
         self._monomials = [tuple(sorted((*batch, *each))) for batch in ((), (BATCH,)) for each in inner]
-        self._known: dict = {}
+        self._known: dict[tuple[int, ...], Polynomial | None] = {}
 
-    def polynomial(self, values: tuple):
+    def polynomial(self, values: tuple[int, ...]) -> Polynomial | None:
         """With integer factors; None if there is none."""
         if len(set(values)) == 1:
             return Polynomial.number(values[0])
         if values not in self._known:
             self._known[values] = self._found(values)
-        return self._known[values]
+        result: Polynomial | None = self._known[values]
+        return result
 
-    def _found(self, values: tuple):
+    def _found(self, values: tuple[int, ...]) -> Polynomial | None:
         import numpy as np
 
         rows = [[math.prod(point[name] for name in each) for each in self._monomials] for point in self._points]

@@ -4,10 +4,18 @@ XLA computes ndtri(p) by erfinv(2 p - 1) in float32, which is minus infinity for
 those whose float64 results have the same bits on every CPU.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from doubles import number, polynomial
+
+if TYPE_CHECKING:
+    from framework_types import NodeDef
+
 
 # Wichura, "The percentage points of the normal distribution", Algorithm AS 241 (1988), PPND16: relative error 1e-16.
 _NEAR = (
@@ -42,7 +50,7 @@ _FAR = (
 )  # fmt: skip
 
 
-def ndtri(_node, p):
+def ndtri(_node: NodeDef, p: tf.Tensor) -> tf.Tensor | None:
     """The number below which a normal distribution has probability p. None, for XLA's own, of types but float32."""
     if p.dtype != tf.float32:
         return None
@@ -50,7 +58,7 @@ def ndtri(_node, p):
     return tf.cast(_quantile(wide - number(0.5), tf.minimum(wide, number(1.0) - wide)), tf.float32)
 
 
-def erfinv(_node, x):
+def erfinv(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """The number whose erf is x. None, for XLA's own, of other types than float32."""
     if x.dtype != tf.float32:
         return None
@@ -60,7 +68,7 @@ def erfinv(_node, x):
     return tf.cast(found * number(math.sqrt(0.5)), tf.float32)
 
 
-def _quantile(distance, tail):
+def _quantile(distance: tf.Tensor, tail: tf.Tensor) -> tf.Tensor:
     """Of probability 1/2 + `distance`, of which `tail` is the smaller part; NaN for a negative `tail`."""
     near = distance * _ratio(_NEAR, number(0.180625) - distance * distance)
     root = tf.sqrt(-tf.math.log(tail))
@@ -69,6 +77,6 @@ def _quantile(distance, tail):
     return tf.where(tf.abs(distance) <= number(0.425), near, tf.sign(distance) * far)
 
 
-def _ratio(coefficients: tuple, x):
+def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: tf.Tensor) -> tf.Tensor:
     above, below = (polynomial(each, x) for each in coefficients)
     return above / below

@@ -1,12 +1,20 @@
 """The answers of a model's own framework, run as this framework runs it, without any of our rewrites."""
 
+from __future__ import annotations
+
 import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from exact import Walks
 from messages import elements
 from messages.elements import write_arrays
 from messages.requests import ModelFault, Reference, Referenced, one_line
+
+if TYPE_CHECKING:
+    from framework_types import Array, Report
+
 
 _SHIFT = 2
 """Perturbed inputs differ by at most this many units in the last place."""
@@ -42,7 +50,19 @@ _OTHER_INPUTS = "if the model is right, give inputs that it takes: validation: {
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
 
 
-def reference(request: Reference, report) -> Referenced:
+class Model(Protocol):
+    """A model that its framework runs, as `_MODELS` says."""
+
+    version: str
+    dtypes: Mapping[str, str]
+    rejections: tuple[type[Exception], ...]
+
+    @property
+    def operations(self) -> Sequence[str]: ...
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]: ...
+
+
+def reference(request: Reference, report: Report) -> Referenced:
     """Run the model on the inputs (.npz: name -> samples) cut into batches; write the answers to `request.out`.
 
     Inputs are held arrays, answers are numbers (elements.py). For each batch size B and output O the .npz contains
@@ -57,10 +77,12 @@ def reference(request: Reference, report) -> Referenced:
     that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]
-    model = getattr(importlib.import_module(module), kind)(request)
+    model: Model = getattr(importlib.import_module(module), kind)(request)
     with np.load(request.inputs, allow_pickle=False) as file:
         inputs = dict(file)
-    answers, refusals, walks = {}, [], Walks(model, request)
+    answers: dict[str, Array] = {}
+    refusals: list[str] = []
+    walks = Walks(model, request)
     for size in request.batch_sizes:
         answers.update(_at_size(model, inputs, request, size, refusals, walks))
         report(request.advance, f"batch size {size}")
@@ -70,7 +92,9 @@ def reference(request: Reference, report) -> Referenced:
     )
 
 
-def _at_size(model, inputs: dict, request: Reference, size: int, refusals: list, walks: Walks) -> dict:
+def _at_size(
+    model: Model, inputs: dict[str, Array], request: Reference, size: int, refusals: list[str], walks: Walks
+) -> dict[str, Array]:
     starts = _starts(inputs, request, size)
     chosen = request.chosen.get(str(size), range(len(starts)))
     batches = [
@@ -88,7 +112,7 @@ def _at_size(model, inputs: dict, request: Reference, size: int, refusals: list,
     return answers
 
 
-def _nothing(name: str, like):
+def _nothing(name: str, like: Array) -> Array:
     """What stands in the place of the answers of a batch that did not run."""
     return np.full_like(like, np.nan) if name.endswith("/exact") and like.dtype.kind == "f" else np.zeros_like(like)
 
@@ -101,12 +125,14 @@ def _is_stacked(name: str, request: Reference) -> bool:
     return name in request.stacked
 
 
-def _starts(inputs: dict, request: Reference, size: int) -> range:
+def _starts(inputs: Mapping[str, Array], request: Reference, size: int) -> range:
     samples = min((len(inputs[name]) for name in request.batched), default=size)
     return range(0, samples - size + 1, size)[: request.most]
 
 
-def _tried(model, inputs: dict, request: Reference, start: int, size: int, refusals: list, walks: Walks):
+def _tried(
+    model: Model, inputs: dict[str, Array], request: Reference, start: int, size: int, refusals: list[str], walks: Walks
+) -> dict[str, Array] | None:
     """The answers for one batch; None if the framework rejects it and `tolerant` is set."""
     feeds = {
         name: values[start : start + size] if name in request.batched else values for name, values in inputs.items()
@@ -126,7 +152,9 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
     return answers
 
 
-def _run(run, feeds: dict, request: Reference) -> dict:
+def _run(
+    run: Callable[[dict[str, Array]], dict[str, Array]], feeds: dict[str, Array], request: Reference
+) -> dict[str, Array]:
     """The answers of a batch; row by row if the framework cannot compute batches."""
     if not request.by_row:
         return _bounded(run(feeds), feeds, request)
@@ -142,7 +170,7 @@ def _run(run, feeds: dict, request: Reference) -> dict:
     }
 
 
-def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
+def _bounded(answers: dict[str, Array], feeds: dict[str, Array], request: Reference) -> dict[str, Array]:
     """`answers`; outputs whose number of rows depends on values are padded, with that number beside them."""
     for name, each in request.counted.items():
         answers[each.count] = np.array(len(answers[name]), np.int32)
@@ -150,7 +178,9 @@ def _bounded(answers: dict, feeds: dict, request: Reference) -> dict:
     return answers
 
 
-def _explored(model, feeds: dict, answers: dict, request: Reference, walked: dict) -> dict:
+def _explored(
+    model: Model, feeds: dict[str, Array], answers: dict[str, Array], request: Reference, walked: dict[str, Array]
+) -> dict[str, Array]:
     """What is known beside the `answers` of a batch, from perturbed runs and from those of `walked` (exact.py)."""
     found = {name: array for name, array in walked.items() if not name.endswith("/plain")}
     changes = {name: _Changes(array) for name, array in answers.items()}
@@ -168,7 +198,7 @@ def _explored(model, feeds: dict, answers: dict, request: Reference, walked: dic
     return found
 
 
-def _perturbed_runs(model, feeds: dict, request: Reference):
+def _perturbed_runs(model: Model, feeds: dict[str, Array], request: Reference) -> Iterator[dict[str, Array]]:
     """The answers for inputs that are off by some roundings; none if no input has floats."""
     # A fixed seed: the same build must get the same verdict.
     generator = np.random.default_rng(0)
@@ -187,13 +217,13 @@ def _perturbed_runs(model, feeds: dict, request: Reference):
 class _Changes:
     """How the answers for one output change from run to run. Those with another shape are left out."""
 
-    def __init__(self, answers) -> None:
+    def __init__(self, answers: Array) -> None:
         self._answers = answers
         self.spread = np.zeros(answers.shape)
         self.low, self.high = answers.astype(np.float64), answers.astype(np.float64)
         self.missing = np.isnan(self.low)
 
-    def add(self, theirs) -> None:
+    def add(self, theirs: Array) -> None:
         if theirs.shape != self._answers.shape:
             return
         np.maximum(self.spread, distance(self._answers, theirs), out=self.spread)
@@ -203,7 +233,7 @@ class _Changes:
         np.fmax(self.high, numbers, out=self.high)
 
 
-def nudged(generator, held, dtype: str):
+def nudged(generator: np.random.Generator, held: Array, dtype: str) -> Array:
     """`held`, perturbed by some roundings if it has floats."""
     values = elements.numbers(held, dtype)
     if values.dtype.kind != "f":
@@ -214,7 +244,7 @@ def nudged(generator, held, dtype: str):
         return elements.held((values + values * off.astype(values.dtype)).astype(values.dtype), dtype)
 
 
-def distance(first, second):
+def distance(first: Array, second: Array) -> Array:
     """|first - second|; infinite between a number and NaN, and between integers that differ."""
     if first.dtype.kind != "f":
         return np.where(first == second, 0.0, np.inf)

@@ -3,16 +3,25 @@
 Except that `top_k(sorted=False)` gives its elements in order: TensorFlow allows any, and this is the one that XLA has.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 import freedoms
 import numpy as np
-import operations
 import signatures
 import tensorflow as tf
 import walking
 from messages import elements
 from messages.requests import Reference
+from operations import nodes_of
 
-_loaded: dict = {}
+if TYPE_CHECKING:
+    from framework_types import Array, GraphDef, NodeDef
+
+
+_loaded: dict[str, Any] = {}
 """The last model that was requested, and its other functions: one validation asks for it many times."""
 
 
@@ -26,7 +35,7 @@ class TensorFlowModel:
         wanted = (request.folder, request.tags, request.signature)
         if _loaded.get("wanted") != wanted:
             _loaded.clear()
-            signature = signatures.load_signature(*wanted, change=_in_order)
+            signature = signatures.load_signature(request.folder, request.tags, request.signature, change=_in_order)
             _loaded["signature"] = signature
             # By position: names of tensors need not be valid in Python.
             compiled = tf.function(signature.function, jit_compile=True)
@@ -41,15 +50,17 @@ class TensorFlowModel:
         self.dtypes = dict(zip(signature.inputs, types, strict=False))
 
     @property
-    def operations(self) -> list:
+    def operations(self) -> list[str]:
         """The kinds of operations in the graph."""
         graph = _loaded["signature"].function.graph
-        return sorted({node.op for node in operations.nodes_of(graph.as_graph_def())})
+        return sorted({node.op for node in nodes_of(graph.as_graph_def())})
 
-    def run(self, feeds: dict) -> dict:
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         return _run(self._function, feeds, self.dtypes)
 
-    def walk(self, feeds: dict, *, double: bool, observe) -> dict:
+    def walk(
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+    ) -> dict[str, Array]:
         """As `run`, node by node (walking.py). Raises CannotWalk."""
         try:
             if "walk" not in _loaded:
@@ -63,13 +74,16 @@ class TensorFlowModel:
             raise walking.CannotWalk(str(error)) from error
 
 
-def _observed(observe, node, operands: list, nested: bool) -> None:
+def _observed(observe: Callable[[freedoms.Node], None], node: NodeDef, operands: list[tf.Tensor], nested: bool) -> None:
     if not freedoms.watched(node.op):
         return
     arrays = tuple(elements.numbers(each.numpy(), each.dtype.name) for each in operands)
     to = node.attr["DstT"].type if node.op == "Cast" else 0
-    numbers = {name: getattr(each, each.WhichOneof("value")) for name, each in node.attr.items()
-               if each.WhichOneof("value") in ("f", "i", "b")}  # fmt: skip
+    numbers: dict[str, Any] = {
+        name: getattr(each, kind)
+        for name, each in node.attr.items()
+        if (kind := each.WhichOneof("value")) in ("f", "i", "b")
+    }
     if node.op in ("ArgMax", "ArgMin"):
         numbers["axis"] = int(arrays[1])
     observe(
@@ -80,20 +94,21 @@ def _observed(observe, node, operands: list, nested: bool) -> None:
     )  # fmt: skip
 
 
-def _run(function, feeds: dict, dtypes: dict) -> dict:
+def _run(
+    function: Callable[..., dict[str, tf.Tensor]], feeds: dict[str, Array], dtypes: Mapping[str, str]
+) -> dict[str, Array]:
     """The answers as numbers."""
     given = {name: tensor_of(values, dtypes[name]) for name, values in feeds.items()}
     return {name: elements.numbers(tensor.numpy(), tensor.dtype.name) for name, tensor in function(**given).items()}
 
 
-def tensor_of(held, dtype: str):
+def tensor_of(held: Array, dtype: str) -> tf.Tensor:
     # bfloat16 is held as uint16, which has its bits (messages/elements.py).
     made = tf.constant(held)
     return made if made.dtype == dtype else tf.bitcast(made, dtype)
 
 
-def _in_order(graph_def) -> bool:
-    for node in operations.nodes_of(graph_def):
+def _in_order(graph_def: GraphDef) -> None:
+    for node in nodes_of(graph_def):
         if node.op in ("TopK", "TopKV2") and "sorted" in node.attr:
             node.attr["sorted"].b = True
-    return True

@@ -4,7 +4,11 @@ TensorFlow's own answers, for validation, come from the original operations. Eac
 tensors of known shape (bodies.py); the batch size may be unknown.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import bodies
 import bounded
@@ -23,6 +27,12 @@ from messages.requests import ModelFault
 from tensorflow.python.framework import op_def_registry
 from wiring import control_inputs, data_inputs
 
+if TYPE_CHECKING:
+    from framework_types import Array, FunctionDef, GraphDef, NodeDef, Nodes
+    from messages.graph import Feed, Symbol
+    from tables import Table
+
+
 # Each pivot takes a dozen operations of the graph: larger matrices would compile slowly.
 _MOST_PIVOTS = 64
 _DENSE, _DENSE_LEAST = 4, 4096
@@ -38,7 +48,13 @@ class _Cannot(Exception):
     advice: str
 
 
-def rewrite(graph_def, inputs, symbols, tables) -> None:
+Rule: TypeAlias = Callable[..., "tf.Tensor | tuple[tf.Tensor, ...] | None"]
+"""The results of a node of its inputs; None if the node stays."""
+
+
+def rewrite(
+    graph_def: GraphDef, inputs: Sequence[Feed], symbols: Sequence[Symbol], tables: Mapping[str, Table]
+) -> None:
     """Replace the nodes of `graph_def` for which there are rules; `tables` are the contents of lookup tables.
 
     A rule that returns None leaves its node unchanged.
@@ -65,7 +81,14 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
         _remove_handles(graph_def, tables)
 
 
-def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> None:
+def _replace(
+    nodes: Nodes,
+    function: FunctionDef | None,
+    node: NodeDef,
+    known: list[bodies.Input],
+    tables: Mapping[str, Table],
+    rules: Mapping[str, Rule],
+) -> None:
     """Replace `node`, one of `nodes` of a graph or of `function`; `known` describes its inputs."""
     graph, texts = tf.Graph(), data_inputs(node)
     with graph.as_default():
@@ -84,13 +107,13 @@ def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> N
     results = results if isinstance(results, tuple) else (results,)
     prefix = f"{node.name}{MADE}"
 
-    def renamed(tensor) -> str:
+    def renamed(tensor: tf.Tensor) -> str:
         if tensor.op.type == "Placeholder":
             return texts[int(tensor.op.name.split("_")[1])]
         if function is not None:
             return prefix + _in_function(tensor)
         # As TensorFlow writes it: a first output has no number.
-        return prefix + tensor.name.removesuffix(":0")
+        return str(prefix + tensor.name.removesuffix(":0"))
 
     for op in graph.get_operations():
         if op.type != "Placeholder":
@@ -111,7 +134,7 @@ def _replace(nodes, function, node, known: list, tables: dict, rules: dict) -> N
         node.attr["T"].type = types[0]
 
 
-def _in_function(tensor) -> str:
+def _in_function(tensor: tf.Tensor) -> str:
     """A tensor as function bodies name it: node, output argument, index in that."""
     index = tensor.value_index
     for argument, count in _results(tensor.op.node_def):
@@ -121,7 +144,7 @@ def _in_function(tensor) -> str:
     raise AssertionError(tensor)
 
 
-def _results(node) -> list:
+def _results(node: NodeDef) -> list[tuple[str, int]]:
     """The output arguments of a node, and how many tensors each has."""
     found = []
     for argument in op_def_registry.get(node.op).output_arg:
@@ -134,7 +157,7 @@ def _results(node) -> list:
     return found
 
 
-def _rename_results(function, node) -> None:
+def _rename_results(function: FunctionDef, node: NodeDef) -> None:
     """Make all readers of `node` in `function` read the outputs of the identity that it becomes."""
     tensors = [(argument, index) for argument, count in _results(node) for index in range(count)]
     renamed = {f"{node.name}:{name}:{index}": f"{node.name}:output:{i}" for i, (name, index) in enumerate(tensors)}
@@ -144,14 +167,14 @@ def _rename_results(function, node) -> None:
         function.ret[key] = renamed.get(text, text)
 
 
-def _content(name, tables: dict):
+def _content(name: str, tables: Mapping[str, Table]) -> Table:
     """The table whose handle is the node `name`; raises _Cannot if that depends on values."""
     if name not in tables:
         raise _Cannot("which table it reads depends on values", "read both tables, and choose among their answers")
     return tables[name]
 
 
-def _remove_handles(graph_def, tables: dict) -> None:
+def _remove_handles(graph_def: GraphDef, tables: Mapping[str, Table]) -> None:
     """Replace the handles of tables, which nothing reads now, by numbers; loops may still carry them."""
     resource, number = tf.resource.as_datatype_enum, tf.int32.as_datatype_enum
     for node in graph_def.node:
@@ -173,37 +196,37 @@ def _remove_handles(graph_def, tables: dict) -> None:
                 value.list.type[:] = [number if each == resource else each for each in value.list.type]
 
 
-def _parts(x) -> tuple:
+def _parts(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.math.real(x), tf.math.imag(x)
 
 
-def _axis_length(x, axis: int) -> int:
+def _axis_length(x: tf.Tensor, axis: int) -> int:
     size = None if x.shape.rank is None else x.shape[axis]
     if size is None:
         raise _Cannot("the length of an axis is not known", "give it a number in model.shapes, or in the model")
-    return size
+    return int(size)
 
 
-def _lengths(value, count: int) -> list:
+def _lengths(value: tf.Tensor, count: int) -> list[int]:
     found = tf.get_static_value(value)
     if found is None:
         raise _Cannot("fft_length is not constant", "make it a constant of the model")
     return [int(each) for each in found][-count:]
 
 
-def _transformed(re, im, axis: int, inverse: bool):
+def _transformed(re: tf.Tensor, im: tf.Tensor, axis: int, inverse: bool) -> tuple[tf.Tensor, tf.Tensor]:
     """Real and imaginary part of the transform along `axis`."""
     re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
     re, im = fourier.transformed(re, im, inverse)
-    return tuple(fourier.swapped_with_last(each, axis) for each in (re, im))
+    return fourier.swapped_with_last(re, axis), fourier.swapped_with_last(im, axis)
 
 
-def _fitted(x, axis: int, length: int):
+def _fitted(x: tf.Tensor, axis: int, length: int) -> tf.Tensor:
     return fourier.swapped_with_last(fourier.fitted(fourier.swapped_with_last(x, axis), length), axis)
 
 
-def _fft(count: int, inverse: bool):
-    def rule(node, x):
+def _fft(count: int, inverse: bool) -> Rule:
+    def rule(node: NodeDef, x: tf.Tensor) -> tf.Tensor:
         re, im = _parts(x)
         # A transform along several axes is one along each, in any order.
         for axis in range(-1, -count - 1, -1):
@@ -214,8 +237,8 @@ def _fft(count: int, inverse: bool):
     return rule
 
 
-def _rfft(count: int):
-    def rule(node, x, fft_length):
+def _rfft(count: int) -> Rule:
+    def rule(node: NodeDef, x: tf.Tensor, fft_length: tf.Tensor) -> tf.Tensor:
         lengths = _lengths(fft_length, count)
         for axis, length in zip(range(-count, 0), lengths, strict=True):
             _axis_length(x, axis)
@@ -229,8 +252,8 @@ def _rfft(count: int):
     return rule
 
 
-def _irfft(count: int):
-    def rule(node, x, fft_length):
+def _irfft(count: int) -> Rule:
+    def rule(node: NodeDef, x: tf.Tensor, fft_length: tf.Tensor) -> tf.Tensor:
         # The inverse of _rfft, so the last axis comes last.
         re, im = _parts(x)
         lengths = _lengths(fft_length, count)
@@ -244,7 +267,7 @@ def _irfft(count: int):
     return rule
 
 
-def _eliminated(x) -> tuple:
+def _eliminated(x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Pivots of Gaussian elimination with row exchanges, as a list, and the sign of the permutation."""
     size = _axis_length(x, -1)
     if size > _MOST_PIVOTS:
@@ -266,25 +289,25 @@ def _eliminated(x) -> tuple:
     return pivots, sign
 
 
-def _determinant(node, x):
+def _determinant(node: NodeDef, x: tf.Tensor) -> tf.Tensor:
     pivots, product = _eliminated(x)
     for pivot in pivots:
         product = product * pivot
     return product
 
 
-def _log_determinant(node, x):
+def _log_determinant(node: NodeDef, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     pivots, sign = _eliminated(x)
     for pivot in pivots:
         sign = sign * tf.sign(pivot)
     return sign, tf.add_n([tf.math.log(tf.abs(pivot)) for pivot in pivots])
 
 
-def _euclidean_norm(node, x, axes):
+def _euclidean_norm(node: NodeDef, x: tf.Tensor, axes: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_sum(x * tf.math.conj(x), axes, keepdims=node.attr["keep_dims"].b))
 
 
-def _resized(node, images, size):
+def _resized(node: NodeDef, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Resizing is linear, one axis after the other: its weights are the results for unit vectors."""
     wanted = tf.get_static_value(size)
     if wanted is None:
@@ -295,14 +318,14 @@ def _resized(node, images, size):
     return x
 
 
-def _bilinear(node, images, size):
+def _bilinear(node: NodeDef, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor | None:
     """If all sizes are known. XLA's own code multiplies elements that a result does not use by 0, NaN among them."""
     if tf.get_static_value(size) is None or None in images.shape.as_list()[1:3]:
         return None
     return _resized(node, images, size)
 
 
-def _windows(node, old: int, new: int) -> tuple:
+def _windows(node: NodeDef, old: int, new: int) -> tuple[Array, Array]:
     import numpy as np
 
     options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
@@ -316,7 +339,9 @@ def _windows(node, old: int, new: int) -> tuple:
     return interpolation.windows_of(numbers[:, :, 0, 0].T, np.isnan(marked[:, :, 0, 0]).T)
 
 
-def _sparse_product(node, indices, values, shape, other):
+def _sparse_product(
+    node: NodeDef, indices: tf.Tensor, values: tf.Tensor, shape: tf.Tensor, other: tf.Tensor
+) -> tf.Tensor:
     if node.attr["adjoint_b"].b:
         other = tf.linalg.adjoint(other)
     rows, columns = indices[:, 0], indices[:, 1]
@@ -326,7 +351,9 @@ def _sparse_product(node, indices, values, shape, other):
     return tf.math.unsorted_segment_sum(values[:, None] * tf.gather(other, columns), rows, number)
 
 
-def _dense_of_ragged(node, shape, values, default, *partitions):
+def _dense_of_ragged(
+    node: NodeDef, shape: tf.Tensor, values: tf.Tensor, default: tf.Tensor, *partitions: tf.Tensor
+) -> tf.Tensor:
     kinds = [kind.decode() for kind in node.attr["row_partition_types"].list.s]
     wanted = tf.get_static_value(shape)
     if kinds != ["ROW_SPLITS"] or wanted is None or wanted.size < 2 or wanted[1] < 0:
@@ -345,7 +372,7 @@ def _dense_of_ragged(node, shape, values, default, *partitions):
     return tf.where(tf.reshape(inside, tf.concat([tf.shape(inside), [1] * inner], 0)), found, default)
 
 
-def _bincount(node, values, size, weights):
+def _bincount(node: NodeDef, values: tf.Tensor, size: tf.Tensor, weights: tf.Tensor) -> tf.Tensor | None:
     """For a known size, whether or not XLA can see it (bodies.py)."""
     if tf.get_static_value(size) is None:
         return None
@@ -354,26 +381,28 @@ def _bincount(node, values, size, weights):
     )
 
 
-def _nth_element(node, x, n):
+def _nth_element(node: NodeDef, x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
     direction = "DESCENDING" if node.attr["reverse"].b else "ASCENDING"
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
 
-def _with_one_zero(x):
+def _with_one_zero(x: tf.Tensor) -> tf.Tensor | None:
     """`x` with 0.0 for -0.0: they are equal in TensorFlow, which takes the lower index first; XLA sorts by the sign."""
     return tf.where(tf.equal(x, 0), tf.zeros([], x.dtype), x) if x.dtype.is_floating else None
 
 
-def _top_k(node, x, k):
+def _top_k(node: NodeDef, x: tf.Tensor, k: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
     made = _with_one_zero(x)
     options = {name: tf.as_dtype(node.attr[name].type) for name in ("index_type",) if name in node.attr}
     return None if made is None else tuple(tf.raw_ops.TopKV2(input=made, k=k, **options))
 
 
-def _boxes(operation, *options):
+def _boxes(operation: Callable[..., Any], *options: str) -> Rule:
     """A rule for a suppression of boxes, which takes the first of those with equal scores."""
 
-    def rule(node, boxes, scores, *limits):
+    def rule(
+        node: NodeDef, boxes: tf.Tensor, scores: tf.Tensor, *limits: tf.Tensor
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor] | None:
         made = _with_one_zero(scores)
         if made is None:
             return None
@@ -383,25 +412,27 @@ def _boxes(operation, *options):
         if not isinstance(found, tuple):
             return found
         # Behind the chosen boxes XLA leaves others, TensorFlow 0.
-        chosen = tf.range(tf.size(found.selected_indices)) < found.valid_outputs
-        return tf.where(chosen, found.selected_indices, 0), found.valid_outputs
+        indices, count = found
+        chosen = tf.range(tf.size(indices)) < count
+        return tf.where(chosen, indices, 0), count
 
     return rule
 
 
-def _shuffled(node, x):
+def _shuffled(node: NodeDef, x: tf.Tensor) -> tf.Tensor:
     """XLA of 2.17 rejects the sort that its own kernel makes."""
     return tf.gather(x, tf.argsort(tf.random.uniform(tf.shape(x)[:1])))
 
 
-def _random(make, *, seeded: bool):
+def _random(make: Callable[..., tf.Tensor | None], *, seeded: bool) -> Rule:
     """A rule for one kind of random numbers, from a seed or from a key and counter."""
 
-    def rule(node, shape, *rest):
+    def rule(node: NodeDef, shape: tf.Tensor, *rest: tf.Tensor) -> tf.Tensor | None:
         if seeded:
             (key, counter), limits = tf.raw_ops.StatelessRandomGetKeyCounter(seed=rest[0]), rest[1:]
         else:
-            key, counter, algorithm, *limits = rest
+            key, counter, algorithm, *others = rest
+            limits = tuple(others)
             if not philox.is_known(tf.get_static_value(algorithm)):
                 return None
         return make(shape, key, counter, tf.as_dtype(node.attr["dtype"].type), *limits)
@@ -409,15 +440,15 @@ def _random(make, *, seeded: bool):
     return rule
 
 
-def _uniform(shape, key, counter, dtype):
+def _uniform(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
     return philox.uniform(shape, key, counter, dtype) if dtype.name in ("float32", "float64") else None
 
 
-def _normal(shape, key, counter, dtype):
+def _normal(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
     return philox.normal(shape, key, counter) if dtype.name == "float32" else None
 
 
-def _integers(shape, key, counter, dtype, *limits):
+def _integers(shape: tf.Tensor, key: tf.Tensor, counter: tf.Tensor, dtype: tf.DType, *limits: tf.Tensor) -> tf.Tensor:
     unsigned = tf.uint32 if dtype.size == 4 else tf.uint64
     found = philox.integers(shape, key, counter, unsigned)
     if not limits:
@@ -429,7 +460,7 @@ def _integers(shape, key, counter, dtype, *limits):
     return tf.bitcast(tf.bitcast(low, unsigned) + found % span, dtype)
 
 
-def _looked_up(table, keys, default):
+def _looked_up(table: Table, keys: tf.Tensor, default: tf.Tensor) -> tf.Tensor:
     """Look up `keys` in a table of all keys from the smallest to the largest, or else by binary search."""
     known = table.keys
     # As Python integers: a span of int64 keys may not fit into int64.
@@ -447,7 +478,7 @@ def _looked_up(table, keys, default):
     return tf.where(tf.equal(tf.gather(known, place), keys), tf.gather(table.values, place), default)
 
 
-def _dense(table, keys, default, span: int):
+def _dense(table: Table, keys: tf.Tensor, default: tf.Tensor, span: int) -> tf.Tensor:
     import numpy as np
 
     least, most = table.keys[0], table.keys[-1]
@@ -460,14 +491,19 @@ def _dense(table, keys, default, span: int):
     return tf.where(inside & tf.gather(held, place), tf.gather(values, place), default)
 
 
-def _table_size(table):
+def _table_size(table: Table) -> tf.Tensor:
     return tf.constant(len(table.keys), tf.int64)
 
 
-_KINDS = {"Normal": _normal, "Uniform": _uniform, "UniformFullInt": _integers, "UniformInt": _integers}
-_OF_TABLES = {"LookupTableFindV2": _looked_up, "LookupTableSizeV2": _table_size}
+_KINDS: dict[str, Callable[..., tf.Tensor | None]] = {
+    "Normal": _normal,
+    "Uniform": _uniform,
+    "UniformFullInt": _integers,
+    "UniformInt": _integers,
+}
+_OF_TABLES: dict[str, Callable[..., tf.Tensor]] = {"LookupTableFindV2": _looked_up, "LookupTableSizeV2": _table_size}
 _AXES = {"": 1, "2D": 2, "3D": 3}
-_RULES = {
+_RULES: dict[str, Rule] = {
     **{f"FFT{axes}": _fft(count, False) for axes, count in _AXES.items()},
     **{f"IFFT{axes}": _fft(count, True) for axes, count in _AXES.items()},
     **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},

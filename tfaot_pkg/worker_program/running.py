@@ -1,7 +1,16 @@
 """Sums that XLA has no kernels for: running ones of short integers, and those of segments that the graph states."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from framework_types import NodeDef
+
 
 _WIDER = {
     **dict.fromkeys((tf.int8, tf.int16, tf.uint8, tf.uint16), tf.int32),
@@ -12,10 +21,14 @@ _MOST_SEGMENTS = 1 << 20
 """The result has as many rows as the largest id says: a file must not decide on any amount of memory."""
 
 
-def cumulative(run):
+Rule: TypeAlias = Callable[..., "tf.Tensor | None"]
+"""The result of a node of its inputs; None for XLA's own kernel."""
+
+
+def cumulative(run: Callable[..., tf.Tensor]) -> Rule:
     """A rule for `run`, tf.cumsum or tf.math.cumprod."""
 
-    def rule(node, x, axis):
+    def rule(node: NodeDef, x: tf.Tensor, axis: tf.Tensor) -> tf.Tensor | None:
         options = {name: node.attr[name].b for name in ("exclusive", "reverse")}
         if x.dtype in _WIDER:
             return tf.cast(run(tf.cast(x, _WIDER[x.dtype]), axis, **options), x.dtype)
@@ -26,11 +39,11 @@ def cumulative(run):
     return rule
 
 
-def of_segments(kind: str, empty: int):
+def of_segments(kind: str, empty: int) -> Rule:
     """A rule for Segment`kind`, whose segments without elements are `empty`, if the ids are constant."""
     run = getattr(tf.math, f"unsorted_segment_{kind.lower()}")
 
-    def rule(node, data, ids):
+    def rule(node: NodeDef, data: tf.Tensor, ids: tf.Tensor) -> tf.Tensor | None:
         known = tf.get_static_value(ids)
         # TensorFlow rejects negative ids.
         if known is None or known.min(initial=0) < 0 or known.max(initial=-1) >= _MOST_SEGMENTS:

@@ -6,7 +6,11 @@ support and the batch as its first axis, and no path leaves it and comes back. V
 alone are copied into it. In the remaining graph, a custom call replaces it; the program runs the part row by row.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import operations
 import specialize
@@ -15,6 +19,11 @@ from messages.graph import Feed, Fetch, FoundSegment
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes
 from wiring import called, data_inputs, prune, tensor_name
+
+if TYPE_CHECKING:
+    from framework_types import AttrValue, GraphDef, NodeDef
+    from messages.graph import Shape
+
 
 _CALL = "XlaCustomCallV2"
 _KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
@@ -43,13 +52,13 @@ class _Unfit(Exception):
 class Cut:
     """`graph_def` has calls in place of `segments`, whose graphs are `parts`; `outputs` are the model's."""
 
-    graph_def: object
-    outputs: tuple
-    segments: tuple
-    parts: tuple
+    graph_def: GraphDef
+    outputs: tuple[Fetch, ...]
+    segments: tuple[FoundSegment, ...]
+    parts: tuple[GraphDef, ...]
 
 
-def cut(graph_def, inputs, outputs):
+def cut(graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fetch]) -> Cut | None:
     """The graph cut, or None if nothing needs cutting or it cannot be cut."""
     if not _may_lack(graph_def):
         return None
@@ -59,32 +68,32 @@ def cut(graph_def, inputs, outputs):
         return None
 
 
-def _may_lack(graph_def) -> bool:
+def _may_lack(graph_def: GraphDef) -> bool:
     """Whether the compiler may lack a node; decided by the nodes alone, because an import copies all weights."""
     return any(map(_is_lacking, operations.nodes_of(graph_def)))
 
 
-def _is_lacking(node) -> bool:
+def _is_lacking(node: NodeDef) -> bool:
     return node.op in _LACKING or any(map(_is_foreign_type, node.attr.values()))
 
 
-def _functions_of(node) -> list:
+def _functions_of(node: NodeDef) -> list[str]:
     """Names of functions that a node may call: TensorFlow 1 writes a call as a node with the function's name."""
     return [*(each.name for each in called(node)), node.op]
 
 
-def _is_foreign_type(attr) -> bool:
-    types = [attr.type] if attr.WhichOneof("value") == "type" else attr.list.type
+def _is_foreign_type(attr: AttrValue) -> bool:
+    types: Iterable[int] = [attr.type] if attr.WhichOneof("value") == "type" else attr.list.type
     foreign = {dtypes.as_dtype(name).as_datatype_enum for name in _FOREIGN}
     return any(each in foreign for each in types)
 
 
 class _Graph:
-    def __init__(self, graph_def, inputs, outputs) -> None:
+    def __init__(self, graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fetch]) -> None:
         self._graph_def, self._inputs, self._outputs = graph_def, inputs, outputs
         self._functions = {function.signature.name: function for function in graph_def.library.function}
-        self._foreign: dict = {}  # functions
-        self._shapes: list = []
+        self._foreign: dict[str, bool] = {}  # functions
+        self._shapes: list[dict[str, tf.TensorShape]] = []
         for size in specialize.PROBES:
             graph = tf.Graph()
             with graph.as_default():
@@ -95,7 +104,7 @@ class _Graph:
         self._fetched = {f"{each.node}:{each.index}" for each in outputs}
         self._fixed = self._of_shapes()
 
-    def cut(self):
+    def cut(self) -> Cut | None:
         if any(op.type in ("Enter", "RefEnter") for op in self._ops.values()):  # loops of TensorFlow 1
             return None
         found = {name: why for name, op in self._ops.items() if (why := self._lacks(op)) and name not in self._fixed}
@@ -106,9 +115,9 @@ class _Graph:
         reasons = [next(why for name, why in found.items() if name in part) for part in parts]
         return self._made(parts, reasons)
 
-    def _of_shapes(self) -> set:
+    def _of_shapes(self) -> set[str]:
         """Operations whose results depend only on shapes and constants."""
-        fixed: set = set()
+        fixed: set[str] = set()
         for name, op in self._ops.items():  # in topological order
             # A copy of an operation that draws random numbers would draw others.
             constant = op.type not in _SOURCES and not op.op_def.is_stateful
@@ -116,7 +125,7 @@ class _Graph:
                 fixed.add(name)
         return fixed
 
-    def _lacks(self, op) -> str:
+    def _lacks(self, op: tf.Operation) -> str:
         """Why the compiler cannot compute `op`; empty if it can."""
         for tensor in (*op.inputs, *op.outputs):
             if tensor.dtype.name in _FOREIGN:
@@ -139,7 +148,7 @@ class _Graph:
             )
         return self._foreign[name]
 
-    def _parts(self, found: set) -> list:
+    def _parts(self, found: set[str]) -> list[set[str]]:
         """Sets of operations, each with a border that fits."""
         # A part that grows may touch another one, so they are connected again.
         while True:
@@ -152,12 +161,14 @@ class _Graph:
                 return parts
             found = grown
 
-    def _connected(self, found: set) -> list:
-        left, parts = set(found), []
+    def _connected(self, found: set[str]) -> list[set[str]]:
+        left = set(found)
+        parts: list[set[str]] = []
         for start in [name for name in self._ops if name in found]:
             if start not in left:
                 continue
-            part, waiting = set(), [start]
+            part: set[str] = set()
+            waiting = [start]
             while waiting:
                 name = waiting.pop()
                 if name in left:
@@ -169,10 +180,10 @@ class _Graph:
             parts.append(part)
         return parts
 
-    def _between(self, part: set) -> set:
+    def _between(self, part: set[str]) -> set[str]:
         """Operations on paths from the part back to it."""
-        behind: set = set()
-        before: set = set()
+        behind: set[str] = set()
+        before: set[str] = set()
         for name, op in self._ops.items():
             if name in part or any(each.op.name in behind for each in op.inputs):
                 behind.add(name)
@@ -181,9 +192,9 @@ class _Graph:
                 before.add(name)
         return (behind & before) - self._fixed
 
-    def _behind_border(self, part: set) -> set:
+    def _behind_border(self, part: set[str]) -> set[str]:
         """Operations that must join the part, because tensors between them and the part do not fit."""
-        more = set()
+        more: set[str] = set()
         for tensor in self._read(part):
             if not self._fits(tensor):
                 # No operation computes an input, so the border cannot move beyond it.
@@ -191,31 +202,39 @@ class _Graph:
                     raise _Unfit
                 more.add(tensor.op.name)
         for tensor in self._given(part):
-            if not self._fits(tensor) or self._shape(tensor)[:1] != (None,):
+            shape = self._shape(tensor)
+            if shape is None or not self._fits(tensor) or shape[:1] != (None,):
                 if tensor.name in self._fetched:
                     raise _Unfit
                 more |= {user.name for user in tensor.consumers()}
         return more - self._fixed
 
-    def _fits(self, tensor) -> bool:
+    def _fits(self, tensor: tf.Tensor) -> bool:
         shape = self._shape(tensor)
         return tensor.dtype.name in _KNOWN and shape is not None and None not in shape[1:]
 
-    def _shape(self, tensor):
+    def _shape(self, tensor: tf.Tensor) -> Shape | None:
         """The shape with None for the batch axis; None if another axis is not constant."""
         known = [found[tensor.name] for found in self._shapes]
         if not all(each.is_fully_defined() for each in known):
             return None
         # Two batch sizes distinguish the batch axis from one that happens to have its size.
         first, second = (each.as_list() for each in known)
-        made: list = []
+        made: list[int | None] = []
         for small, large in zip(first, second, strict=True):
             if small != large and (small, large) != specialize.PROBES:
                 return None
             made.append(small if small == large else None)
         return tuple(made)
 
-    def _read(self, part: set) -> list:
+    def _border(self, tensor: tf.Tensor) -> Shape:
+        """The shape of a tensor that crosses a border. Raises _Unfit if it is not known."""
+        shape = self._shape(tensor)
+        if shape is None:
+            raise _Unfit
+        return shape
+
+    def _read(self, part: set[str]) -> list[tf.Tensor]:
         """The tensors that it reads from outside, except those that depend only on shapes and constants."""
         read = {
             each.name: each
@@ -225,7 +244,7 @@ class _Graph:
         }
         return [read[name] for name in sorted(read)]
 
-    def _given(self, part: set) -> list:
+    def _given(self, part: set[str]) -> list[tf.Tensor]:
         return [
             each
             for name, op in self._ops.items()
@@ -234,7 +253,7 @@ class _Graph:
             if each.name in self._fetched or any(user.name not in part for user in each.consumers())
         ]
 
-    def _closure(self, part: set) -> set:
+    def _closure(self, part: set[str]) -> set[str]:
         """The part, and the operations on shapes and constants that it needs."""
         needed, waiting = set(part), [each.op.name for name in part for each in self._ops[name].inputs]
         while waiting:
@@ -244,8 +263,10 @@ class _Graph:
                 waiting += [each.op.name for each in self._ops[name].inputs if self._ops[name].type not in _OF_SHAPES]
         return needed
 
-    def _made(self, parts: list, reasons: list) -> Cut:
-        segments, graphs, renamed = [], [], {}
+    def _made(self, parts: list[set[str]], reasons: list[str]) -> Cut:
+        segments: list[FoundSegment] = []
+        graphs: list[GraphDef] = []
+        renamed: dict[str, tuple[str, int]] = {}
         for number, (part, reason) in enumerate(zip(parts, reasons, strict=True)):
             name = f"tfaot_segment_{number}"
             read, given = self._read(part), self._given(part)
@@ -253,15 +274,15 @@ class _Graph:
             if not given or not all(map(self._fits, (*read, *given))):
                 raise _Unfit
             # The program runs a part once for each row, so the part must read rows.
-            if not any(self._shape(each)[:1] == (None,) for each in read):
+            if not any(self._border(each)[:1] == (None,) for each in read):
                 raise _Unfit
             feeds = tuple(
-                Feed(name=f"in{i}", node=f"{name}_in{i}", dtype=each.dtype.name, shape=self._shape(each))
+                Feed(name=f"in{i}", node=f"{name}_in{i}", dtype=each.dtype.name, shape=self._border(each))
                 for i, each in enumerate(read)
             )
             fetches = tuple(
                 Fetch(name=f"out{i}", node=each.op.name, index=each.value_index, dtype=each.dtype.name,
-                      shape=self._shape(each))
+                      shape=self._border(each))
                 for i, each in enumerate(given)
             )  # fmt: skip
             segments.append(
@@ -282,20 +303,21 @@ class _Graph:
         prune(outside, needed)  # for example weights of the parts, which would otherwise stay in the program
         return Cut(graph_def=outside, outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
 
-    def _has_weights(self, part: set) -> bool:
+    def _has_weights(self, part: set[str]) -> bool:
         """Whether it multiplies by matrices that are the same for all rows."""
         ops = [self._ops[name] for name in part]
         multiplies = any(op.type in _PRODUCTS and any(each.op.name in self._fixed for each in op.inputs) for op in ops)
         return multiplies or any(node.op in _PRODUCTS for node in self._called_nodes(part))
 
-    def _iterates(self, part: set) -> bool:
+    def _iterates(self, part: set[str]) -> bool:
         """Whether it decomposes matrices iteratively, until all have converged."""
         called = {node.op for node in self._called_nodes(part)}
         return bool(_ITERATIVE & (called | {self._ops[name].type for name in part}))
 
-    def _called_nodes(self, part: set):
+    def _called_nodes(self, part: set[str]) -> Iterator[NodeDef]:
         """Nodes of the functions that it calls, directly or indirectly."""
-        waiting, seen = [name for each in part for name in _functions_of(self._ops[each].node_def)], set()
+        waiting = [name for each in part for name in _functions_of(self._ops[each].node_def)]
+        seen: set[str] = set()
         while waiting:
             name = waiting.pop()
             if name in self._functions and name not in seen:
@@ -303,7 +325,7 @@ class _Graph:
                 yield from self._functions[name].node_def
                 waiting += [other for node in self._functions[name].node_def for other in _functions_of(node)]
 
-    def _part_of(self, part: set, feeds: dict):
+    def _part_of(self, part: set[str], feeds: Mapping[str, Feed]) -> GraphDef:
         """The part alone, with placeholders for the tensors that it reads."""
         kept = self._closure(part)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
@@ -316,14 +338,16 @@ class _Graph:
                 copy.CopyFrom(node)
                 del copy.input[:]
                 for text in node.input:
-                    feed = feeds.get(_tensor(text))
+                    given = feeds.get(_tensor(text))
                     if text[0] != "^":
-                        copy.input.append(text if feed is None else feed.node)
+                        copy.input.append(text if given is None else given.node)
         return made
 
-    def _without(self, parts: list, segments: list, renamed: dict):
+    def _without(
+        self, parts: list[set[str]], segments: list[FoundSegment], renamed: Mapping[str, tuple[str, int]]
+    ) -> GraphDef:
         """The graph with calls in place of the parts, and without the nodes that only they needed."""
-        inside = set().union(*parts)
+        inside: set[str] = set().union(*parts)
         made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
         for node in self._graph_def.node:
             if node.name not in inside:
@@ -337,7 +361,7 @@ class _Graph:
         return made
 
 
-def _add_call(graph, segment: FoundSegment, operands: list) -> None:
+def _add_call(graph: GraphDef, segment: FoundSegment, operands: list[str]) -> None:
     node = graph.node.add(name=segment.name, op=_CALL)
     node.input.extend(operands)
     for name, border in (("operand_dtypes", segment.inputs), ("result_dtypes", segment.outputs)):
@@ -351,7 +375,7 @@ def _add_call(graph, segment: FoundSegment, operands: list) -> None:
     node.attr["has_side_effect"].b = False
 
 
-def _moved(output: Fetch, renamed: dict) -> Fetch:
+def _moved(output: Fetch, renamed: Mapping[str, tuple[str, int]]) -> Fetch:
     """An output of the model in the remaining graph."""
     place = renamed.get(f"{output.node}:{output.index}")
     if place is None:
@@ -364,6 +388,6 @@ def _tensor(text: str) -> str:
     return text if text[0] == "^" else tensor_name(text)
 
 
-def _rewired(text: str, renamed: dict) -> str:
+def _rewired(text: str, renamed: Mapping[str, tuple[str, int]]) -> str:
     place = renamed.get(_tensor(text))
     return text if place is None else "{}:{}".format(*place)

@@ -55,17 +55,17 @@ class LoadedSignature:
 
 
 def load_signature(
-    folder: str, tags: Sequence[str], name: str, change: Callable[[GraphDef], bool] | None = None
-) -> LoadedSignature | None:
+    folder: str, tags: Sequence[str], name: str, change: Callable[[GraphDef], None] | None = None
+) -> LoadedSignature:
     """The signature `name` of the SavedModel; ModelFault if it may not or cannot be loaded.
 
-    `change` is called with its graph, and may change it; if it returns False, the result is None.
+    `change` is called with its graph, and may change it.
     """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
     found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
     operations.require_none(found.faults)
-    if change is not None and not change(found.graph_def):
-        return None
+    if change is not None:
+        change(found.graph_def)
     return imported(folder, graph, found)
 
 

@@ -1,13 +1,22 @@
 """A frozen graph at one batch size: all shapes are known, and values that depend only on shapes are computed."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import wiring
 
+if TYPE_CHECKING:
+    from framework_types import Config, GraphDef, NodeDef
+    from messages.graph import Fetch
+
+
 PROBES = (5, 7)
 """Two batch sizes, which distinguish axes that grow with the batch from those that do not."""
-_MAXIMA: dict = {}  # no sizes: each symbol has its maximum
+_MAXIMA: Mapping[str, int] = {}  # no sizes: each symbol has its maximum
 WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
@@ -17,16 +26,27 @@ _IN_ORDER = "_tfaot_in_order"
 """The mark of arithmetic on floats that `folded` leaves in its order."""
 
 
+class Placed(Protocol):
+    """A placeholder of a graph, and its shape, with None for the batch: Feed, Weight or ConstantFeed."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> Sequence[int | None]: ...
+
+
 @dataclass(frozen=True)
 class ConstantFeed:
     """A placeholder in place of a constant."""
 
     node: str
     dtype: str
-    shape: tuple
+    shape: tuple[int, ...]
 
 
-def sized(tensor, batch_size: int, sizes) -> list:
+def sized(tensor: Placed, batch_size: int, sizes: Mapping[str, int]) -> list[int]:
     """The shape of `tensor` at a batch size; axes with a symbol that is not in `sizes` keep their maximum."""
     names = getattr(tensor, "axes", ()) or [""] * len(tensor.shape)
     return [
@@ -34,7 +54,9 @@ def sized(tensor, batch_size: int, sizes) -> list:
     ]
 
 
-def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
+def at_batch_size(
+    graph_def: GraphDef, feeds: Iterable[Placed], batch_size: int, sizes: Mapping[str, int] = _MAXIMA
+) -> GraphDef:
     """A copy of `graph_def` with placeholders of the shapes of `feeds`, in which None means `batch_size`.
 
     Axes with a symbol have the length in `sizes`, or their maximum.
@@ -56,7 +78,7 @@ def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
     return copy
 
 
-def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
+def without_weights(graph_def: GraphDef, large: int = WEIGHTS_FROM) -> tuple[GraphDef, list[ConstantFeed]]:
     """(a copy of `graph_def` with placeholders for large constants, these constants as ConstantFeed)."""
     from tensorflow.core.framework import graph_pb2
 
@@ -74,7 +96,7 @@ def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
     return copy, feeds
 
 
-def _as_feed(node, large: int):
+def _as_feed(node: NodeDef, large: int) -> ConstantFeed | None:
     """A constant of at least `large` elements, which may be a weight, as a feed; None for others."""
     from tensorflow.python.framework import dtypes
 
@@ -86,7 +108,7 @@ def _as_feed(node, large: int):
     return ConstantFeed(node=node.name, dtype=dtype.name, shape=tuple(shape))
 
 
-def inferred_shapes(graph_def, outputs: list) -> list:
+def inferred_shapes(graph_def: GraphDef, outputs: Iterable[tuple[str, int]]) -> list[list[int | None] | None]:
     """The shapes that TensorFlow infers for `outputs` (node, index): lists with None for unknown sizes, or None."""
     import tensorflow as tf
 
@@ -97,7 +119,7 @@ def inferred_shapes(graph_def, outputs: list) -> list:
     return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
 
-def keep_order(graph_def) -> None:
+def keep_order(graph_def: GraphDef) -> None:
     """Let `folded` leave all arithmetic on floats in its order: for models whose right answers are not TensorFlow's.
 
     Its optimizer makes a + (c - b) of (a - b) + c, which is not c where a and b are equal; the logarithm of such a
@@ -110,13 +132,13 @@ def keep_order(graph_def) -> None:
             node.attr[_IN_ORDER].b = True
 
 
-def _in_order(graph_def, feeds) -> list:
+def _in_order(graph_def: GraphDef, feeds: Iterable[Placed]) -> list[str]:
     """The nodes with the mark of `keep_order` that depend on `feeds`: constants are computed in any case."""
-    users: dict = {}
+    users: dict[str, list[NodeDef]] = {}
     for node in graph_def.node:
         for text in wiring.data_inputs(node):
             users.setdefault(wiring.node_name(text), []).append(node)
-    reached: dict = {}
+    reached: dict[str, NodeDef] = {}
     waiting = [feed.node for feed in feeds]
     while waiting:
         for node in users.get(waiting.pop(), ()):
@@ -126,7 +148,7 @@ def _in_order(graph_def, feeds) -> list:
     return [name for name, node in reached.items() if _IN_ORDER in node.attr]
 
 
-def folded(graph_def, feeds, outputs):
+def folded(graph_def: GraphDef, feeds: Sequence[Placed], outputs: Iterable[Fetch]) -> GraphDef:
     """`graph_def`, whose shapes are known, with everything that depends only on shapes and constants computed.
 
     XLA does some of this itself, but not for every operation (for example, scattering into a shape).
@@ -148,10 +170,11 @@ def folded(graph_def, feeds, outputs):
     # By default it skips small graphs.
     options.min_graph_nodes = -1
     options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
-    return tf_optimizer.OptimizeGraph(config, meta_graph)
+    optimized: GraphDef = tf_optimizer.OptimizeGraph(config, meta_graph)
+    return optimized
 
 
-def _with_constant_shapes(graph_def):
+def _with_constant_shapes(graph_def: GraphDef) -> GraphDef:
     """`graph_def` with constants for `Shape`, `Size` and `Rank` of tensors of known shape."""
     import numpy as np
     import tensorflow as tf
@@ -181,7 +204,9 @@ def _with_constant_shapes(graph_def):
     return copy
 
 
-def tfcompile_config(feeds: list, outputs: list, batch_size: int, sizes=_MAXIMA):
+def tfcompile_config(
+    feeds: Iterable[Placed], outputs: Iterable[Fetch], batch_size: int, sizes: Mapping[str, int] = _MAXIMA
+) -> Config:
     """tf2xla's Config: feeds and fetches in our order, under names of ours that are C identifiers.
 
     None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`; axes with a symbol

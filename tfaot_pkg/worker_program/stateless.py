@@ -5,7 +5,11 @@ data and control edges allow, and each assignment sets a new value. Functions ta
 the variables, and return the new values as further results; loops carry them.
 """
 
+from __future__ import annotations
+
 import graphlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import assignments
 from messages.requests import ModelFault
@@ -13,8 +17,25 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_shape
 from wiring import CALLS, LOOPS, data_inputs, free, node_name, tensor_name
 
+if TYPE_CHECKING:
+    from framework_types import (
+        AttrValue,
+        FunctionDef,
+        FunctionDefLibrary,
+        GraphDef,
+        NodeDef,
+        Nodes,
+        RepeatedComposite,
+        TensorShapeProto,
+    )
+
+
 _BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
 _CASES = frozenset("Case StatelessCase".split())
+
+
+Bound: TypeAlias = tuple["assignments.Variable | None", ...]
+"""A variable or None for each argument of a function."""
 
 
 class Lifted:
@@ -24,7 +45,13 @@ class Lifted:
     `unchanged` are the nodes that a lenient lift left as they were, with a variable of each.
     """
 
-    def __init__(self, graph_def, inputs: dict, body, unchanged: list) -> None:
+    def __init__(
+        self,
+        graph_def: GraphDef,
+        inputs: dict[str, str],
+        body: _Body,
+        unchanged: list[tuple[NodeDef, assignments.Variable]],
+    ) -> None:
         self.unchanged = unchanged
         self.graph_def = graph_def
         self.inputs = inputs
@@ -32,7 +59,7 @@ class Lifted:
         self.resolve = body.resolve
 
 
-def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
+def lift(graph_def: GraphDef, variables: Mapping[str, assignments.Variable], *, is_lenient: bool = False) -> Lifted:
     """`graph_def` (as in reached.Reached) with the lifted `variables` (by node) as inputs.
 
     Raises ModelFault for uses of variables that are neither reading nor assigning. If it `is_lenient`, these are left
@@ -54,7 +81,7 @@ def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
     return Lifted(made, places, body, functions.unchanged)
 
 
-def _placeholder(name: str, variable):
+def _placeholder(name: str, variable: assignments.Variable) -> NodeDef:
     node = node_def_pb2.NodeDef(name=name, op="Placeholder")
     node.attr["dtype"].type = variable.dtype
     node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(variable.shape).as_proto())
@@ -64,17 +91,17 @@ def _placeholder(name: str, variable):
 class _Functions:
     """Functions that take values instead of variables."""
 
-    def __init__(self, library: dict, target, is_lenient: bool) -> None:
+    def __init__(self, library: Mapping[str, FunctionDef], target: FunctionDefLibrary, is_lenient: bool) -> None:
         self.library, self._target, self.is_lenient = library, target, is_lenient
-        self.unchanged: list = []
-        self._bodies: dict = {}
-        self._made: dict = {}
+        self.unchanged: list[tuple[NodeDef, assignments.Variable]] = []
+        self._bodies: dict[tuple[str, Bound], _Body] = {}
+        self._made: dict[tuple[str, Bound, tuple[str, ...], bool], str] = {}
 
-    def updated(self, name: str, bound: tuple) -> list:
+    def updated(self, name: str, bound: Bound) -> list[str]:
         """The variables that the function `name` changes; `bound` has a variable or None for each argument."""
         return self._body(name, bound).updated
 
-    def made(self, name: str, bound: tuple, given: tuple, carries: bool = False) -> str:
+    def made(self, name: str, bound: Bound, given: tuple[str, ...], carries: bool = False) -> str:
         """A function that returns the next values of `given` (keys) as further results.
 
         If it `carries`, results that were variables become their next values.
@@ -84,7 +111,7 @@ class _Functions:
             self._made[key] = self._write(name, bound, given, carries)
         return self._made[key]
 
-    def _body(self, name: str, bound: tuple):
+    def _body(self, name: str, bound: Bound) -> _Body:
         if (name, bound) not in self._bodies:
             function = self.library[name]
             arguments = [each.name for each in function.signature.input_arg]
@@ -102,7 +129,7 @@ class _Functions:
             self._bodies[name, bound] = body
         return self._bodies[name, bound]
 
-    def _write(self, name: str, bound: tuple, given: tuple, carries: bool) -> str:
+    def _write(self, name: str, bound: Bound, given: tuple[str, ...], carries: bool) -> str:
         source, body = self.library[name], self._body(name, bound)
         made = self._target.function.add()
         made.CopyFrom(source)
@@ -135,7 +162,7 @@ class _Functions:
         for number, key in enumerate(given):
             added = made.signature.output_arg.add(name=free(f"updated_{number}", taken), type=dtypes[key])
             made.ret[added.name] = body.values[key]
-        return made.signature.name
+        return str(made.signature.name)
 
     def _free(self, wanted: str) -> str:
         return free(f"{wanted}_stateless", {each.signature.name for each in self._target.function})
@@ -148,15 +175,17 @@ class _Body:
     `updated` the keys of assigned variables, in order.
     """
 
-    def __init__(self, functions: _Functions, nodes: assignments.Nodes, handles: dict) -> None:
+    def __init__(
+        self, functions: _Functions, nodes: assignments.Nodes, handles: dict[str, assignments.Variable]
+    ) -> None:
         self._functions = functions
         self.nodes = nodes
         self.handles = handles
-        self.values: dict = {}
-        self.updated: list = []
-        self._renamed: dict = {}
+        self.values: dict[str, str] = {}
+        self.updated: list[str] = []
+        self._renamed: dict[str, str] = {}
 
-    def run(self, nodes) -> None:
+    def run(self, nodes: Nodes) -> None:
         # The order matters: a read between two assignments sees the value of the first.
         for node in _in_order(nodes):
             self._rewrite(node)
@@ -171,14 +200,14 @@ class _Body:
     def _canonical(self, text: str) -> str:
         return text if self.nodes.in_function else tensor_name(text)
 
-    def _rewrite(self, node) -> None:
+    def _rewrite(self, node: NodeDef) -> None:
         inputs = data_inputs(node)
         variables = [self.handles.get(self._canonical(text)) for text in inputs]
         if not any(variables):
             self._copy(node)
             return
         self.nodes.hint = node.name
-        if node.op in ("Identity", "IdentityN") and len(inputs) == 1:
+        if node.op in ("Identity", "IdentityN") and len(inputs) == 1 and variables[0] is not None:
             self._pass_on(node, variables[0])
         elif node.op in CALLS:
             self._call(node, variables)
@@ -189,29 +218,34 @@ class _Body:
         else:
             self._use(node, inputs, variables)
 
-    def _copy(self, node):
+    def _copy(self, node: NodeDef) -> NodeDef:
         made = self.nodes.copy(node)
         made.input[:] = [self.resolve(text) for text in node.input]
         return made
 
-    def _pass_on(self, node, variable) -> None:
+    def _pass_on(self, node: NodeDef, variable: assignments.Variable) -> None:
         self.handles[self.nodes.result(node.name, "output")] = variable
         if variable.is_lifted:
             self.nodes.waiting(node)
         else:
             self._copy(node)
 
-    def _use(self, node, inputs: list, variables: list) -> None:
+    def _use(self, node: NodeDef, inputs: list[str], variables: Sequence[assignments.Variable | None]) -> None:
         tensors = [
             self.values[each.key] if each is not None and each.is_lifted else self.resolve(text)
             for text, each in zip(inputs, variables, strict=True)
         ]
         places = assignments.WRITTEN.get(node.op, ())
+        lifted = {
+            place: each
+            for place, each in enumerate(variables)
+            if place in places and each is not None and each.is_lifted
+        }
         if not any(each is not None and each.is_lifted for each in variables):
             self._copy(node)
-        elif places and all(variables[place] is not None and variables[place].is_lifted for place in places):
-            for place, text in assignments.written(self.nodes, node, tensors, variables[0]).items():
-                self._update(variables[place].key, text)
+        elif places and len(lifted) == len(places):
+            for place, text in assignments.written(self.nodes, node, tensors, lifted[places[0]]).items():
+                self._update(lifted[place].key, text)
             if node.op in assignments.GIVES_FORMER:
                 self._renamed[self.nodes.result(node.name, _result_name(node.op))] = tensors[0]
             self.nodes.waiting(node)
@@ -231,7 +265,9 @@ class _Body:
         if key not in self.updated:
             self.updated.append(key)
 
-    def _with_values(self, made, variables: list, kinds, offset: int) -> None:
+    def _with_values(
+        self, made: NodeDef, variables: Sequence[assignments.Variable | None], kinds: AttrValue, offset: int
+    ) -> None:
         """Make the call `made` take values instead of variables; `kinds` are the types of its arguments."""
         for index, variable in enumerate(variables):
             if variable is not None and variable.is_lifted:
@@ -239,7 +275,7 @@ class _Body:
                 if index >= offset:
                     kinds.list.type[index - offset] = variable.dtype
 
-    def _call(self, node, variables: list) -> None:
+    def _call(self, node: NodeDef, variables: Sequence[assignments.Variable | None]) -> None:
         bound, name = tuple(variables), node.attr["f"].func.name
         given = tuple(self._functions.updated(name, bound))
         made = self._copy(node)
@@ -247,7 +283,7 @@ class _Body:
         self._with_values(made, variables, made.attr["Tin"], 0)
         self._take_results(made, given, variables)
 
-    def _branch(self, node, variables: list) -> None:
+    def _branch(self, node: NodeDef, variables: Sequence[assignments.Variable | None]) -> None:
         bound = tuple(variables[1:])
         keys = _BRANCHES.get(node.op, ())
         made = self._copy(node)
@@ -263,7 +299,9 @@ class _Body:
                 made.attr["output_shapes"].list.shape.add().CopyFrom(_shape(shapes[key]))
         self._take_results(made, given, variables)
 
-    def _take_results(self, made, given: tuple, variables: list) -> None:
+    def _take_results(
+        self, made: NodeDef, given: tuple[str, ...], variables: Sequence[assignments.Variable | None]
+    ) -> None:
         """Make the last results of the call `made` the next values of `given`."""
         dtypes = {each.key: each.dtype for each in variables if each is not None}
         for key in given:
@@ -271,7 +309,7 @@ class _Body:
             made.attr["Tout"].list.type.append(dtypes[key])
             self._update(key, self.nodes.result(made.name, "output", place, place))
 
-    def _loop(self, node, variables: list) -> None:
+    def _loop(self, node: NodeDef, variables: Sequence[assignments.Variable | None]) -> None:
         bound = tuple(variables)
         body, condition = node.attr["body"].func.name, node.attr["cond"].func.name
         # A condition runs once more than the body, so its assignments cannot be results of an iteration.
@@ -300,20 +338,21 @@ class _Body:
                 self._update(variable.key, text)
 
 
-def _known_shapes(node):
+def _known_shapes(node: NodeDef) -> RepeatedComposite[TensorShapeProto] | tuple[()]:
     # Reading an attribute that is not there would add an empty one, which TensorFlow rejects.
     return node.attr["output_shapes"].list.shape if "output_shapes" in node.attr else ()
 
 
-def _shape(sizes: tuple):
-    return tensor_shape.TensorShape(sizes).as_proto()
+def _shape(sizes: Sequence[int | None]) -> TensorShapeProto:
+    made: TensorShapeProto = tensor_shape.TensorShape(sizes).as_proto()
+    return made
 
 
 def _result_name(op: str) -> str:
-    return op_def_registry.get(op).output_arg[0].name
+    return str(op_def_registry.get(op).output_arg[0].name)
 
 
-def _in_order(nodes) -> list:
+def _in_order(nodes: Nodes) -> list[NodeDef]:
     """`nodes` in topological order of data and control edges; loops of TensorFlow 1 begin at Merge."""
     by_name = {node.name: node for node in nodes}
     before = {

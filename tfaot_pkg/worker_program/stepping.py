@@ -1,5 +1,9 @@
 """TensorFlow's own answers, call by call, for signatures that keep variables or draw random numbers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import lifting
 import numpy as np
 import operations
@@ -12,8 +16,12 @@ from messages.elements import features, write_arrays
 from messages.requests import DrawNumbers, Nothing, RunSteps
 from reference_tensorflow import tensor_of
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from framework_types import Array, Report
 
-def run_steps(request: RunSteps, report) -> Nothing:
+
+def run_steps(request: RunSteps, report: Report) -> Nothing:
     """Run the signature on the arrays in `inputs`, whose first axis is the steps; write the answers to `request.out`.
 
     For each output O the .npz has "outputs/O", all steps on the first axis, and for each variable V "state/V", its
@@ -50,11 +58,11 @@ class _Steps:
         keys = {each.name: key for key, each in lifting.variables_of(found.variables, graph.graph_def).items()}
         self._kept = {name: self._signature.variables[keys[name]] for name in request.variables}
 
-    def run(self, inputs: dict) -> dict:
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         # Each run begins with the trained values, because runs are compared with one another.
         for key, variable in self._signature.variables.items():
             variable.assign(self._begin[key])
-        found: dict = {}
+        found: dict[str, list[Array]] = {}
         for step in range(len(next(iter(inputs.values())))):
             feeds = {name: tensor_of(inputs[name][step], dtype) for name, dtype in self.dtypes.items()}
             for name, tensor in self._signature(**feeds).items():
@@ -63,17 +71,17 @@ class _Steps:
         return {**answers, **{f"state/{name}": _numbers(variable) for name, variable in self._kept.items()}}
 
 
-def _numbers(tensor):
+def _numbers(tensor: tf.Tensor) -> Array:
     return elements.numbers(tensor.numpy(), tensor.dtype.name)
 
 
-def draw(request: DrawNumbers, report) -> Nothing:
+def draw(request: DrawNumbers, report: Report) -> Nothing:
     """Call the signature `count` times on the arrays in `inputs`; write statistics of each output to `out`."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     types = dict(zip(signature.inputs, (tensor.dtype.name for tensor in signature.function.inputs), strict=False))
     with np.load(request.inputs, allow_pickle=False) as file:
         feeds = {name: tensor_of(file[name], dtype) for name, dtype in types.items()}
-    found: dict = {}
+    found: dict[str, list[Array]] = {}
     for _ in range(request.count):
         for name, tensor in signature(**feeds).items():
             found.setdefault(name, []).append(features(elements.numbers(tensor.numpy(), tensor.dtype.name)))

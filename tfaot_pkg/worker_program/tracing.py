@@ -1,8 +1,12 @@
 """Trace the time that a model takes in TensorFlow: spans of its profiler, in Chrome's trace event format."""
 
+from __future__ import annotations
+
 import glob
 import json
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import signatures
@@ -10,13 +14,17 @@ import tensorflow as tf
 from messages.requests import ModelFault, Nothing, Trace, one_line
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+if TYPE_CHECKING:
+    from framework_types import Report
+
+
 _WARM = 3
 """Calls before the traced ones: in these, TensorFlow traces and optimizes the function, and XLA compiles it."""
 _NOISE = ("ThreadpoolListener::", "TFE_DeleteTensorHandle")
 """Events without a length, from TensorFlow's own bookkeeping."""
 
 
-def trace(request: Trace, report) -> Nothing:
+def trace(request: Trace, report: Report) -> Nothing:
     """Write the spans of some calls of the signature on the inputs (.npz: one batch) to `request.out`."""
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     # One argument: tf.function would rename keywords that are not identifiers, such as state/hidden.
@@ -44,7 +52,7 @@ def trace(request: Trace, report) -> Nothing:
     return Nothing()
 
 
-def _spaces(folder: str):
+def _spaces(folder: str) -> Iterator[Any]:
     for path in glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True):
         space = xplane_pb2.XSpace()
         with open(path, "rb") as file:
@@ -52,7 +60,7 @@ def _spaces(folder: str):
         yield space
 
 
-def _events(space):
+def _events(space: Any) -> Iterator[dict[str, Any]]:
     """The spans of all threads, and the threads' names."""
     threads = [(plane, line) for plane in space.planes if plane.name.startswith("/host:CPU") for line in plane.lines]
     first = min((line.timestamp_ns for _, line in threads), default=0)

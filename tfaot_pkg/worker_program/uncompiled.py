@@ -1,11 +1,18 @@
 """Say why XLA cannot compile a graph, from its error, and what to do about it."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 import instead
 import limits
 from messages.requests import ModelFault
 from wiring import LOOPS, by_name
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef
+
 
 _NO_SHAPES_OF_VALUES = (
     "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)"
@@ -37,10 +44,10 @@ class NeedsConstant(Exception):
 def needed(text: str) -> NeedsConstant | None:
     """The value that XLA must know, according to its error `text`; None for other errors."""
     found = _NEEDS_CONSTANT.search(_line(text))
-    return NeedsConstant(text, *found.groups()) if found else None
+    return NeedsConstant(text, found[1], found[2], found[3]) if found else None
 
 
-def fault(graph_def, batch_size: int, text: str) -> ModelFault:
+def fault(graph_def: GraphDef, batch_size: int, text: str) -> ModelFault:
     """What XLA's error `text` means for the model of `graph_def`."""
     text = _line(text)
     if known := limits.fault_of(graph_def, text):
@@ -52,12 +59,12 @@ def fault(graph_def, batch_size: int, text: str) -> ModelFault:
     )
 
 
-def _advice(graph_def, missing: NeedsConstant | None) -> str:
+def _advice(graph_def: GraphDef, missing: NeedsConstant | None) -> str:
     is_of_gradient = missing is not None and _GRADIENT.search(missing.node) and _keeps_values(graph_def)
     return _KEPT_SHAPES if is_of_gradient else _NO_SHAPES_OF_VALUES
 
 
-def _keeps_values(graph_def) -> bool:
+def _keeps_values(graph_def: GraphDef) -> bool:
     """Whether a loop takes lists, as those whose iterations a gradient needs."""
     nodes = by_name(graph_def)
     return any(

@@ -5,16 +5,25 @@ well, with a placeholder for the probability. If that is the constant 1, the com
 only one result; XLA would still draw the numbers, and rows would seem to depend on one another.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import dtypes, tensor_util
 from wiring import by_name, control_inputs, data_inputs, node_name
+
+if TYPE_CHECKING:
+    from framework_types import GraphDef, NodeDef
+    from known import Known
+
 
 _ASSIGNMENTS = frozenset("AssignAddVariableOp AssignSubVariableOp AssignVariableOp".split())
 _FORWARD = frozenset({"Identity"})
 
 
-def without_unseen(graph_def, outputs: list):
+def without_unseen(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
     """`graph_def`, whose functions are inlined, without assignments if no output (a node's name) needs their variables.
 
     Nodes that only these assignments need, such as random numbers of dropout, are removed too. A graph is left
@@ -37,9 +46,9 @@ def without_unseen(graph_def, outputs: list):
     return seen
 
 
-def _needed(nodes: dict, outputs: list) -> set:
+def _needed(nodes: Mapping[str, NodeDef], outputs: Iterable[str]) -> set[str]:
     """The nodes that `outputs` need. A control edge from an assignment or a read of a variable does not count."""
-    needed: set = set()
+    needed: set[str] = set()
     left = list(outputs)
     while left:
         name = left.pop()
@@ -50,11 +59,11 @@ def _needed(nodes: dict, outputs: list) -> set:
     return needed
 
 
-def _only_orders(nodes: dict, text: str) -> bool:
+def _only_orders(nodes: Mapping[str, NodeDef], text: str) -> bool:
     return text.startswith("^") and nodes[text[1:]].op in (*_ASSIGNMENTS, "ReadVariableOp")
 
 
-def _source(nodes: dict, text: str) -> str:
+def _source(nodes: Mapping[str, NodeDef], text: str) -> str:
     """The node that computes a tensor, skipping nodes that pass it on."""
     name = node_name(text)
     while nodes[name].op in _FORWARD:
@@ -67,12 +76,12 @@ _HIGHEST = 1 - 2**-23
 _OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
 
 
-def without_decided(graph_def, known) -> None:
+def without_decided(graph_def: GraphDef, known: Known) -> None:
     """Replace RandomUniform by zeros if everything computed from it is the same for all of its values.
 
     `known` has the numbers that follow from the graph's constants (known.Known).
     """
-    users: dict = {}
+    users: dict[str, list[NodeDef]] = {}
     for node in graph_def.node:
         for text in node.input:
             users.setdefault(node_name(text), []).append(node)
@@ -81,12 +90,14 @@ def without_decided(graph_def, known) -> None:
             _become_zeros(graph_def, node)
 
 
-def _is_decided(node, interval: tuple, users: dict, known) -> bool:
+def _is_decided(node: NodeDef, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Known) -> bool:
     """Whether only the shape of `node` matters, whose values lie in the closed `interval`."""
     return all(_passes(user, node.name, interval, users, known) for user in users.get(node.name, ()))
 
 
-def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
+def _passes(
+    user: NodeDef, name: str, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Known
+) -> bool:
     if user.op in _OF_SHAPES:
         return True
     data = data_inputs(user)
@@ -111,7 +122,7 @@ def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
     return False
 
 
-def _become_zeros(graph_def, node) -> None:
+def _become_zeros(graph_def: GraphDef, node: NodeDef) -> None:
     dtype, index_type = node.attr["dtype"].type, node.attr["T"].type
     zero = graph_def.node.add(name=f"{node.name}/decided_zero", op="Const")
     zero.attr["dtype"].type = dtype

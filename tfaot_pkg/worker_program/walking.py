@@ -4,12 +4,21 @@ TensorFlow's own kernels compute each node, without any rewrite of the graph. In
 in float32 are; between the nodes, which rules of the framework an answer depends on (freedoms.py).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import function_def_to_graph, op_def_registry
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+if TYPE_CHECKING:
+    from framework_types import AttrValue, ConcreteFunction, NodeDef, Nodes, OpDef
+
 
 _FLOAT, _DOUBLE = types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE
 _WIDER = {_FLOAT: _DOUBLE, types_pb2.DT_COMPLEX64: types_pb2.DT_COMPLEX128}
@@ -25,21 +34,27 @@ class CannotWalk(Exception):
     """A graph with an operation that cannot be run alone."""
 
 
+Observe: TypeAlias = Callable[["NodeDef", "list[tf.Tensor]", bool], None]
+"""Called with a node, its operands, and whether these are not the rows of the batch."""
+
+
 class Walk:
     """The graph of `function`, a ConcreteFunction whose inputs have the names `inputs`, and its outputs `outputs`."""
 
-    def __init__(self, function, inputs: list, outputs: list) -> None:
+    def __init__(self, function: ConcreteFunction, inputs: list[str], outputs: list[str]) -> None:
         frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
         graph = frozen.graph.as_graph_def()
         self._functions = {each.signature.name: each for each in graph.library.function}
-        self._bodies: dict = {}
+        self._bodies: dict[str, _Body] = {}
         self._main = _Body(graph.node, [each.name for each in frozen.inputs], [each.name for each in frozen.outputs])
         self._inputs, self._outputs = inputs, outputs
         tensors = (each for operation in frozen.graph.get_operations() for each in operation.outputs)
         self.varying = {each.name for each in tensors if _varies(each)}
         """The tensors that begin with an axis of any size: that of the batch."""
 
-    def run(self, given: dict, *, double: bool, observe=None) -> dict:
+    def run(
+        self, given: Mapping[str, tf.Tensor], *, double: bool, observe: Observe | None = None
+    ) -> dict[str, tf.Tensor]:
         """The outputs for the tensors `given`, by name. `observe(node, operands, nested)` is called before each
         node; those whose arrays do not begin with the rows of the batch, as in loops and branches, are `nested`.
 
@@ -49,7 +64,7 @@ class Walk:
         found = _Run(self, double, observe).body(self._main, feeds)
         return dict(zip(self._outputs, found, strict=True))
 
-    def body_of(self, name: str):
+    def body_of(self, name: str) -> _Body:
         if name not in self._bodies:
             definition = self._functions[name]
             graph, flat = function_def_to_graph.function_def_to_graph_def(definition)
@@ -62,18 +77,20 @@ class Walk:
 class _Body:
     """Nodes in an order in which they can run, and the names of tensors that come in and go out."""
 
-    def __init__(self, nodes, inputs: list, outputs: list) -> None:
+    def __init__(self, nodes: Nodes, inputs: list[str], outputs: list[str]) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.nodes = _ordered({node.name: node for node in nodes}, outputs)
 
 
-def _varies(tensor) -> bool:
-    return tensor.shape.rank is None or (tensor.shape.rank > 0 and tensor.shape[0] is None)
+def _varies(tensor: tf.Tensor) -> bool:
+    return tensor.shape.rank is None or bool(tensor.shape.rank > 0 and tensor.shape[0] is None)
 
 
-def _ordered(nodes: dict, outputs: list) -> list:
+def _ordered(nodes: Mapping[str, NodeDef], outputs: list[str]) -> list[NodeDef]:
     """The nodes that `outputs` need, each after its operands."""
-    done, order, waiting = set(), [], [text.partition(":")[0] for text in outputs]
+    done: set[str] = set()
+    order: list[NodeDef] = []
+    waiting = [text.partition(":")[0] for text in outputs]
     while waiting:
         name = waiting[-1]
         missing = [each for each in map(_node_of, nodes[name].input) if each not in done] if name not in done else []
@@ -92,10 +109,10 @@ def _node_of(text: str) -> str:
 
 
 class _Run:
-    def __init__(self, walk: Walk, double: bool, observe) -> None:
+    def __init__(self, walk: Walk, double: bool, observe: Observe | None) -> None:
         self._walk, self._double, self._observe, self._depth = walk, double, observe, 0
 
-    def body(self, body: _Body, given: list) -> list:
+    def body(self, body: _Body, given: list[tf.Tensor]) -> list[tf.Tensor]:
         fed = dict(zip(body.inputs, given, strict=True))
         known = dict(fed)
         for node in body.nodes:
@@ -110,7 +127,7 @@ class _Run:
                 known[f"{node.name}:{place}"] = result
         return [known[text] for text in body.outputs]
 
-    def _node(self, node, operands: list) -> list:
+    def _node(self, node: NodeDef, operands: list[tf.Tensor]) -> list[tf.Tensor]:
         if node.op == "Const":
             value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
             return [_widened(value) if self._double else value]
@@ -125,14 +142,14 @@ class _Run:
             return _normalized(node, operands)
         return self._kernel(node, operands)
 
-    def _nested(self, body: _Body, given: list) -> list:
+    def _nested(self, body: _Body, given: list[tf.Tensor]) -> list[tf.Tensor]:
         self._depth += 1
         try:
             return self.body(body, given)
         finally:
             self._depth -= 1
 
-    def _loop(self, node, state: list) -> list:
+    def _loop(self, node: NodeDef, state: list[tf.Tensor]) -> list[tf.Tensor]:
         condition, body = (self._walk.body_of(node.attr[name].func.name) for name in ("cond", "body"))
         for _ in range(_TURNS):
             if not bool(self._nested(condition, state)[0]):
@@ -140,13 +157,14 @@ class _Run:
             state = self._nested(body, state)
         raise CannotWalk(f"{node.name}: more than {_TURNS} turns")
 
-    def _kernel(self, node, operands: list) -> list:
+    def _kernel(self, node: NodeDef, operands: list[tf.Tensor]) -> list[tf.Tensor]:
         definition = op_def_registry.get(node.op)
         if definition is None or definition.is_stateful or any(each.HasField("func") for each in node.attr.values()):
             raise CannotWalk(f"{node.name} ({node.op}) cannot be run alone")
         wide = {name for name, each in node.attr.items() if self._double and _is_wider(definition, name, each)}
         attributes = {name: _plain(each, name in wide) for name, each in node.attr.items() if not name.startswith("_")}
-        inputs, flat = [], iter(operands)
+        inputs: list[tf.Tensor] = []
+        flat = iter(operands)
         for argument in definition.input_arg:
             count = _count(argument, attributes)
             parts = [next(flat) for _ in range(1 if count is None else count)]
@@ -164,7 +182,7 @@ class _Run:
         return [_widened(each) if self._double else each for each in results]
 
 
-def _is_wider(definition, name: str, value) -> bool:
+def _is_wider(definition: OpDef, name: str, value: AttrValue) -> bool:
     """Whether the attribute `name` of a node is a type, or types, that may be float64 in place of float32."""
     kinds = [value.type] if value.HasField("list") is False and value.type else list(value.list.type)
     if not any(kind in _WIDER for kind in kinds):
@@ -173,7 +191,7 @@ def _is_wider(definition, name: str, value) -> bool:
     return not allowed or all(_WIDER.get(kind, kind) in allowed for kind in kinds)
 
 
-def _plain(value, wide: bool):
+def _plain(value: AttrValue, wide: bool) -> Any:
     """An attribute as Python's execute takes it."""
     kind = value.WhichOneof("value")
     if kind == "type":
@@ -187,18 +205,21 @@ def _plain(value, wide: bool):
         if found.shape:
             return [[None if each.size < 0 else each.size for each in shape.dim] for shape in found.shape]
         return [*found.i] or [*found.f] or [*found.s] or [*found.b]
+    if kind is None:
+        raise CannotWalk("an attribute without a value")
     if kind == "tensor":
         return tf.make_ndarray(value.tensor)
     return getattr(value, kind)
 
 
-def _count(argument, attributes: dict) -> int | None:
+def _count(argument: OpDef.ArgDef, attributes: Mapping[str, Any]) -> int | None:
     if argument.number_attr:
-        return attributes[argument.number_attr]
+        result: int | None = attributes[argument.number_attr]
+        return result
     return len(attributes[argument.type_list_attr]) if argument.type_list_attr else None
 
 
-def _types(argument, attributes: dict, count: int) -> list:
+def _types(argument: OpDef.ArgDef, attributes: Mapping[str, Any], count: int) -> list[tf.DType | None]:
     """The types of `count` tensors of one argument; None if any will do."""
     if argument.type_list_attr:
         return [tf.as_dtype(each) for each in attributes[argument.type_list_attr]]
@@ -206,12 +227,12 @@ def _types(argument, attributes: dict, count: int) -> list:
     return [tf.as_dtype(kind) if kind else None] * count
 
 
-def _widened(tensor):
+def _widened(tensor: tf.Tensor) -> tf.Tensor:
     kind = _WIDER.get(tensor.dtype.as_datatype_enum)
     return tensor if kind is None else tf.cast(tensor, tf.as_dtype(kind))
 
 
-def _normalized(node, operands: list) -> list:
+def _normalized(node: NodeDef, operands: list[tf.Tensor]) -> list[tf.Tensor]:
     """Batch normalization for inference, for which there is no kernel of float64."""
     if node.attr["data_format"].s == b"NCHW":
         raise CannotWalk(f"{node.name}: channels first")

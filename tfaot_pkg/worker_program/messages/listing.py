@@ -172,6 +172,12 @@ ATTRIBUTES: Mapping[str, type] = {
 """Opcode -> the attributes that its meaning depends on beside its operands; others have NoAttributes."""
 
 
+Attributes = (
+    NoAttributes | Feature | Dimensions | Comparison | Literals | Windows | Convolution | CustomCall | Dot | Sizes
+    | Length | Gather | Index | Padding | Number | Scatter | Slices
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
     """`node` and `operation` are the name and the kind of TensorFlow's operation, "" if there is none."""
@@ -183,10 +189,7 @@ class Instruction:
     shape: ArrayShape | TupleShape
     operands: tuple[int, ...]
     called: tuple[int, ...]
-    attributes: (
-        NoAttributes | Feature | Dimensions | Comparison | Literals | Windows | Convolution | CustomCall | Dot | Sizes
-        | Length | Gather | Index | Padding | Number | Scatter | Slices
-    )  # fmt: skip
+    attributes: Attributes
 
     def __post_init__(self) -> None:
         wanted = ATTRIBUTES.get(self.opcode, NoAttributes)

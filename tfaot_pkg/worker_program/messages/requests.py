@@ -53,7 +53,7 @@ class ModelFault(Exception):
 _OF_STACKS = re.compile(r'\s*(File "|Graph execution error:|Detected at node |Node: )')
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The first 300 characters of an error's text, on one line, without stack traces."""
     lines = [line for line in str(error).splitlines() if not _OF_STACKS.match(line)]
     return " ".join(" ".join(lines).split())[:300] or type(error).__name__

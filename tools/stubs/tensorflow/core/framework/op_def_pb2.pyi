@@ -15,6 +15,7 @@ class OpDef(Message):
         name: str
         type: str
         default_value: AttrValue
+        allowed_values: AttrValue
 
     name: str
     input_arg: RepeatedCompositeFieldContainer[OpDef.ArgDef]
