@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -131,7 +131,7 @@ class Polynomial:
 class Fit:
     """Finds polynomials, linear in the batch and of a degree in the symbols, from values at `points`."""
 
-    def __init__(self, points: list[dict[str, int]], degree: int) -> None:
+    def __init__(self, points: Sequence[Mapping[str, int]], degree: int) -> None:
         """`points` are dictionaries of all sizes."""
         self._points = points
         symbols = sorted(name for name in points[0] if name != BATCH)

@@ -5,9 +5,13 @@ follows from sizes is computed here with the sizes as symbols, through functions
 computes it for one size. What is no polynomial, or may be none, is a choice, and so is all that depends on it.
 """
 
+from __future__ import annotations
+
 import collections
 import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import shape_inference
 import shape_modules
@@ -26,6 +30,7 @@ from shape_values import (
     Known,
     Value,
     choice_of,
+    complete,
     is_folded,
     joined,
     key_of,
@@ -35,6 +40,14 @@ from shape_values import (
 )
 from tensorflow.python.framework import function_def_to_graph, tensor_util
 from wiring import CALLS
+
+if TYPE_CHECKING:
+    from framework_types import FunctionDef, GraphDef
+    from messages.graph import Fetch, Symbol
+    from polynomials import Polynomial
+    from shape_arithmetic import Ranges
+    from shape_values import Content, Shape
+
 
 _DEGREE = 2
 """The degree of polynomials in the symbols beside the batch (compiler/fitting.py)."""
@@ -55,7 +68,16 @@ _RAGGED = frozenset("Where Unique UniqueV2 ListDiff DynamicPartition NonMaxSuppr
 """Operations whose results have as many elements as values decide."""
 
 
-def size_choices(graph_def, feeds, outputs, symbols) -> tuple:
+Point: TypeAlias = Mapping[str, int]
+"""The size of each symbol, and of the batch."""
+
+Shapes: TypeAlias = "dict[str, tuple[Shape, tf.DType]]"
+"""Shapes and types of tensors by name."""
+
+
+def size_choices(
+    graph_def: GraphDef, feeds: Sequence[specialize.Placed], outputs: Sequence[Fetch], symbols: Sequence[Symbol]
+) -> tuple[listing.SizeChoice, ...]:
     """One SizeChoice for each output that has one. `feeds` are the inputs and weights, as of hlo.listed."""
     symbols = [each for each in symbols if each.minimum < each.maximum]
     if not _has_sizes(graph_def):
@@ -69,9 +91,15 @@ def size_choices(graph_def, feeds, outputs, symbols) -> tuple:
     return ()
 
 
-def _found(graph_def, feeds, outputs, symbols, points: list) -> tuple:
+def _found(
+    graph_def: GraphDef,
+    feeds: Sequence[specialize.Placed],
+    outputs: Sequence[Fetch],
+    symbols: Sequence[Symbol],
+    points: list[Point],
+) -> tuple[listing.SizeChoice, ...]:
     graph_defs = [_at_point(graph_def, feeds, point) for point in points]
-    ranges = {BATCH: (1, _LARGEST_BATCH), **{each.name: (each.minimum, each.maximum) for each in symbols}}
+    ranges: Ranges = {BATCH: (1, _LARGEST_BATCH), **{each.name: (each.minimum, each.maximum) for each in symbols}}
     analysis = _Analysis(points, ranges, {each.signature.name: each for each in graph_def.library.function})
     tensors = [f"{each.node}:{each.index}" for each in outputs]
     given = {f"{each.node}:0": Value(DATA) for each in feeds}
@@ -90,12 +118,12 @@ def _found(graph_def, feeds, outputs, symbols, points: list) -> tuple:
     )
 
 
-def _has_sizes(graph_def) -> bool:
+def _has_sizes(graph_def: GraphDef) -> bool:
     nodes = itertools.chain(graph_def.node, *(each.node_def for each in graph_def.library.function))
     return any(node.op in _OF_SIZES for node in nodes)
 
 
-def _points(symbols, most: int) -> list:
+def _points(symbols: Sequence[Symbol], most: int) -> list[Point]:
     """Sizes that determine the polynomials; the last two are checks, the very last one with `most` rows."""
     sizes = {each.name: _three(each) for each in symbols}
     grid = [
@@ -108,19 +136,19 @@ def _points(symbols, most: int) -> list:
     return [*({BATCH: batch, **each} for each in grid for batch in (first, second)), last, {BATCH: most, **grid[0]}]
 
 
-def _three(symbol) -> list:
+def _three(symbol: Symbol) -> list[int]:
     """Three sizes, as different as the range allows."""
     span = symbol.maximum - symbol.minimum
     found = [symbol.maximum - min(step, span) for step in (4, 2, 1)]
     return found if span < 24 else [symbol.minimum + step for step in (11, 13, 17)]
 
 
-def _at_point(graph_def, feeds, point: dict):
+def _at_point(graph_def: GraphDef, feeds: Sequence[specialize.Placed], point: Point) -> GraphDef:
     sizes = {name: size for name, size in point.items() if name != BATCH}
     return specialize.at_batch_size(graph_def, feeds, point[BATCH], sizes)
 
 
-def _imported(graph_def):
+def _imported(graph_def: GraphDef) -> tf.Graph:
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
@@ -130,13 +158,15 @@ def _imported(graph_def):
 class _Analysis:
     """The values of tensors in graphs of the same computation, one at each point."""
 
-    def __init__(self, points: list, ranges: dict, functions: dict) -> None:
+    def __init__(self, points: list[Point], ranges: Ranges, functions: Mapping[str, FunctionDef]) -> None:
         self._points, self._ranges, self._functions = points, ranges, functions
         self._fit = Fit(points[:-1], _DEGREE)
-        self._bodies: dict = {}  # graphs of functions by name and shapes of arguments
-        self._results_of: dict = {}  # by name and values of arguments
+        self._bodies: dict[
+            tuple[str, tuple[Shape, ...]], list[tuple[GraphDef, dict[str, str]]]
+        ] = {}  # graphs of functions by name and shapes of arguments
+        self._results_of: dict[tuple[str, tuple[Hashable, ...]], list[Value]] = {}  # by name and values of arguments
 
-    def run(self, graph_defs: list, given: dict, wanted: list) -> list:
+    def run(self, graph_defs: list[GraphDef], given: Mapping[str, Value], wanted: list[str]) -> list[Value]:
         """The values of the tensors `wanted`; `given` are those of arguments, by name."""
         for _ in range(_MOST_IMPORTS):
             graphs = [_imported(each) for each in graph_defs]
@@ -155,13 +185,16 @@ class _Analysis:
                 shape_inference.write(graph_def, shapes)
         return [values[name] for name in wanted]
 
-    def _values(self, graphs: list, given: dict, wanted: list, before: dict) -> tuple:
+    def _values(
+        self, graphs: list[tf.Graph], given: Mapping[str, Value], wanted: list[str], before: dict[str, Value]
+    ) -> tuple[dict[str, Value], Shapes]:
         """(the values of all tensors, by name; the shapes that TensorFlow does not know, by the tensor's name).
 
         `before` are values that were found without all that loops hand on.
         """
-        values = collections.ChainMap({}, before)
-        learned: dict = {}
+        found_here: dict[str, Value] = {}
+        values = collections.ChainMap(found_here, before)
+        learned: Shapes = {}
         for op in _in_order(graphs[0], _needed(graphs[0], wanted)):
             found = [given[t.name] for t in op.outputs if t.name in given]
             if not found:
@@ -177,24 +210,25 @@ class _Analysis:
                 if (
                     not is_list
                     and shape != inferred
-                    and None not in shape
+                    and complete(shape) is not None
                     and shape_inference.is_new(graphs[0], tensor)
                 ):
                     learned[tensor.name] = (shape, tensor.dtype)
-        return values.maps[0], learned
+        return found_here, learned
 
-    def _shape(self, graphs: list, tensor):
+    def _shape(self, graphs: list[tf.Graph], tensor: tf.Tensor) -> Shape:
         """The shape of a tensor as polynomials."""
         shapes = [graph.get_tensor_by_name(tensor.name).shape for graph in graphs]
         if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
             return None
         return tuple(map(self._size, zip(*(shape.as_list() for shape in shapes), strict=True)))
 
-    def _size(self, sizes: tuple):
-        found = None if None in sizes else self._fit.polynomial(sizes[:-1])
+    def _size(self, sizes: tuple[int | None, ...]) -> Polynomial | None:
+        fixed = tuple(size for size in sizes if size is not None)
+        found = self._fit.polynomial(fixed[:-1]) if len(fixed) == len(sizes) else None
         return found if found is not None and found.at(self._points[-1]) == sizes[-1] else None
 
-    def _uneven(self, graphs: list, op, tensor):
+    def _uneven(self, graphs: list[tf.Graph], op: tf.Operation, tensor: tf.Tensor) -> Choice | None:
         """A Choice if a size is not linear in the batch."""
         shapes = [graphs[place].get_tensor_by_name(tensor.name).shape for place in (0, 1, -1)]
         if any(shape.rank is None for shape in shapes):
@@ -208,7 +242,7 @@ class _Analysis:
                 return Choice(op.name, op.type, frozenset({BATCH}))
         return None
 
-    def _results(self, graphs: list, op, values: dict) -> list:
+    def _results(self, graphs: list[tf.Graph], op: tf.Operation, values: Mapping[str, Value]) -> list[Value]:
         # What a loop of TensorFlow 1 hands to its next turn is not known when its beginning is met.
         operands = tuple(values.get(tensor.name, Value(Computed(frozenset(self._ranges)))) for tensor in op.inputs)
         if op.type in CALLS:
@@ -231,7 +265,7 @@ class _Analysis:
             Value(each, shape, chosen or (each if isinstance(each, Choice) else None), is_ragged) for each in contents
         ]
 
-    def _called(self, graphs: list, op, name: str, operands: tuple) -> list:
+    def _called(self, graphs: list[tf.Graph], op: tf.Operation, name: str, operands: tuple[Value, ...]) -> list[Value]:
         """The results of the function `name`."""
         called = (name, tuple(map(key_of, operands)))
         if called not in self._results_of:
@@ -246,7 +280,7 @@ class _Analysis:
             self._results_of[called] = self.run([each for each, _ in body], given, results)
         return self._results_of[called]
 
-    def _branches(self, graphs: list, op, operands: tuple) -> list:
+    def _branches(self, graphs: list[tf.Graph], op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
         condition, *arguments = operands
         is_case = op.type.endswith("Case")
         names = (
@@ -264,7 +298,7 @@ class _Analysis:
         found = condition.choice or _decided_early(op, condition.content)
         return [Value(found, each.shape, found) if found else each for each in results]
 
-    def _loop(self, graphs: list, op, operands: tuple) -> list:
+    def _loop(self, graphs: list[tf.Graph], op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
         body, condition = op.get_attr("body").name, op.get_attr("cond").name
         state = list(operands)
         for _ in range(_MOST_TURNS):
@@ -293,19 +327,19 @@ class _Analysis:
         ]
 
 
-def _entered(op, operands: tuple) -> list:
+def _entered(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
     """The beginning of a loop of TensorFlow 1: a number that every turn changes is not known."""
     (value,) = operands
     return [value]
 
 
-def _merged(op, operands: tuple) -> list:
+def _merged(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
     value = _either(operands)
     number = value.choice or (Computed(sizes_of(value.content)) if is_folded(value.content) else DATA)
     return [value, Value(number, (), value.chosen)]
 
 
-def _switched(op, operands: tuple) -> list:
+def _switched(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
     value, condition = operands
     # How often a loop turns is found when it runs.
     is_loop = op.inputs[1].op.type == "LoopCond"
@@ -321,21 +355,21 @@ _OLD = {
 """Control flow of TensorFlow 1."""
 
 
-def _either(values: tuple) -> Value:
+def _either(values: Iterable[Value]) -> Value:
     first, *others = values
     for other in others:
         first = joined(first, other)
     return first
 
 
-def _decided_early(op, content):
+def _decided_early(op: tf.Operation, content: Content) -> Choice | None:
     """A Choice if a compiler may decide a branch by sizes before the model runs."""
     if is_folded(content) and sizes_of(content):
         return Choice(op.name, op.type, sizes_of(content))
     return None
 
 
-def _constant(op) -> list:
+def _constant(op: tf.Operation) -> list[Content]:
     tensor = op.get_attr("value")
     count = 1
     for axis in tensor.tensor_shape.dim:
@@ -345,7 +379,7 @@ def _constant(op) -> list:
     return [of_constant(tensor_util.MakeNdarray(tensor))]
 
 
-def _chosen(step):
+def _chosen(step: shape_transfer.Step) -> Choice | None:
     """A Choice that the shapes of the results depend on."""
     for value in step.operands:
         if value.chosen is not None:
@@ -360,7 +394,7 @@ def _chosen(step):
     return chosen_by_shape(step)
 
 
-def _is_ragged(step) -> bool:
+def _is_ragged(step: shape_transfer.Step) -> bool:
     """Whether sizes of the results may depend on values."""
     places = SIZES.get(step.op.type, ())
     return (
@@ -370,16 +404,16 @@ def _is_ragged(step) -> bool:
     )
 
 
-def _merged_shape(one, two):
+def _merged_shape(one: Shape, two: Shape) -> Shape:
     """The sizes that either shape knows."""
     if one is None or two is None or len(one) != len(two):
         return two if one is None else one
     return tuple(second if first is None else first for first, second in zip(one, two, strict=True))
 
 
-def _needed(graph, wanted: list) -> set:
+def _needed(graph: tf.Graph, wanted: list[str]) -> set[str]:
     """The operations that the tensors `wanted` depend on."""
-    found: set = set()
+    found: set[str] = set()
     waiting = [graph.get_tensor_by_name(name).op for name in wanted]
     while waiting:
         op = waiting.pop()
@@ -389,9 +423,10 @@ def _needed(graph, wanted: list) -> set:
     return found
 
 
-def _in_order(graph, needed: set) -> list:
+def _in_order(graph: tf.Graph, needed: set[str]) -> list[tf.Operation]:
     """Operations, each after those that it uses, except for what a loop of TensorFlow 1 hands to its next turn."""
-    order, state = [], {}
+    order: list[tf.Operation] = []
+    state: dict[str, str] = {}
     for root in (op for op in graph.get_operations() if op.name in needed):
         waiting = [root]
         while waiting:
@@ -408,7 +443,7 @@ def _in_order(graph, needed: set) -> list:
     return order
 
 
-def _body(graph, definition, shapes: list) -> tuple:
+def _body(graph: tf.Graph, definition: FunctionDef, shapes: list[tf.TensorShape]) -> tuple[GraphDef, dict[str, str]]:
     """(the graph of a function for arguments of these shapes, names of its tensors by those in the function)."""
     with graph.as_default():
         made, names = function_def_to_graph.function_def_to_graph_def(definition, include_library_functions=True)
@@ -420,7 +455,7 @@ def _body(graph, definition, shapes: list) -> tuple:
     return made, names
 
 
-def _at(shape, point: dict) -> tf.TensorShape:
+def _at(shape: Shape, point: Point) -> tf.TensorShape:
     """The shape at one point."""
     if shape is None:
         return tf.TensorShape(None)

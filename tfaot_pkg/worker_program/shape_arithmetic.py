@@ -4,12 +4,20 @@ Each function takes a step, which has the `ranges` of sizes: some results follow
 types, which wrap around or round: what is decided by a number that may have done so is no polynomial.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from polynomials import BATCH, Polynomial
 from shape_values import Choice, Known
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 
 _MOST_ROWS = 1 << 20
 """Up to so many rows, types are known not to wrap around or round."""
@@ -18,39 +26,67 @@ _EXACT = {"int64": (1 << 63) - 1, "float64": 1 << 53, "float32": 1 << 24, "float
 _EXACT_INT32 = (1 << 31) - 1
 
 
+Ranges: TypeAlias = Mapping[str, tuple[int, float]]
+"""The least and the largest size of each symbol; infinity for no limit."""
+
+
+Bound: TypeAlias = "Fraction | float"
+
+
+class Ranged(Protocol):
+    """What rules ask for: the ranges of sizes."""
+
+    @property
+    def ranges(self) -> Ranges: ...
+
+
+class Step(Ranged, Protocol):
+    """An operation that computes with sizes."""
+
+    def choice(self, sizes: Iterable[str]) -> Choice: ...
+
+
+Function: TypeAlias = Callable[..., "Polynomial | None"]
+"""`function(step, *polynomials)`: the polynomial that the model computes; None if there is none."""
+
+
 @dataclass(frozen=True)
 class _Several:
     """A step of at least two rows."""
 
-    ranges: dict
+    ranges: Ranges
 
 
-def computed(step, function, contents: list, dtype: str = "int32") -> Known:
+def computed(step: Step, function: Function, contents: Sequence[Known], dtype: str = "int32") -> Known:
     """`function(step, *polynomials)` of each element, with a Choice where it gives None. Operands have type `dtype`."""
 
-    def element(*elements):
-        if found := next((each for each in elements if isinstance(each, Choice)), None):
-            return replace(found, of_several=None)
-        found = function(step, *elements)
-        if found is not None and _is_reliable(step, function, elements, found, dtype):
+    def element(*elements: Polynomial | Choice) -> Polynomial | Choice:
+        if choice := next((each for each in elements if isinstance(each, Choice)), None):
+            return replace(choice, of_several=None)
+        operands = [each for each in elements if isinstance(each, Polynomial)]
+        found = function(step, *operands)
+        if found is not None and _is_reliable(step, function, operands, found, dtype):
             return found
-        several = function(_Several({**step.ranges, BATCH: (2, math.inf)}), *elements)
-        made = step.choice(frozenset().union(*(each.names for each in elements)))
+        several = function(_Several({**step.ranges, BATCH: (2, math.inf)}), *operands)
+        made = step.choice(frozenset().union(*(each.names for each in operands)))
         return made if several is None or several.names else replace(made, of_several=several)
 
     values = np.frompyfunc(element, len(contents), 1)(*(each.values for each in contents))
     return Known(np.asarray(values, object))
 
 
-def is_exact(step, one: Polynomial, dtype: str) -> bool:
+def is_exact(step: Ranged, one: Polynomial, dtype: str) -> bool:
     """Whether a number of this type is the polynomial, without rounding or wrapping around."""
     if not one.names:
         return True
     ranges = {name: (least, min(most, _MOST_ROWS)) for name, (least, most) in step.ranges.items()}
-    return one.is_integer and max(map(abs, one.bounds(ranges))) <= _EXACT.get(dtype, _EXACT_INT32)
+    low, high = one.bounds(ranges)
+    return one.is_integer and max(-low, high) <= _EXACT.get(dtype, _EXACT_INT32)
 
 
-def _is_reliable(step, function, operands, found: Polynomial, dtype: str) -> bool:
+def _is_reliable(
+    step: Ranged, function: Function, operands: Sequence[Polynomial], found: Polynomial, dtype: str
+) -> bool:
     """Whether the model gets `found`, and not what rounded operands would give: a decision, or an integer."""
     # Integers that wrapped around may do so again: sums and products are right if the result fits.
     if function in _MODULAR and not dtype.startswith(("float", "bfloat")):
@@ -60,41 +96,41 @@ def _is_reliable(step, function, operands, found: Polynomial, dtype: str) -> boo
     )
 
 
-def _may_be_zero(step, one: Polynomial) -> bool:
+def _may_be_zero(step: Ranged, one: Polynomial) -> bool:
     low, high = one.bounds(step.ranges)
     return low <= 0 <= high
 
 
-def added(step, *operands) -> Polynomial:
+def added(step: Ranged, *operands: Polynomial) -> Polynomial:
     return sum(operands[1:], start=operands[0])
 
 
-def subtracted(step, one: Polynomial, two: Polynomial) -> Polynomial:
+def subtracted(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial:
     return one - two
 
 
-def multiplied(step, one: Polynomial, two: Polynomial) -> Polynomial:
+def multiplied(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial:
     return one * two
 
 
-def negated(step, one: Polynomial) -> Polynomial:
+def negated(step: Ranged, one: Polynomial) -> Polynomial:
     return -one
 
 
 _MODULAR = frozenset({added, subtracted, multiplied, negated})
 
 
-def larger(step, one: Polynomial, two: Polynomial):
+def larger(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     low, high = (one - two).bounds(step.ranges)
     return one if low >= 0 else two if high <= 0 else None
 
 
-def smaller(step, one: Polynomial, two: Polynomial):
+def smaller(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     low, high = (one - two).bounds(step.ranges)
     return two if low >= 0 else one if high <= 0 else None
 
 
-def floored(step, one: Polynomial, two: Polynomial):
+def floored(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     """The quotient, rounded down."""
     if _may_be_zero(step, two):
         return None
@@ -109,7 +145,7 @@ def floored(step, one: Polynomial, two: Polynomial):
     return varying + Polynomial.number(math.floor(one.constant / two.constant)) if varying.is_integer else None
 
 
-def toward_zero(step, one: Polynomial, two: Polynomial):
+def toward_zero(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     """The quotient of integers, rounded toward zero."""
     if _may_be_zero(step, two):
         return None
@@ -121,37 +157,37 @@ def toward_zero(step, one: Polynomial, two: Polynomial):
     return floored(step, one, two) if is_positive else None
 
 
-def remainder(quotient):
+def remainder(quotient: Function) -> Function:
     """The remainder of one of the quotients."""
 
-    def found(step, one: Polynomial, two: Polynomial):
+    def found(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
         times = quotient(step, one, two)
         return None if times is None else one - times * two
 
     return found
 
 
-def true_quotient(step, one: Polynomial, two: Polynomial):
+def true_quotient(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     return None if _may_be_zero(step, two) else one.quotient(two)
 
 
-def absolute(step, one: Polynomial):
+def absolute(step: Ranged, one: Polynomial) -> Polynomial | None:
     low, high = one.bounds(step.ranges)
     return one if low >= 0 else -one if high <= 0 else None
 
 
-def sign(step, one: Polynomial):
+def sign(step: Ranged, one: Polynomial) -> Polynomial | None:
     low, high = one.bounds(step.ranges)
     return Polynomial.number(1) if low > 0 else Polynomial.number(-1) if high < 0 else None if one.terms else one
 
 
-def truth(step, one: Polynomial):
+def truth(step: Ranged, one: Polynomial) -> Polynomial | None:
     """Whether it is not 0."""
     low, high = one.bounds(step.ranges)
     return _bool(True) if low > 0 or high < 0 else None if one.terms else _bool(False)
 
 
-def power(step, one: Polynomial, two: Polynomial):
+def power(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
     if two.names or two.constant.denominator != 1:
         return None
     exponent = int(two.constant)
@@ -160,10 +196,10 @@ def power(step, one: Polynomial, two: Polynomial):
     return math.prod([one] * exponent, start=Polynomial.number(1)) if 0 <= exponent <= 2 else None
 
 
-def _compared(is_true, is_false):
+def _compared(is_true: Callable[[Bound, Bound], bool], is_false: Callable[[Bound, Bound], bool]) -> Function:
     """A comparison, from functions of the least and the greatest difference."""
 
-    def compared(step, one: Polynomial, two: Polynomial):
+    def compared(step: Ranged, one: Polynomial, two: Polynomial) -> Polynomial | None:
         low, high = (one - two).bounds(step.ranges)
         return _bool(True) if is_true(low, high) else _bool(False) if is_false(low, high) else None
 
@@ -174,17 +210,17 @@ def _bool(value: bool) -> Polynomial:
     return Polynomial.number(int(value))
 
 
-def _logical(function):
-    def found(step, *operands):
+def _logical(function: Callable[..., bool]) -> Function:
+    def found(step: Ranged, *operands: Polynomial) -> Polynomial | None:
         return None if any(each.names for each in operands) else _bool(function(*(bool(e.constant) for e in operands)))
 
     return found
 
 
-def _rounded(function):
+def _rounded(function: Callable[[Fraction], int]) -> Function:
     """A rounding: integers stay."""
 
-    def found(step, one: Polynomial):
+    def found(step: Ranged, one: Polynomial) -> Polynomial | None:
         if one.is_integer:
             return one
         return None if one.names else Polynomial.number(function(one.constant))

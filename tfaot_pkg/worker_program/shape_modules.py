@@ -3,9 +3,13 @@
 TensorFlow replaces the sizes by numbers, and computes what follows from them, before it lowers the module.
 """
 
+from __future__ import annotations
+
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import module_text
 import modules
@@ -21,12 +25,19 @@ from shape_values import (
     Known,
     Spread,
     Value,
+    all_known,
     choice_of,
     is_folded,
     joined,
     known,
     sizes_of,
 )
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from module_text import Region, Statement
+    from shape_values import Content, Shape
+
 
 _MAIN = "main"
 _BOUNDS = re.compile(r"(\d+):(\d+)(?::(\d+))?")
@@ -46,13 +57,13 @@ class _Step:
 
     node: str
     operation: str
-    ranges: dict
+    ranges: arithmetic.Ranges
 
-    def choice(self, sizes) -> Choice:
+    def choice(self, sizes: Iterable[str]) -> Choice:
         return Choice(self.node, self.operation, frozenset(sizes))
 
 
-def results(op, operands: tuple, ranges: dict) -> list:
+def results(op: tf.Operation, operands: tuple[Value, ...], ranges: arithmetic.Ranges) -> list[Value]:
     """The values of the results of the operation XlaCallModule."""
     functions = module_text.functions_in(modules.printed(op.node_def))
     main = functions.get(_MAIN)
@@ -65,10 +76,10 @@ def results(op, operands: tuple, ranges: dict) -> list:
 
 
 class _Module:
-    def __init__(self, node: str, functions: dict, ranges: dict) -> None:
+    def __init__(self, node: str, functions: Mapping[str, Region], ranges: arithmetic.Ranges) -> None:
         self._node, self._functions, self._ranges = node, functions, ranges
 
-    def run(self, region, arguments: list, outer: dict, depth: int) -> list:
+    def run(self, region: Region, arguments: Sequence[Value], outer: Mapping[str, Value], depth: int) -> list[Value]:
         """The values that the region returns; `outer` are values that it sees, by name."""
         values = {**outer, **dict(zip(region.arguments, arguments, strict=False))}
         for statement in region.statements:
@@ -76,7 +87,7 @@ class _Module:
             values.update(zip(statement.results, found, strict=True))
         return [values.get(name, Value(DATA)) for name in region.results]
 
-    def _values(self, statement, values: dict, depth: int) -> list:
+    def _values(self, statement: Statement, values: Mapping[str, Value], depth: int) -> list[Value]:
         operands = [values.get(name, Value(DATA)) for name in statement.operands]
         step = _Step(self._node, f"stablehlo.{statement.name}", self._ranges)
         if depth > _DEEPEST:
@@ -92,7 +103,9 @@ class _Module:
         content = _content(statement, [*operands, *inner], step)
         return [Value(content, _shape(statement, operands, each[0])) for each in statement.types]
 
-    def _branches(self, statement, condition: Value, values: dict, step: _Step, depth: int) -> list:
+    def _branches(
+        self, statement: Statement, condition: Value, values: Mapping[str, Value], step: _Step, depth: int
+    ) -> list[Value]:
         branches = [self.run(each, [], values, depth + 1) for each in statement.regions]
         content = condition.content
         if isinstance(content, Known) and content.numbers is not None and content.values.size == 1:
@@ -107,7 +120,7 @@ class _Module:
             first = [joined(*pair) for pair in zip(first, other, strict=True)]
         return [Value(found, each.shape) if found else each for each in first]
 
-    def _loop(self, statement, values: dict, step: _Step, depth: int) -> list:
+    def _loop(self, statement: Statement, values: Mapping[str, Value], step: _Step, depth: int) -> list[Value]:
         names, given = statement.operands[::2], statement.operands[1::2]
         condition, body = statement.regions
         state = [values.get(name, Value(DATA)) for name in given]
@@ -131,7 +144,7 @@ class _Module:
         return state
 
 
-def _seen(region) -> list:
+def _seen(region: Region) -> list[str]:
     """The names that the statements of a region use."""
     found = list(region.results)
     for statement in region.statements:
@@ -141,15 +154,22 @@ def _seen(region) -> list:
     return found
 
 
-def _content(statement, operands: list, step: _Step):
+Rule: TypeAlias = Callable[["Statement", "list[Known]", "_Step"], "Content"]
+"""The content of the result of an operation whose operands are all known."""
+
+ShapeRule: TypeAlias = Callable[["Statement", "list[Value]", int], "Sequence[Polynomial | None] | None"]
+"""The shape of a result of a rank; None if it does not follow."""
+
+
+def _content(statement: Statement, operands: list[Value], step: _Step) -> Content:
     contents = [each.content for each in operands]
     name = statement.name
     if name == "constant":
         return _constant(statement)
     if name == "get_dimension_size":
         return _size(statement, operands[0], step)
-    if all(isinstance(each, Known) for each in contents) and name in _RULES:
-        return _RULES[name](statement, contents, step)
+    if (known_contents := all_known(contents)) is not None and name in _RULES:
+        return _RULES[name](statement, known_contents, step)
     if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
         return found
     sizes = frozenset().union(*map(sizes_of, contents))
@@ -164,13 +184,22 @@ def _content(statement, operands: list, step: _Step):
     return Computed(sizes) if sizes else CONSTANT
 
 
-def _moved_content(content):
+def _fixed_sizes(statement: Statement) -> tuple[int, ...]:
+    """The sizes of the result of an operation for which the dialect requires fixed ones."""
+    sizes = statement.types[0][0]
+    fixed = tuple(size for size in sizes if size is not None)
+    if len(fixed) < len(sizes):
+        raise ValueError(f"the result of {statement.name} has an open size")
+    return fixed
+
+
+def _moved_content(content: Content) -> Content:
     sizes = sizes_of(content)
     return Computed(sizes) if sizes else DATA
 
 
-def _constant(statement):
-    sizes, _ = statement.types[0]
+def _constant(statement: Statement) -> Content:
+    sizes = _fixed_sizes(statement)
     count = math.prod(sizes)
     found = module_text.constant(statement) if count <= MOST_ELEMENTS else None
     if found is None or not all(map(math.isfinite, found)):
@@ -178,32 +207,32 @@ def _constant(statement):
     return known(np.reshape(found * (count if len(found) == 1 else 1), sizes))
 
 
-def _size(statement, operand: Value, step: _Step):
+def _size(statement: Statement, operand: Value, step: _Step) -> Content:
     (axis,) = module_text.numbers(statement, "dim") or [0]
     size = None if operand.shape is None else operand.shape[axis]
     return known(step.choice(step.ranges) if size is None else size)
 
 
-def _elementwise(function):
-    def rule(statement, contents: list, step: _Step):
+def _elementwise(function: arithmetic.Function) -> Rule:
+    def rule(statement: Statement, contents: list[Known], step: _Step) -> Known:
         return arithmetic.computed(step, function, contents, _type(statement))
 
     return rule
 
 
-def _type(statement) -> str:
+def _type(statement: Statement) -> str:
     return _TYPES.get(statement.types[0][1], "int32")
 
 
-def _compare(statement, contents: list, step: _Step):
+def _compare(statement: Statement, contents: list[Known], step: _Step) -> Known:
     kind = statement.text.removeprefix("stablehlo.compare").split(",")[0].split()[0]
     return arithmetic.computed(step, arithmetic.COMPARED[kind], contents)
 
 
-def _logical(function):
+def _logical(function: arithmetic.Function) -> Rule:
     """Of truth values: integers have bits."""
 
-    def rule(statement, contents: list, step: _Step):
+    def rule(statement: Statement, contents: list[Known], step: _Step) -> Content:
         if statement.types[0][1] != "i1":
             sizes = frozenset().union(*map(sizes_of, contents))
             return step.choice(sizes) if sizes else CONSTANT
@@ -212,11 +241,11 @@ def _logical(function):
     return rule
 
 
-def _converted(statement, contents: list, step: _Step):
+def _converted(statement: Statement, contents: list[Known], step: _Step) -> Known:
     kind = statement.types[0][1]
     is_wide = kind in ("i32", "i64", "ui32", "ui64", "f32", "f64")
 
-    def convert(_, one: Polynomial):
+    def convert(_: object, one: Polynomial) -> Polynomial | None:
         if kind == "i1":
             return arithmetic.truth(step, one)
         if not one.names:
@@ -226,7 +255,7 @@ def _converted(statement, contents: list, step: _Step):
     return arithmetic.computed(step, convert, contents)
 
 
-def _divided(statement, contents: list, step: _Step):
+def _divided(statement: Statement, contents: list[Known], step: _Step) -> Content:
     if statement.types[0][1].startswith(("i", "ui")):
         return arithmetic.computed(step, arithmetic.toward_zero, contents)
     one, two = contents
@@ -235,7 +264,7 @@ def _divided(statement, contents: list, step: _Step):
     return arithmetic.computed(step, arithmetic.true_quotient, contents, _type(statement))
 
 
-def _selected(statement, contents: list, step: _Step):
+def _selected(statement: Statement, contents: list[Known], step: _Step) -> Content:
     condition, *sides = contents
     if (found := condition.choice) is not None:
         return found
@@ -245,31 +274,31 @@ def _selected(statement, contents: list, step: _Step):
     return known(np.where(chosen != 0, first, second))
 
 
-def _joined(statement, contents: list, step: _Step):
+def _joined(statement: Statement, contents: list[Known], step: _Step) -> Content:
     (axis,) = module_text.numbers(statement, "dim") or [0]
     return Known(np.concatenate([each.values for each in contents], axis))
 
 
-def _sliced(statement, contents: list, step: _Step):
+def _sliced(statement: Statement, contents: list[Known], step: _Step) -> Content:
     bounds = _BOUNDS.findall(statement.text.partition("[")[2].partition("]")[0])
     cuts = [slice(int(start), int(limit), int(stride or 1)) for start, limit, stride in bounds]
     (values,) = (each.values for each in contents)
     return Known(values[tuple(cuts)]) if len(cuts) == values.ndim else step.choice(contents[0].sizes)
 
 
-def _reshaped(statement, contents: list, step: _Step):
-    return Known(contents[0].values.reshape(statement.types[0][0]))
+def _reshaped(statement: Statement, contents: list[Known], step: _Step) -> Content:
+    return Known(contents[0].values.reshape(_fixed_sizes(statement)))
 
 
-def _spread(statement, contents: list, step: _Step):
+def _spread(statement: Statement, contents: list[Known], step: _Step) -> Content:
     """broadcast_in_dim of a scalar; other arrays are not followed."""
-    sizes = statement.types[0][0]
+    sizes = _fixed_sizes(statement)
     if contents[0].values.ndim or math.prod(sizes) > MOST_ELEMENTS:
         return contents[0].choice or (Computed(contents[0].sizes) if contents[0].sizes else CONSTANT)
     return known(np.full(sizes, contents[0].values[()], object))
 
 
-_RULES = {
+_RULES: dict[str, Rule] = {
     **{name: _logical(function) for name, function in arithmetic.LOGICAL.items()},
     **{name: _elementwise(arithmetic.ROUNDED[name]) for name in ("ceil", "floor")},
     "abs": _elementwise(arithmetic.absolute),
@@ -292,7 +321,7 @@ _RULES = {
 }
 
 
-def _shape(statement, operands: list, sizes: tuple) -> tuple:
+def _shape(statement: Statement, operands: list[Value], sizes: Sequence[int | None]) -> Shape:
     """The shape of a result; None for sizes that are not followed."""
     shape = tuple(None if size is None else Polynomial.number(size) for size in sizes)
     if None not in shape:
@@ -303,7 +332,7 @@ def _shape(statement, operands: list, sizes: tuple) -> tuple:
     return tuple(size if size is not None else each for size, each in zip(shape, found, strict=True))
 
 
-def _like_operands(statement, operands: list, rank: int):
+def _like_operands(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
     """Of an operation on elements: all operands have the shape of the result."""
     if statement.name not in _ON_ELEMENTS:
         return None
@@ -311,7 +340,7 @@ def _like_operands(statement, operands: list, rank: int):
     return [next((size for size in sizes if size is not None), None) for sizes in zip(*shapes, strict=True)]
 
 
-def _given(statement, operands: list, rank: int):
+def _given(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
     """The shape is the last operand."""
     content = operands[-1].content
     if not isinstance(content, Known):
@@ -319,9 +348,9 @@ def _given(statement, operands: list, rank: int):
     return [None if isinstance(each, Choice) else each for each in content.values.reshape(-1)]
 
 
-def _product(statement, operands: list, rank: int):
-    shapes = [each.shape for each in operands[:2]]
-    if None in shapes:
+def _product(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
+    shapes = [each.shape for each in operands[:2] if each.shape is not None]
+    if len(shapes) < 2:
         return None
     batch, over = (module_text.pair(statement, name) for name in ("batching_dims", "contracting_dims"))
     free = [
@@ -331,12 +360,12 @@ def _product(statement, operands: list, rank: int):
     return [*(shapes[0][axis] for axis in batch[0]), *free[0], *free[1]]
 
 
-def _transposed(statement, operands: list, rank: int):
+def _transposed(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
     shape = operands[0].shape
     return None if shape is None else [shape[axis] for axis in module_text.numbers(statement, "dims")]
 
 
-def _reduced(statement, operands: list, rank: int):
+def _reduced(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
     shape, over = operands[0].shape, module_text.numbers(statement, "dimensions")
     return None if shape is None else [size for axis, size in enumerate(shape) if axis not in over]
 
@@ -345,7 +374,7 @@ _ON_ELEMENTS = _CHANGING | frozenset(
     "atan2 bitcast_convert cbrt clamp complex cosine count_leading_zeros erf exponential_minus_one imag is_finite "
     "log_plus_one popcnt real reduce_precision reverse sine tan optimization_barrier".split()
 )
-_SHAPES = {
+_SHAPES: dict[str, ShapeRule] = {
     "dot_general": _product,
     "dynamic_broadcast_in_dim": _given,
     "dynamic_iota": _given,

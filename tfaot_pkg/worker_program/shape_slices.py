@@ -3,23 +3,32 @@
 `x[:500]` has as many rows as x up to 500 rows, and 500 from then on.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from polynomials import BATCH, Polynomial
 from shape_operations import JOINING, PLACING, PRODUCTS, REDUCTIONS
-from shape_values import Choice, Known, growing, sizes_of
+from shape_values import Choice, Known, all_known, complete, growing, sizes_of
+
+if TYPE_CHECKING:
+    from shape_transfer import Step
+    from shape_values import Content
+
 
 _SEEN = 132
 """Rows of the largest batch that is traced (hlo.PROBES)."""
 
 
-def chosen_by_shape(step):
+def chosen_by_shape(step: Step) -> Choice | None:
     """A Choice if the shape of a result is not the same polynomial of the operands' shapes at all sizes, else None."""
     found = _RULES.get(step.op.type, _strided)
     return found(step)
 
 
-def _strided(step):
+def _strided(step: Step) -> Choice | None:
     """Strides along the batch: a quotient that is rounded."""
     attributes = {each.name for each in step.op.op_def.attr}
     shape = step.operands[0].shape if step.operands else None
@@ -29,33 +38,34 @@ def _strided(step):
     return step.choice({BATCH}) if any(BATCH in each for each in found) else None
 
 
-def length_of_range(step):
+def length_of_range(step: Step) -> Polynomial | Choice | None:
     """The number of elements of a Range: a polynomial, a Choice if there is none, or None if it is not known."""
-    contents = [each.content for each in step.operands]
-    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents):
+    contents = all_known(step.contents)
+    if contents is None or any(each.choice for each in contents):
         return None  # their own Choice is that of the result, and data has no effect on shapes
-    start, limit, delta = (each.values.reshape(())[()] for each in contents)
+    start, limit, delta = (each.element for each in contents)
     count = (limit - start).scaled(1 / delta.constant) if delta.terms and not delta.names else None
     if count is None or not count.varying.is_integer:
         return step.choice(start.names | limit.names | delta.names)
-    return count.varying + Polynomial.number(math.ceil(count.constant))
+    result: Polynomial | Choice | None = count.varying + Polynomial.number(math.ceil(count.constant))
+    return result
 
 
-def _counted(step):
+def _counted(step: Step) -> Choice | None:
     found = length_of_range(step)
     return found if isinstance(found, Choice) and found.sizes else None
 
 
-def _reshaped(step):
+def _reshaped(step: Step) -> Choice | None:
     """The elements must be as many at all sizes: an axis -1 is a quotient."""
-    before, after = step.operands[0].shape, step.shapes[0]
-    if before is None or after is None or None in (*before, *after):
+    before, after = complete(step.operands[0].shape), complete(step.shapes[0])
+    if before is None or after is None:
         return None
     one, two = (math.prod(each, start=Polynomial.number(1)) for each in (before, after))
     return None if one == two else step.choice(one.names | two.names)
 
 
-def _split(step):
+def _split(step: Step) -> Choice | None:
     axis, shape = step.operands[0].content, step.operands[1].shape
     numbers = axis.numbers if isinstance(axis, Known) else None
     if numbers is None or shape is None:
@@ -66,7 +76,7 @@ def _split(step):
     return step.choice(size.names)
 
 
-def _sliced(step):
+def _sliced(step: Step) -> Choice | None:
     """A slice must begin and end within its array, or never do so."""
     shape = step.operands[0].shape
     if shape is None:
@@ -83,13 +93,14 @@ def _sliced(step):
         sizes = size.names.union(*(each.names for each in ends if isinstance(each, Polynomial)))
         if not sizes:
             continue
-        found = _indexed(step, ends[0]) if is_index else _cut(step, size, sizes, *ends, _number(strides, place) or 0)
+        stride = _number(strides, place) or 0
+        found = _indexed(step, ends[0]) if is_index else _cut(step, size, sizes, ends[0], ends[1], stride)
         if found:
             return found
     return None
 
 
-def _indexed(step, place):
+def _indexed(step: Step, place: Polynomial | Choice | int | None) -> Choice | None:
     """A Choice if an index may count from either end."""
     if not isinstance(place, Polynomial):
         return None
@@ -97,7 +108,7 @@ def _indexed(step, place):
     return step.choice(place.names) if least < 0 <= most else None
 
 
-def _sliced_axes(step, rank: int):
+def _sliced_axes(step: Step, rank: int) -> Iterator[tuple[int, int]]:
     """The places in the operands of a StridedSlice that cut an axis, each with that axis."""
     count, axis = step.op.inputs[3].shape.num_elements() or 0, 0
     cutting = sum(not _has(step, "new_axis", place) and not _has(step, "ellipsis", place) for place in range(count))
@@ -109,7 +120,7 @@ def _sliced_axes(step, rank: int):
             axis += 1
 
 
-def rearranged(step):
+def rearranged(step: Step) -> Choice | tuple[frozenset[str], bool, bool]:
     """What elements that are moved become: a Choice, or (sizes that they depend on, whether by position, cut there).
 
     Those of a table that is cut to an open size are any function of their positions.
@@ -126,7 +137,7 @@ def rearranged(step):
     return placing.union(*(each.positions for each in step.operands)), bool(made), False
 
 
-def _only_ones(step) -> bool:
+def _only_ones(step: Step) -> bool:
     """A reshape that only adds or removes axes of one element."""
     first, last = step.operands[0].shape, step.shapes[0]
     if first is None or last is None or None in (*first, *last):
@@ -135,7 +146,7 @@ def _only_ones(step) -> bool:
     return [each for each in first if each != one] == [each for each in last if each != one]
 
 
-def _from_start(step) -> bool:
+def _from_start(step: Step) -> bool:
     """A slice of open axes from their first element, or with one index of others."""
     shape = step.operands[0].shape
     if shape is None:
@@ -153,7 +164,7 @@ def _from_start(step) -> bool:
     )
 
 
-def _slice_from_start(step) -> bool:
+def _slice_from_start(step: Step) -> bool:
     """A slice of open axes from their first element."""
     shape, made, begin = step.operands[0].shape, step.shapes[0], step.operands[1].content
     if shape is None or made is None:
@@ -164,7 +175,7 @@ def _slice_from_start(step) -> bool:
     )
 
 
-def _padded_elsewhere(step) -> bool:
+def _padded_elsewhere(step: Step) -> bool:
     """Along axes of fixed sizes only."""
     shape, made, padding = step.operands[0].shape, step.shapes[0], step.operands[1].content
     if shape is None or made is None or not isinstance(padding, Known):
@@ -175,7 +186,7 @@ def _padded_elsewhere(step) -> bool:
     )
 
 
-def _tiled(step) -> bool:
+def _tiled(step: Step) -> bool:
     """Along axes of fixed sizes, or so that all that is repeated is seen at the traced sizes."""
     shape, made, times = step.operands[0].shape, step.shapes[0], step.operands[1].content
     if shape is None or made is None:
@@ -188,46 +199,53 @@ def _tiled(step) -> bool:
     )
 
 
-def _along_fixed(step) -> bool:
+def _along_fixed(step: Step) -> bool:
     """Parts that are put together along an axis of a fixed size."""
-    axis, shapes = step.contents[-1], [each.shape for each in step.operands[:-1]]
-    if any(shape is None for shape in shapes) or (number := _number(axis, 0)) is None:
+    number, shapes = _number(step.contents[-1], 0), [each.shape for each in step.operands[:-1]]
+    if number is None:
         return False
-    sizes = [shape[number] for shape in shapes]
+    sizes = [None if shape is None else shape[number] for shape in shapes]
     return all(size is not None and not size.names for size in sizes)
 
 
-def _number(content, place: int):
+def _number(content: Content, place: int) -> int | None:
     """One of several constants; None if it is not known."""
     if not isinstance(content, Known) or content.numbers is None:
         return None
     return int(content.numbers.reshape(-1)[place])
 
 
-def is_within_rows(step) -> bool:
+def is_within_rows(step: Step) -> bool:
     """Whether only elements along axes of fixed sizes are combined."""
-    shapes, made = [each.shape for each in step.operands], step.shapes[0]
-    if None in shapes or made is None:
+    first, made = step.operands[0].shape if step.operands else None, step.shapes[0]
+    if first is None or made is None or any(each.shape is None for each in step.operands):
         return False
     if step.op.type in PRODUCTS:
         inner = -2 if step.op.get_attr(PRODUCTS[step.op.type]) else -1
-        return not growing(shapes[0][inner:][:1])
+        return not growing(first[inner:][:1])
     if step.op.type in ("Softmax", "LogSoftmax"):
-        return not growing(shapes[0][-1:])
+        return not growing(first[-1:])
     # A reduction that loses no axis of an open size.
-    return step.op.type in REDUCTIONS and sum(bool(growing((size,))) for size in shapes[0]) == sum(
+    return step.op.type in REDUCTIONS and sum(bool(growing((size,))) for size in first) == sum(
         bool(growing((size,))) for size in made
     )
 
 
-def _has(step, name: str, place: int) -> bool:
+def _has(step: Step, name: str, place: int) -> bool:
     """Whether a bit of a mask of StridedSlice is set."""
     return bool(step.op.get_attr(f"{name}_mask") >> place & 1)
 
 
-def _cut(step, size: Polynomial, sizes: frozenset, begin, end, stride: int):
+def _cut(
+    step: Step,
+    size: Polynomial,
+    sizes: frozenset[str],
+    begin: Polynomial | Choice | int | None,
+    end: Polynomial | Choice | int | None,
+    stride: int,
+) -> Choice | None:
     """A Choice if the elements from `begin` to `end` are not the same polynomial at all sizes; None is an open end."""
-    if not all(each is None or isinstance(each, Polynomial) for each in (begin, end)):
+    if isinstance(begin, Choice | int) or isinstance(end, Choice | int):
         return None  # their own Choice is that of the result, and data has no effect on shapes
     if stride < 0:
         return None if begin is None and end is None and stride == -1 else step.choice(sizes)
@@ -245,7 +263,7 @@ def _cut(step, size: Polynomial, sizes: frozenset, begin, end, stride: int):
     return None if BATCH not in sizes and len(sizes) == 1 and stride == 1 else step.choice(sizes)
 
 
-def _within(step, place: Polynomial, size: Polynomial):
+def _within(step: Step, place: Polynomial, size: Polynomial) -> Polynomial | None:
     """A position as TensorFlow takes it: from the end if it is negative, and not outside; None if that depends."""
     least, most = place.bounds(step.ranges)
     if least < 0:
@@ -260,8 +278,13 @@ def _within(step, place: Polynomial, size: Polynomial):
 
 
 _CUTTING = frozenset({"Slice", "StridedSlice"})
-_RULES = {"Range": _counted, "Reshape": _reshaped, "Split": _split, "StridedSlice": _sliced}
-_KEEPING = {
+_RULES: dict[str, Callable[[Step], Choice | None]] = {
+    "Range": _counted,
+    "Reshape": _reshaped,
+    "Split": _split,
+    "StridedSlice": _sliced,
+}
+_KEEPING: dict[str, Callable[[Step], bool]] = {
     **dict.fromkeys(("MirrorPad", "Pad", "PadV2"), _padded_elsewhere),
     "ConcatV2": _along_fixed,
     "Pack": lambda step: True,

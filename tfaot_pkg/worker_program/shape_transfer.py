@@ -1,7 +1,11 @@
 """How each operation of TensorFlow computes with sizes: the content of its results from that of its operands."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import folding
 import numpy as np
@@ -16,9 +20,12 @@ from shape_values import (
     MOST_ELEMENTS,
     Choice,
     Computed,
+    Content,
     Known,
     Spread,
+    all_known,
     choice_of,
+    complete,
     growing,
     is_folded,
     is_program,
@@ -27,39 +34,47 @@ from shape_values import (
     sizes_of,
 )
 
+if TYPE_CHECKING:
+    from framework_types import Array
+    from shape_values import Shape, Value
+
+
+Rule: TypeAlias = Callable[["Step"], "Content | Sequence[Content]"]
+"""The content of each result of an operation, or the one that all of them have."""
+
 
 @dataclass(frozen=True)
 class Step:
     """An operation, its operands, the shapes of its results, and the ranges of sizes."""
 
-    op: object
-    operands: tuple
-    shapes: tuple
-    ranges: dict
+    op: tf.Operation
+    operands: tuple[Value, ...]
+    shapes: tuple[Shape, ...]
+    ranges: arithmetic.Ranges
 
     @property
-    def contents(self) -> list:
+    def contents(self) -> list[Content]:
         return [each.content for each in self.operands]
 
-    def choice(self, sizes) -> Choice:
+    def choice(self, sizes: Iterable[str]) -> Choice:
         return Choice(self.op.name, self.op.type, frozenset(sizes))
 
 
-def contents_of(step: Step) -> list:
+def contents_of(step: Step) -> list[Content]:
     """The content of each result."""
     found = _RULES.get(step.op.type, _default)(step)
-    found = found if isinstance(found, list) else [found] * len(step.shapes)
-    return [_within(step, each) for each in found]
+    contents = [found] * len(step.shapes) if isinstance(found, Content) else found
+    return [_within(step, each) for each in contents]
 
 
-def _within(step: Step, content):
+def _within(step: Step, content: Content) -> Content:
     """`content`, with a Choice for each polynomial that no program computes."""
     if not isinstance(content, Known) or all(isinstance(e, Choice) or is_program(e) for e in content.values.flat):
         return content
     return known([e if isinstance(e, Choice) or is_program(e) else step.choice(e.names) for e in content.values.flat])
 
 
-def _default(step: Step):
+def _default(step: Step) -> Content | Sequence[Content]:
     """What holds of the results of any operation, by what it does to the positions and numbers of its operands."""
     contents = step.contents
     if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
@@ -71,12 +86,12 @@ def _default(step: Step):
     sizes = frozenset().union(*map(sizes_of, contents))
     if any(isinstance(each, Computed) for each in contents):
         return Computed(sizes)
-    if (found := _numbers(step)) is not None:
-        return found
+    if (numbers := _numbers(step)) is not None:
+        return numbers
     return _spread(step, contents, sizes)
 
 
-def _spread(step: Step, contents: list, sizes: frozenset):
+def _spread(step: Step, contents: list[Content], sizes: frozenset[str]) -> Content:
     """Of arrays whose elements are not followed one by one."""
     kind, spread = step.op.type, [each for each in contents if isinstance(each, Spread)]
     is_placed, is_bent, is_inverse = (
@@ -84,10 +99,10 @@ def _spread(step: Step, contents: list, sizes: frozenset):
     )
     grown = frozenset().union(*(growing(each.shape) for each in step.operands))
     if kind in REARRANGING:
-        found = rearranged(step)
-        if isinstance(found, Choice):
-            return found
-        more, moves, cuts = found
+        moved = rearranged(step)
+        if isinstance(moved, Choice):
+            return moved
+        more, moves, cuts = moved
         sizes, is_placed, is_bent = sizes | more, is_placed or moves, is_bent or cuts
     elif kind in ("Sum", "Prod"):
         if (found := _summed(step, contents[0])) is not None:
@@ -104,12 +119,12 @@ def _spread(step: Step, contents: list, sizes: frozenset):
     if (is_bent and sizes) or is_mixed:
         return step.choice(sizes or grown)
     # A compiler may compute all of it for the traced sizes, and programs repeat or continue what they see of rows.
-    if is_bent and BATCH in (found := growing(step.shapes[0])):
-        return step.choice(found)
+    if is_bent and BATCH in (over := growing(step.shapes[0])):
+        return step.choice(over)
     return Spread(sizes, is_placed, is_bent, is_inverse)
 
 
-def _summed(step: Step, content):
+def _summed(step: Step, content: Content) -> Content | None:
     """Of a sum or a product over axes; None if these have no open size."""
     over = growing(step.operands[0].shape)
     if not over:
@@ -118,7 +133,7 @@ def _summed(step: Step, content):
     return Spread(over, is_placed=True) if is_plain else step.choice(over | sizes_of(content))
 
 
-def _product(step: Step, contents: list):
+def _product(step: Step, contents: list[Content]) -> Content | None:
     """Of a product; None if it is linear in sizes and positions."""
     (one, two), (first, second) = map(sizes_of, contents), (each.positions for each in step.operands)
     if one and two:
@@ -132,33 +147,34 @@ def _product(step: Step, contents: list):
     return None
 
 
-def _numbers(step: Step):
+def _numbers(step: Step) -> Sequence[Content] | None:
     """The results of an operation on small constants, from TensorFlow; None if they are not known."""
-    arrays = [each.numbers if isinstance(each, Known) else None for each in step.contents]
-    if any(each is None for each in arrays) or not arrays or step.op.op_def.is_stateful:
+    arrays = [numbers for each in all_known(step.contents) or () if (numbers := each.numbers) is not None]
+    if len(arrays) < len(step.contents) or not arrays or step.op.op_def.is_stateful:
         return None
     found = folding.run(step.op, arrays)
     return None if found is None else [of_constant(each) for each in found]
 
 
-def _moved(*places: int):
+def _moved(*places: int) -> Rule:
     """The rule of an operation that moves the elements of the operands `places`: all but the last for -1."""
 
-    def rule(step: Step):
+    def rule(step: Step) -> Content | Sequence[Content]:
         count = len(step.operands)
         moved = range(count - 1) if places == (-1,) else places or range(count)
-        contents = step.contents
-        if not all(isinstance(each, Known) for each in contents):
+        contents = all_known(step.contents)
+        if contents is None:
             return _default(step)
-        elements, arrays = [Polynomial()], []
+        elements: list[Polynomial | Choice] = [Polynomial()]
+        arrays: list[Array] = []
         for place, content in enumerate(contents):
             if place in moved:
                 numbers = np.arange(content.values.size).reshape(content.values.shape) + len(elements)
                 elements += list(content.values.flat)
                 arrays.append(numbers)
-            else:
-                arrays.append(content.numbers)
-        if any(each is None for each in arrays) or len(elements) > 2 * MOST_ELEMENTS:
+            elif (constants := content.numbers) is not None:
+                arrays.append(constants)
+        if len(arrays) < len(contents) or len(elements) > 2 * MOST_ELEMENTS:
             return _default(step)
         if any(step.op.inputs[place].dtype not in _COUNTING for place in moved):
             return _default(step)
@@ -174,16 +190,16 @@ _COUNTING = (tf.int32, tf.int64, tf.float32, tf.float64)
 """Types that hold the numbers of elements."""
 
 
-def _chosen(elements: list, numbers: np.ndarray) -> Known:
+def _chosen(elements: list[Polynomial | Choice], numbers: np.ndarray) -> Known:
     return known(np.array([elements[int(each)] for each in numbers.flat], object).reshape(numbers.shape))
 
 
-def _elementwise(function):
+def _elementwise(function: arithmetic.Function) -> Rule:
     """The rule of an operation on polynomials: `function(step, *polynomials)` gives one, or None if there is none."""
 
-    def rule(step: Step):
-        contents = step.contents
-        if not all(isinstance(each, Known) for each in contents):
+    def rule(step: Step) -> Content | Sequence[Content]:
+        contents = all_known(step.contents)
+        if contents is None:
             return _default(step)
         if math.prod(np.broadcast_shapes(*(each.values.shape for each in contents))) > MOST_ELEMENTS:
             return _default(step)
@@ -194,21 +210,23 @@ def _elementwise(function):
 
 
 def _type(step: Step) -> str:
-    return step.op.inputs[0].dtype.base_dtype.name
+    return str(step.op.inputs[0].dtype.base_dtype.name)
 
 
-def _times(step: Step):
+def _times(step: Step) -> Content | Sequence[Content]:
     """A product: TensorFlow computes one with zeros before the model runs."""
-    zeros = (each for each in step.contents if isinstance(each, Known) and each.numbers is not None)
-    if any(not numbers.numbers.any() for numbers in zeros) and not any(map(choice_of, step.contents)):
+    known_numbers = (each.numbers for each in step.contents if isinstance(each, Known))
+    if any(numbers is not None and not numbers.any() for numbers in known_numbers) and not any(
+        map(choice_of, step.contents)
+    ):
         return CONSTANT if DATA in step.contents else _elementwise(arithmetic.multiplied)(step)
     return _elementwise(arithmetic.multiplied)(step)
 
 
-def _reduced(function, start):
+def _reduced(function: arithmetic.Function, start: int | None) -> Rule:
     """The rule of a reduction of polynomials by `function(step, one, two)`; `start` is what no element gives."""
 
-    def rule(step: Step):
+    def rule(step: Step) -> Content | Sequence[Content]:
         array, axes = step.contents
         numbers = axes.numbers if isinstance(axes, Known) else None
         if not isinstance(array, Known) or numbers is None:
@@ -228,20 +246,23 @@ def _reduced(function, start):
     return rule
 
 
-def _folded(step: Step, function, elements, start):
+def _folded(
+    step: Step, function: arithmetic.Function, elements: Iterable[Polynomial | Choice], start: int | None
+) -> Polynomial | Choice:
     total = None if start is None else Polynomial.number(start)
     for each in elements:
+        made: Polynomial | Choice
         if total is None or isinstance(each, Choice):
             made = each
         else:
-            made = arithmetic.computed(step, function, [known(total), known(each)], _type(step)).values[()]
+            made = arithmetic.computed(step, function, [known(total), known(each)], _type(step)).element
         if isinstance(made, Choice):
             return made
         total = made
     return Polynomial() if total is None else total
 
 
-def _divided(step: Step):
+def _divided(step: Step) -> Content | Sequence[Content]:
     """A quotient of floats, or of integers rounded toward zero."""
     if step.op.inputs[0].dtype.is_integer:
         return _elementwise(arithmetic.toward_zero)(step)
@@ -257,7 +278,7 @@ def _divided(step: Step):
     return _elementwise(arithmetic.true_quotient)(step)
 
 
-def _cast(step: Step):
+def _cast(step: Step) -> Content | Sequence[Content]:
     source, target = step.op.inputs[0].dtype, step.op.outputs[0].dtype
     (content,) = step.contents
     # Sizes wrap around in narrow integers, and are rounded in narrow floats.
@@ -266,7 +287,7 @@ def _cast(step: Step):
         is_plain = is_wide and (target.is_floating or not source.is_floating) and not target.is_bool
         return _kept(step) if is_plain else _default(step)
 
-    def cast(_, one: Polynomial):
+    def cast(_: object, one: Polynomial) -> Polynomial | None:
         if target.is_bool:
             return arithmetic.truth(step, one)
         if not one.names:
@@ -276,12 +297,12 @@ def _cast(step: Step):
     return _elementwise(cast)(step)
 
 
-def _kept(step: Step):
+def _kept(step: Step) -> list[Content]:
     """The contents of operands, one for each result."""
     return list(step.contents)
 
 
-def _random(step: Step):
+def _random(step: Step) -> Content:
     """Random numbers are computed when the model runs; their seed may be folded."""
     contents = step.contents[1:]
     if (found := next(filter(None, map(choice_of, contents)), None)) is not None:
@@ -290,7 +311,7 @@ def _random(step: Step):
     return step.choice(sizes) if sizes else DATA
 
 
-def _gathered(step: Step):
+def _gathered(step: Step) -> Content | Sequence[Content]:
     """Elements of an array at positions; a table that is read at growing positions is any function of these."""
     array, places, *_ = step.contents
     if not isinstance(places, Spread) or not is_folded(array):
@@ -306,7 +327,7 @@ def _gathered(step: Step):
     return Spread(is_placed=bool(positions), is_bent=bool(positions))
 
 
-def _scattered(step: Step):
+def _scattered(step: Step) -> Content | Sequence[Content]:
     """Elements at constant places."""
     places = step.contents[0]
     numbers = places.numbers if isinstance(places, Known) else None
@@ -317,11 +338,11 @@ def _scattered(step: Step):
     return _moved(1)(step) if is_single else _default(step)
 
 
-def _filled(value: int):
+def _filled(value: int) -> Rule:
     """Zeros or ones, whatever the operand is."""
 
-    def rule(step: Step):
-        shape = step.shapes[0]
+    def rule(step: Step) -> Content:
+        shape = complete(step.shapes[0])
         if shape is None or growing(shape) or math.prod(int(size.constant) for size in shape) > MOST_ELEMENTS:
             return CONSTANT
         return known(np.full([int(size.constant) for size in shape], value))
@@ -329,7 +350,7 @@ def _filled(value: int):
     return rule
 
 
-def _selected(step: Step):
+def _selected(step: Step) -> Content | Sequence[Content]:
     """A selection between polynomials by constants."""
     condition, one, two = step.contents
     # As vectorized_map writes: the numbers of all rows are [0] for one row.
@@ -341,7 +362,7 @@ def _selected(step: Step):
     return _moved(1, 2)(step) if is_known else _default(step)
 
 
-def _broadcast_shape(step: Step):
+def _broadcast_shape(step: Step) -> Content | Sequence[Content]:
     """BroadcastArgs: two shapes."""
     one, two = step.contents
     if not isinstance(one, Known) or not isinstance(two, Known):
@@ -352,17 +373,18 @@ def _broadcast_shape(step: Step):
     return known([_wider(step, *pair) for pair in pairs])
 
 
-def _wider(step: Step, one, two):
-    for each in (one, two):
-        if isinstance(each, Choice):
-            return each
+def _wider(step: Step, one: Polynomial | Choice, two: Polynomial | Choice) -> Polynomial | Choice:
+    if isinstance(one, Choice):
+        return one
+    if isinstance(two, Choice):
+        return two
     single = Polynomial.number(1)
     if two in (one, single):
         return one
     return two if one == single else step.choice(one.names | two.names)
 
 
-def _summed_axes(step: Step):
+def _summed_axes(step: Step) -> Content | Sequence[Content]:
     """BroadcastGradientArgs: the axes along which each of two shapes was repeated."""
     one, two = step.contents
     if not isinstance(one, Known) or not isinstance(two, Known):
@@ -375,11 +397,11 @@ def _summed_axes(step: Step):
     return [known([axis for axis, size in enumerate(side) if size == single]) for side in sides]
 
 
-def _shape(step: Step):
+def _shape(step: Step) -> list[Content]:
     return [_shape_of(step, each) for each in step.operands]
 
 
-def _shape_of(step: Step, value):
+def _shape_of(step: Step, value: Value) -> Content:
     if value.chosen is not None:
         return value.chosen
     if value.is_ragged and (value.shape is None or None in value.shape):
@@ -389,7 +411,7 @@ def _shape_of(step: Step, value):
     return known([step.choice({BATCH, *step.ranges}) if size is None else size for size in value.shape])
 
 
-def _size(step: Step):
+def _size(step: Step) -> Content:
     (sizes,) = _shape(step)
     if not isinstance(sizes, Known):
         return sizes
@@ -398,15 +420,15 @@ def _size(step: Step):
     return known(math.prod(sizes.values.flat, start=Polynomial.number(1)))
 
 
-def _rank(step: Step):
+def _rank(step: Step) -> Content:
     return CONSTANT if step.operands[0].shape is None else known(len(step.operands[0].shape))
 
 
-def _range(step: Step):
-    contents = step.contents
-    if not all(isinstance(each, Known) for each in contents) or any(each.choice for each in contents):
+def _range(step: Step) -> Content | Sequence[Content]:
+    contents = all_known(step.contents)
+    if contents is None or any(each.choice for each in contents):
         return _default(step)
-    start, limit, delta = (each.values.reshape(())[()] for each in contents)
+    start, limit, delta = (each.element for each in contents)
     if not limit.names and not start.names and not delta.names:
         return _default(step)
     if isinstance(found := length_of_range(step), Choice):
@@ -415,18 +437,18 @@ def _range(step: Step):
     return Spread(start.names, is_placed=True, is_rows=is_rows)
 
 
-def _listed(step: Step):
+def _listed(step: Step) -> Content:
     """The handle of a list of arrays: its number of arrays."""
     return step.contents[1]
 
 
-def _from_array(step: Step):
+def _from_array(step: Step) -> Content | Sequence[Content]:
     shape = step.operands[0].shape
     return _default(replace(step, operands=step.operands[:1])) if not shape or shape[0] is None else known(shape[0])
 
 
 _IDENTITIES = frozenset("Identity Snapshot StopGradient PreventGradient EnsureShape CheckNumerics IdentityN".split())
-_RULES = {
+_RULES: dict[str, Rule] = {
     **dict.fromkeys(_IDENTITIES, _kept),
     **{f"Logical{name.title()}": _elementwise(function) for name, function in arithmetic.LOGICAL.items()},
     **{

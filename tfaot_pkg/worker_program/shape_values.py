@@ -1,14 +1,28 @@
 """How the numbers and the shape of a tensor depend on sizes, which are symbols (shape_analysis.py)."""
 
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from polynomials import BATCH, Polynomial
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from framework_types import Array
+
 
 MOST_ELEMENTS = 1024
 """Elements of the largest array whose numbers are followed one by one: shapes, paddings and indices of axes."""
 _MOST = {True: 1, False: 2}
 """The highest degrees of sizes in a program: in the batch, and in the other sizes together."""
+
+
+Shape: TypeAlias = "tuple[Polynomial | None, ...] | None"
+"""Sizes, None for unknown ones; None if the rank is unknown."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +34,8 @@ class Choice:
 
     node: str
     operation: str
-    sizes: frozenset
-    of_several: object = None
+    sizes: frozenset[str]
+    of_several: Polynomial | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +50,7 @@ class Computed:
     `sizes` are those that they depend on.
     """
 
-    sizes: frozenset = frozenset()
+    sizes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ class Spread:
     they are the numbers of the batch's rows, from 0 on.
     """
 
-    sizes: frozenset = frozenset()
+    sizes: frozenset[str] = frozenset()
     is_placed: bool = False
     is_bent: bool = False
     is_inverse: bool = False
@@ -59,27 +73,37 @@ class Spread:
 class Known:
     """An array of polynomials, with a Choice for each element that is none."""
 
-    values: np.ndarray
+    values: Array  # of Polynomial or Choice
 
     @property
-    def sizes(self) -> frozenset:
-        found: frozenset = frozenset()
+    def sizes(self) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
         for each in self.values.flat:
             found |= each.sizes if isinstance(each, Choice) else each.names
         return found
 
     @property
-    def choice(self):
+    def choice(self) -> Choice | None:
         """The first element that is no polynomial; None if all are."""
         return next((each for each in self.values.flat if isinstance(each, Choice)), None)
 
     @property
-    def numbers(self):
+    def element(self) -> Any:
+        """The only element."""
+        element: Any = self.values.reshape(())[()]
+        return element
+
+    @property
+    def numbers(self) -> Array | None:
         """The numbers, if they depend on no size; None otherwise."""
         if any(isinstance(each, Choice) or each.names for each in self.values.flat):
             return None
         found = np.array([each.constant for each in self.values.flat], object).reshape(self.values.shape)
-        return np.vectorize(float, [float])(found) if found.size else found.astype(float)
+        numbers: Array = np.vectorize(float, [float])(found) if found.size else found.astype(float)
+        return numbers
+
+
+Content: TypeAlias = Data | Computed | Spread | Known | Choice
 
 
 @dataclass(frozen=True)
@@ -90,18 +114,18 @@ class Value:
     values. Of a list of arrays, `content` is their number, and `shape` that of each; None before one is set.
     """
 
-    content: object
-    shape: object = None
-    chosen: object = None
+    content: Content
+    shape: Shape = None
+    chosen: Choice | None = None
     is_ragged: bool = False
 
     @property
-    def positions(self) -> frozenset:
+    def positions(self) -> frozenset[str]:
         """The sizes of axes along which numbers that no input decides differ."""
         return growing(self.shape) if isinstance(self.content, Spread) and self.content.is_placed else frozenset()
 
     @property
-    def choice(self):
+    def choice(self) -> Choice | None:
         """What its shape or its numbers depend on, other than as polynomials; None if there is nothing."""
         return self.chosen or choice_of(self.content)
 
@@ -109,22 +133,34 @@ class Value:
 DATA, CONSTANT = Data(), Spread()
 
 
-def choice_of(content):
+def choice_of(content: Content) -> Choice | None:
     if isinstance(content, Known):
         return content.choice
     return content if isinstance(content, Choice) else None
 
 
-def is_folded(content) -> bool:
+def all_known(contents: Collection[Content]) -> list[Known] | None:
+    """The contents, if all of them are known; None otherwise."""
+    found = [each for each in contents if isinstance(each, Known)]
+    return found if len(found) == len(contents) else None
+
+
+def complete(shape: Shape) -> tuple[Polynomial, ...] | None:
+    """The shape, if all of its sizes are known; None otherwise."""
+    sizes = tuple(size for size in shape or () if size is not None)
+    return None if shape is None or len(sizes) < len(shape) else sizes
+
+
+def is_folded(content: Content) -> bool:
     """Whether a compiler may compute it before the model runs."""
     return not isinstance(content, Data)
 
 
-def sizes_of(content) -> frozenset:
+def sizes_of(content: Content) -> frozenset[str]:
     return frozenset() if isinstance(content, Data) else content.sizes
 
 
-def known(values) -> Known:
+def known(values: Any) -> Known:
     """Of polynomials and numbers."""
     array = np.empty(np.shape(values), object)
     flat = np.asarray(values, object).reshape(-1)
@@ -133,7 +169,7 @@ def known(values) -> Known:
     return Known(array)
 
 
-def _exact(number):
+def _exact(number: Any) -> Fraction | int:
     from fractions import Fraction
 
     return (
@@ -143,7 +179,7 @@ def _exact(number):
     )
 
 
-def of_constant(array: np.ndarray):
+def of_constant(array: Array) -> Known | Spread:
     """The content of a constant."""
     is_small = array.size <= MOST_ELEMENTS and array.dtype.kind in "iubf"
     return known(array) if is_small and np.isfinite(array).all() else CONSTANT
@@ -154,14 +190,14 @@ def is_program(polynomial: Polynomial) -> bool:
     return all(polynomial.degree(of_batch=of_batch) <= most for of_batch, most in _MOST.items())
 
 
-def growing(shape) -> frozenset:
+def growing(shape: Shape) -> frozenset[str]:
     """The sizes that a shape depends on; the batch if it is unknown."""
     if shape is None:
         return frozenset({BATCH})
     return frozenset().union(*(frozenset({BATCH}) if each is None else each.names for each in shape))
 
 
-def same_shape(one, two) -> bool:
+def same_shape(one: Shape, two: Shape) -> bool:
     return one is not None and two is not None and None not in one and one == two
 
 
@@ -174,7 +210,7 @@ def joined(one: Value, two: Value) -> Value:
     return Value(_joined(one.content, two.content), shape, one.chosen or two.chosen, is_ragged)
 
 
-def _joined(one, two):
+def _joined(one: Content, two: Content) -> Content:
     found = choice_of(one) or choice_of(two)
     if found is not None:
         return found
@@ -197,9 +233,9 @@ def same(one: Value, two: Value) -> bool:
     return one == two
 
 
-def key_of(value: Value) -> tuple:
+def key_of(value: Value) -> tuple[Hashable, ...]:
     """Equal for equal values."""
-    content = value.content
+    content: Hashable = value.content
     if isinstance(content, Known):
         content = (content.values.shape, tuple(content.values.flat))
     return content, value.shape, value.chosen, value.is_ragged
