@@ -29,7 +29,7 @@ from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
 from tfaot_pkg.settings import Folders  # noqa: E402
-from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec  # noqa: E402
+from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, SavedModelFiles  # noqa: E402
 from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
@@ -70,7 +70,7 @@ def libraries(
             for engine in ENGINES:
                 spec = ModelSpec(
                     path=folder / f"{name}.yaml",
-                    model=ModelInfo(name=name.lower(), version="1.0.0", saved_model=name),
+                    model=ModelInfo(name=name.lower(), version="1.0.0", files=SavedModelFiles(path=name)),
                     source=FolderSource(path=folder),
                     compilation=Compilation(batch_sizes=sizes, targets=(target,), engine=engine),
                 )

@@ -47,9 +47,9 @@ from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, summaries_in, summary_of, updated_shard
 from tfaot_pkg.registry.static import RegistryConfig
 from tfaot_pkg.remote.named import Remotes
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.tuning import parse_tuning, tuning_bytes
-from tfaot_pkg.spec.types import spec_document
 from tfaot_pkg.static.files import MissingFile
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.rotation import Rotation

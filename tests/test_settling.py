@@ -11,7 +11,7 @@ import pytest
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.settling import Settled, settled, with_sizes
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, files_of
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.graph import FoundSizes, SymbolSizes
 
@@ -101,4 +101,4 @@ def test_what_no_spec_can_mend_ends_the_attempts() -> None:
         raise ModelError("Keras 4", newer=True)
 
     with pytest.raises(ModelError):
-        settled(_spec(replace(CLOSED, keras="a.keras")), SIGNATURE, newer, lambda _: None)
+        settled(_spec(replace(CLOSED, files=files_of("keras", "a.keras"))), SIGNATURE, newer, lambda _: None)

@@ -27,7 +27,15 @@ from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
 from tfaot_pkg.spec.tuning import outdated_note
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import (
+    Compilation,
+    FolderSource,
+    GraphFile,
+    ModelInfo,
+    ModelSpec,
+    SavedModelFiles,
+    files_of,
+)
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
 from tfaot_pkg.toolchain.frontends import FRONTENDS
@@ -120,10 +128,10 @@ def _model_info(
     path: Path, found: FileFormat | None, signature: str, *, name: str = "model", version: str = "0.1"
 ) -> ModelInfo:
     """The model's part of a spec for `path`, which is relative to it; `found` is None for a SavedModel."""
-    if found:
-        files: dict[str, Any] = {found.field: path.as_posix()}
-        return ModelInfo(name=name, version=version, **files)
-    return ModelInfo(name=name, version=version, saved_model=path.as_posix(), serving_key=signature)
+    files = files_of(found.field, path.as_posix()) if found else None
+    return ModelInfo(
+        name=name, version=version, files=files or SavedModelFiles(path=path.as_posix(), serving_key=signature)
+    )
 
 
 def _unnamed_spec(path: Path, signature: str) -> ModelSpec:
@@ -231,7 +239,7 @@ def scaffold_spec(
 ) -> tuple[ModelSpec, FirstSpec]:
     """Write a first spec of the SavedModel or the file `model` to `output`; it, as it is read, and how it was found.
 
-    `beside` has the files that a graph is used with, by their fields of ModelInfo.
+    `beside` has the files that a graph is used with, by their fields of GraphFile.
     Raises SpecError, ModelError, StorageError.
     """
     chosen = name or name_from(model)
@@ -250,7 +258,7 @@ def scaffold_spec(
     if beside:
         spec = _with_files(spec, model, beside)
         named: dict[str, Any] = {field: _relative(path, output.parent) for field, path in beside.items()}
-        info = replace(info, **named)
+        info = replace(info, files=replace(info.files, **named))
     try:
         found = _first_text(info, spec, pipeline)
     except ModelError as error:
@@ -281,15 +289,15 @@ def _require_model(path: Path) -> None:
 
 def _with_files(spec: ModelSpec, model: Path, beside: Mapping[str, Path]) -> ModelSpec:
     """`spec`, of the graph `model` alone, with the files `beside` it. Raises SpecError for other kinds of models."""
-    if spec.model.format != "graph":
+    if spec.model.files.format != "graph":
         options = " and ".join(f"--{field}" for field in beside)
         raise SpecError(
             f"{options}: {model} is not a GraphDef",
             hint="only graphs (.pb, .pbtxt, .meta) have a Config and checkpoints",
         )
     root = Path(os.path.commonpath([each.absolute().parent for each in (model, *beside.values())]))
-    files: dict[str, Any] = {field: _relative(path, root) for field, path in {"graph": model, **beside}.items()}
-    return replace(spec, model=replace(spec.model, **files), source=FolderSource(path=root))
+    files: dict[str, Any] = {field: _relative(path, root) for field, path in {"path": model, **beside}.items()}
+    return replace(spec, model=replace(spec.model, files=GraphFile(**files)), source=FolderSource(path=root))
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -379,9 +387,9 @@ def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
 
 
 def _draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
-    if spec.model.format in FRONTENDS:
+    if spec.model.files.format in FRONTENDS:
         return _frontend_draft(model, spec, pipeline)
-    if spec.model.format == "graph":
+    if spec.model.files.format == "graph":
         return _graph_draft(model, spec, pipeline)
     return _signature_draft(model, spec, pipeline)
 
@@ -415,6 +423,8 @@ def _signature_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _
 
 def _graph_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:
     """For a graph, with proposed inputs and outputs for review."""
+    graph = model.files
+    assert isinstance(graph, GraphFile)
     source = pipeline.source(spec)
     environment = pipeline.environment_for(spec, source)
     with pipeline.workers(environment) as pool:
@@ -423,7 +433,7 @@ def _graph_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draf
             proposed = pool.get().call(ProposeGraph(files=saved.graph_files()), ProposedGraph)
     with from_worker():
         model = replace(model, constants=proposed.constants)
-        if not model.config:  # a Config file names inputs and outputs itself
+        if not graph.config:  # a Config file names inputs and outputs itself
             model = replace(
                 model,
                 inputs=tuple(tensor.name for tensor in proposed.inputs),
@@ -432,7 +442,7 @@ def _graph_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draf
         model, signature, unknown = _with_open_axes(model, Interface(inputs=proposed.inputs, outputs=proposed.outputs))
         more = {
             "defaulted": proposed.defaulted,
-            "variables": () if model.checkpoint else proposed.variables,
+            "variables": () if graph.checkpoint else proposed.variables,
             "unknown_ranks": unknown,
         }
         return _Draft(model=model, signature=signature, more=more)

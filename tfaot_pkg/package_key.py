@@ -15,8 +15,9 @@ from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.frozen.model import worker_program_digest
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.tuning import tuning_document
-from tfaot_pkg.spec.types import ModelSpec, spec_document
+from tfaot_pkg.spec.types import ModelSpec
 
 SPEC, DEFINES, SOURCE, TEMPLATES, CODE = "spec.", "defines.", "source/", "templates/", "code/"
 """Prefixes of components' names."""

@@ -162,7 +162,7 @@ class Pipeline:
         chosen = spec.source if self.source_folder is None else FolderSource(path=self.source_folder)
         root = fetch(chosen, folders=self.folders, progress=self.progress)
         model = spec.model
-        return source_tree(root, Path(model.files), field=model.format, beside=model.files_beside)
+        return source_tree(root, Path(model.files.path), field=model.files.format, beside=model.files_beside)
 
     def plan(self, spec: ModelSpec) -> Plan:
         """All keys of `spec`. Raises SourceError, ToolchainError (unknown toolchain), CompilerError (no compiler)."""
@@ -240,7 +240,7 @@ class Pipeline:
     def environment_for(self, spec: ModelSpec, source: SourceTree) -> ToolchainEnvironment:
         """`environment`, if the files in `source` are a model of the spec's format. Raises ModelError if not."""
         # Before gigabytes are downloaded for them.
-        require_whole(spec.model.format, source.model)
+        require_whole(spec.model.files.format, source.model)
         return self.environment(spec)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:

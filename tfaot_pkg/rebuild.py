@@ -30,8 +30,9 @@ from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
-from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
+from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify.validate import inputs_document
@@ -233,7 +234,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
     if isinstance(spec.source, FolderSource) and means.source is None:
         raise CannotRebuild(
             f"the model was in a folder of the publisher's: name one with the same files (digest "
-            f"{recorded.source[:12]}) with --source; model.{spec.model.format} is {spec.model.files!r} in it"
+            f"{recorded.source[:12]}) with --source; model.{spec.model.files.format} is {spec.model.files.path!r} in it"
         )
     _place_inputs(spec, recorded, means)
     return replace(spec, defines=dict(recorded.defines))

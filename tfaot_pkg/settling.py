@@ -87,7 +87,7 @@ def _proposals(
             replace(spec, compilation=replace(spec.compilation, variables=Variables(update=("*",)))),
             {"variables": "The signature changes variables: callers keep them as state."},
         )
-    given = FILE_FORMATS.get(spec.model.format)
+    given = FILE_FORMATS.get(spec.model.files.format)
     if given is None or given.is_tensorflows or given.takes_constants:
         for values in _switches(inputs):
             constants = {**spec.model.constants, **values}

@@ -26,7 +26,7 @@ from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, SavedModelFiles
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -398,7 +398,7 @@ def real_outline(
         models = saved_models(shared_home_folder, MAKER, toolchain_python, [name])
         spec = ModelSpec(
             path=models / "spec.yaml",
-            model=ModelInfo(name=name, version="1.0.0", saved_model=name),
+            model=ModelInfo(name=name, version="1.0.0", files=SavedModelFiles(path=name)),
             source=FolderSource(path=models),
             compilation=Compilation(batch_sizes=(1,), targets=("x86-64-v3",), tensorflow=DEFAULT_VERSION),
         )

@@ -26,6 +26,7 @@ from tfaot_pkg.spec.types import (
     ModelInfo,
     ModelSpec,
     PackageOptions,
+    SavedModelFiles,
     Tuning,
     Validation,
 )
@@ -122,9 +123,12 @@ MODELS = st.builds(
     ModelInfo,
     name=NAMES,
     version=VERSIONS,
-    saved_model=PATHS,
-    serving_key=LINES.filter(str.strip),
-    tags=st.lists(LINES.filter(str.strip), min_size=1, max_size=2, unique=True).map(tuple),
+    files=st.builds(
+        SavedModelFiles,
+        path=PATHS,
+        serving_key=LINES.filter(str.strip),
+        tags=st.lists(LINES.filter(str.strip), min_size=1, max_size=2, unique=True).map(tuple),
+    ),
     author=LINES,
     description=LINES,
     license=LINES,

@@ -63,7 +63,7 @@ def test_a_model_outside_of_its_aot_configs_folder_is_found_in_the_source(tmp_pa
     folder = write_config(tmp_path / "files", saved_model="../exported/best")
     result = imported("tfaot-model-tagger.spec", tmp_path, folder)
     assert isinstance(result.spec.source, GitSource)
-    assert (result.spec.source.subdir, result.spec.model.saved_model) == ("models/exported", "best")
+    assert (result.spec.source.subdir, result.spec.model.files.path) == ("models/exported", "best")
     write_config(folder, saved_model="../../../best")
     with reported(SpecError):
         imported("tfaot-model-tagger.spec", tmp_path, folder)

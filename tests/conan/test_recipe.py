@@ -103,7 +103,7 @@ def test_a_model_and_inputs_outside_of_the_spec_s_folder_are_copied_into_the_sta
     recipe = stage_recipe(spec, tmp_path / "recipe")
     staged = load_spec(recipe / "spec.yaml")
     assert isinstance(staged.source, FolderSource)
-    assert (staged.source.path / staged.model.saved_model / "saved_model.pb").read_bytes() == b"far away"
+    assert (staged.source.path / staged.model.files.path / "saved_model.pb").read_bytes() == b"far away"
     assert staged.validation.inputs == recipe / "inputs.npz"
     assert '"net/saved_model/*"' in (recipe / "conanfile.py").read_text()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec, load_spec
-from tfaot_pkg.spec.types import Compilation
+from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.types import Compilation, GraphFile, files_of
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import GraphFiles, ProposedGraph, ProposeGraph, Values
@@ -81,9 +83,12 @@ pytestmark = [
 ]
 
 
-def saved(pool: WorkerPool, files: Path, **said: object) -> SavedModel:
-    info = ModelInfo(name="m", version="1.0", **said)  # type: ignore[arg-type]  # the values of a table
-    tree = source_tree(files, Path(info.files), field=info.format, beside=info.files_beside)
+def saved(pool: WorkerPool, files: Path, **said: Any) -> SavedModel:
+    keys: tuple[str, ...] = ("graph", "saved_model", "config", "checkpoint", "serving_key")
+    named = {key: said.pop(key) for key in keys if key in said}
+    kind: Format = "graph" if "graph" in named else "saved_model"
+    info = ModelInfo(name="m", version="1.0", files=files_of(kind, named.pop(kind), **named), **said)
+    tree = source_tree(files, Path(info.files.path), field=kind, beside=info.files_beside)
     return SavedModel(info, tree, pool)
 
 
@@ -216,7 +221,12 @@ def test_init_takes_a_config_and_a_checkpoint(
     given: list[str | Path] = ["--config", config, "--checkpoint", files / "v2.ckpt-7"]
     tfaot.works("init", files / "unfrozen.pb", *given, "-o", spec)
     made = load_spec(spec).model
-    assert Path(made.checkpoint).name == "v2.ckpt-7" and made.outputs == () and "out  score" in spec.read_text()
+    assert (
+        isinstance(made.files, GraphFile)
+        and Path(made.files.checkpoint).name == "v2.ckpt-7"
+        and made.outputs == ()
+        and "out  score" in spec.read_text()
+    )
     assert tfaot.works("check", spec)["signature"]["outputs"][0]["name"] == "score"
     tfaot.fails("init", files / "module", "--config", config, "-o", tmp_path / "other.yaml", code=10, says=["--config"])
     missing = tmp_path / "none.ckpt"

@@ -25,7 +25,7 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.spec.types import ModelInfo, files_of
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -125,7 +125,9 @@ def test_nodes_and_edges_are_no_batch(files: Path, shared_home_folder: Path, tmp
 
 def _difference(path: Path, pool: WorkerPool, folder: Path) -> float:
     """The largest difference of all outputs, relative to their largest number, or to 1."""
-    model = ModelInfo(name="model", version="1", onnx=path.name, constants=_CONSTANTS.get(path.stem, {}))
+    model = ModelInfo(
+        name="model", version="1", files=files_of("onnx", path.name), constants=_CONSTANTS.get(path.stem, {})
+    )
     saved = SavedModel(model, source_tree(path.parent, Path(path.name), field="onnx"), pool)
     inputs = pool.given_folder("inputs") / "inputs.npz"
     described = saved.described()

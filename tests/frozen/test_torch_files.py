@@ -17,7 +17,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.frozen.source_model import Original, read_source
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.spec.types import ModelInfo, files_of
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
@@ -80,7 +80,7 @@ def difference_from_pytorch(path: Path, pool: WorkerPool) -> float:
     pool.take(made, parts)
     # In one worker for all files: `SavedModel` takes a new one for each.
     pool.get().call(BuildOnnx(graph=str(parts), out=str(folder)), Nothing)
-    model = ModelInfo(name="model", version="1", torch=path.name)
+    model = ModelInfo(name="model", version="1", files=files_of("torch", path.name))
     original = Original.of(model, FRONTENDS["torch"], source, parts)
     assert original.answered_by.startswith("PyTorch 2.")
     assert original.answers is not None

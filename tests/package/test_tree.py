@@ -25,7 +25,7 @@ from tfaot_pkg.package.tree import (
     make_package,
     render,
 )
-from tfaot_pkg.spec.types import spec_document
+from tfaot_pkg.spec.document import spec_document
 
 GOLDEN = HERE / "golden"
 

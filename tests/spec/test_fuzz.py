@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.spec import json_schema, parse_spec, spec_document
-from tfaot_pkg.spec.form import CompilationForm, ModelForm, SourceForm, ValidationForm
+from tfaot_pkg.spec.form import SECTIONS
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +48,13 @@ VALUES = st.recursive(
 )
 
 
-def section(form: Any) -> st.SearchStrategy[Any]:
-    keys = st.sampled_from(list(form.model_fields)) | st.text(max_size=6)
+def section(name: str) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(list(SECTIONS[name].model_fields)) | st.text(max_size=6)
     return st.dictionaries(keys, VALUES, max_size=6) | VALUES
 
 
 MODEL = st.fixed_dictionaries({"name": st.just("digits"), "version": st.just("1.0")}).flatmap(
-    lambda base: section(ModelForm).map(lambda more: base | more if isinstance(more, dict) else more)
+    lambda base: section("model").map(lambda more: base | more if isinstance(more, dict) else more)
 )
 COMPILATION = st.fixed_dictionaries(
     {},
@@ -64,9 +64,9 @@ SPECS = st.fixed_dictionaries(
     {},
     optional={
         "model": MODEL,
-        "source": section(SourceForm),
-        "compilation": COMPILATION | section(CompilationForm),
-        "validation": section(ValidationForm),
+        "source": section("source"),
+        "compilation": COMPILATION | section("compilation"),
+        "validation": section("validation"),
         "other": VALUES,
     },
 )

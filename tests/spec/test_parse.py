@@ -73,7 +73,7 @@ def changed(good: str, **values: object) -> str:
 def test_a_file_of_cms_tfaot_works_unchanged() -> None:
     spec = parsed(CMS_TFAOT)
     assert spec.model.name == "test_simple"
-    assert spec.model.saved_model == "saved_model"
+    assert spec.model.files.path == "saved_model"
     assert spec.model.author == "Some One"
     assert spec.source == FolderSource(path=Path("/srv/models"))
     assert spec.compilation == Compilation(batch_sizes=(1, 2, 4))
@@ -87,7 +87,7 @@ def test_a_file_of_cms_tfaot_may_be_json() -> None:
 
 def test_the_smallest_spec_gets_every_default(good: str) -> None:
     spec = parsed(good)
-    assert (spec.model.serving_key, spec.model.tags, spec.model.saved_model) == (
+    assert (spec.model.serving_key, spec.model.tags, spec.model.files.path) == (
         "serving_default",
         ("serve",),
         "saved_model",
@@ -149,14 +149,14 @@ def test_a_folder_is_relative_to_the_spec(good: str, source: str) -> None:
 def test_a_saved_model_outside_the_folder_makes_its_folder_the_source(good: str, saved_model: str) -> None:
     spec = parsed(changed(good, model_saved_model=saved_model))
     assert spec.source == FolderSource(path=Path("/srv/data"))
-    assert spec.model.saved_model == "sm"
+    assert spec.model.files.path == "sm"
 
 
 def test_a_keras_file_takes_the_place_of_the_saved_model(good: str) -> None:
     text = changed(changed(good, model_saved_model=None, model_serving_key=None), model_keras="../data/tagger.keras")
     spec = parsed(text)
     assert spec.source == FolderSource(path=Path("/srv/data"))
-    assert (spec.model.format, spec.model.files) == ("keras", "tagger.keras")
+    assert (spec.model.files.format, spec.model.files.path) == ("keras", "tagger.keras")
     # What packages record reads as the same spec.
     again = parse_spec(json.dumps(spec_document(spec) | {"source": {"path": "/srv/data"}}).encode(), spec.path)
     assert again.model == spec.model
@@ -177,7 +177,7 @@ def test_a_graph_has_files_beside_it_and_constants(good: str) -> None:
 
 def test_the_spec_may_lie_in_the_saved_model_itself(good: str) -> None:
     spec = parsed(changed(good, model_saved_model="."))
-    assert (spec.source, spec.model.saved_model) == (FolderSource(path=Path("/srv/models")), ".")
+    assert (spec.source, spec.model.files.path) == (FolderSource(path=Path("/srv/models")), ".")
 
 
 def test_paths_of_a_spec_do_not_depend_on_the_current_folder(

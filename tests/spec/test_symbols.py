@@ -9,8 +9,9 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.signature import Symbol
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.parse import parse_spec
-from tfaot_pkg.spec.types import ModelSpec, spec_document
+from tfaot_pkg.spec.types import ModelSpec
 
 
 def _spec(shapes: str, compilation: str = "batch_sizes: [1]") -> ModelSpec:
@@ -82,6 +83,7 @@ def test_ranges_of_inputs_may_end_at_symbols() -> None:
         ("{e: [0, v * 2]}", "validation.ranges.e"),
         ("{e: [0, true]}", "validation.ranges.e"),
         ("{e: [0, .inf]}", "validation.ranges.e"),
+        (f"{{e: [0, 1{'0' * 350}]}}", "validation.ranges.e"),
     ],
 )
 def test_what_a_range_cannot_be_is_reported(ranges: str, path: str) -> None:

@@ -13,7 +13,7 @@ from tfaot_pkg.compiled.model import CompiledModel
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, SavedModelFiles
 from tfaot_pkg.tuning.choosing import CANDIDATES, choose_flags
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 
@@ -30,7 +30,7 @@ def shop(
     """Of the model `dense`."""
     spec = ModelSpec(
         path=tmp_path_factory.mktemp("shop") / "spec.yaml",
-        model=ModelInfo(name="dense", version="1.0.0", saved_model="dense"),
+        model=ModelInfo(name="dense", version="1.0.0", files=SavedModelFiles(path="dense")),
         source=FolderSource(path=models["dense"].parent),
         compilation=Compilation(batch_sizes=(1, 8), targets=(V3,), engine="xla"),
     )

@@ -19,7 +19,8 @@ from tfaot_pkg.program.ranges import Bound, Range
 from tfaot_pkg.program.taking import taken
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
-from tfaot_pkg.spec.types import Compilation, Limit, ModelSpec, Validation
+from tfaot_pkg.spec.rules import Limit
+from tfaot_pkg.spec.types import Compilation, ModelSpec, Validation
 from tfaot_pkg.verify.inputs import MAIN, classes_of, drawn, sized_inputs, validation_inputs
 from tfaot_pkg.verify.limits import Drawing, drawing_of, require_inputs
 from tfaot_pkg.worker_program.messages.listing import (

@@ -23,7 +23,16 @@ from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, Validation, Weights
+from tfaot_pkg.spec.types import (
+    Compilation,
+    Engine,
+    FolderSource,
+    ModelInfo,
+    ModelSpec,
+    SavedModelFiles,
+    Validation,
+    Weights,
+)
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -126,7 +135,7 @@ class Builder:
         folder = self._folder_with(case.name)
         return ModelSpec(
             path=folder / "spec.yaml",
-            model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
+            model=ModelInfo(name=case.name, version="1.0.0", files=SavedModelFiles(path=case.name), shapes=case.shapes),
             source=FolderSource(path=folder),
             compilation=compilation,
             validation=Validation(rtol=case.rtol, classes=case.classes),

@@ -106,7 +106,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
         # Branches of trees depend on their inputs, so each run gets other rows.
-        rows = max(_LEAST_BATCHES * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
+        rows = max(_LEAST_BATCHES * max(sizes), _LEAST_ROWS) if spec.model.files.format == "trees" else max(sizes)
         drawing = drawing_of(spec.validation, frozen.ranges)
         values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256, drawing=drawing)
         theirs = _reference(plan, saved, frozen.signature, pool, values)
@@ -172,7 +172,7 @@ def _onnx(saved: SavedModel) -> Original | None:
 
 def _trees(plan: Plan, saved: SavedModel, signature: Signature, pool: WorkerPool, pipeline: Pipeline) -> Trees | None:
     """The model for other engines if it consists of decision trees."""
-    if plan.spec.model.format != "trees":
+    if plan.spec.model.files.format != "trees":
         return None
     original = saved.original
     return Trees(

@@ -23,9 +23,10 @@ from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
 from tfaot_pkg.source.tree import local_files, source_tree
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
-from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
+from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 
 BASE_RANGE = "[>=0.1 <1]"
@@ -114,7 +115,7 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
             same = sha256_file(recipe / place) == recorded.validation_inputs.get("sha256")
         else:
             root, model = recipe / _source_place(spec), spec.model
-            tree = source_tree(root, Path(model.files), field=model.format, beside=model.files_beside)
+            tree = source_tree(root, Path(model.files.path), field=model.files.format, beside=model.files_beside)
             same = tree.digest == recorded.source
         if not same:
             raise SourceError(

@@ -25,8 +25,9 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.document import call_document, written
 from tfaot_pkg.spec.formats import BUILT
-from tfaot_pkg.spec.types import Compilation, ModelSpec, call_document, constants_document, operations_document
+from tfaot_pkg.spec.types import Compilation, GraphFile, KerasFile, ModelSpec
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -164,20 +165,21 @@ def worker_program_digest() -> str:
 
 
 def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> Key:
+    files = spec.model.files
     return key_of(
         STAGE,
         code_digest(__name__),
         {
             # Only what the frozen graph depends on: another batch size or target does not freeze the model again.
             "source": source.digest,
-            "format": spec.model.format,
-            "roles": {} if spec.model.format != "graph" else {"graph": spec.model.files, **spec.model.files_beside},
-            **({"operations": operations_document(spec.model)} if spec.model.operations else {}),
+            "format": files.format,
+            "roles": {"graph": files.path, **spec.model.files_beside} if isinstance(files, GraphFile) else {},
+            **({"operations": written(spec.model.operations)} if spec.model.operations else {}),
             **({"trees": call_document(spec.model.call)} if spec.model.call else {}),
-            "constants": constants_document(spec.model),
+            "constants": written(spec.model.constants),
             "feeds": list(spec.model.feeds),
             "seed": spec.model.seed,
-            "answers": spec.model.answers,
+            "answers": files.answers if isinstance(files, KerasFile) else "",
             "counts": dict(spec.model.counts),
             "signature": spec.model.serving_key,
             "signatures": [asdict(each) for each in spec.model.signatures],
@@ -192,7 +194,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
             # A newer front-end may read the same file in another way.
-            "frontend": frontend_identity(spec.model.format),
+            "frontend": frontend_identity(files.format),
             # Not by code_digest, which covers the modules that this process imports.
             "worker": worker_program_digest(),
         },
@@ -232,7 +234,7 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
         axes=spec.model.axes,
         max_iterations=spec.compilation.max_iterations,
         symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
-        is_built=spec.model.format in BUILT,
+        is_built=spec.model.files.format in BUILT,
         operations=tuple(sorted(spec.model.operations)),
     )
 

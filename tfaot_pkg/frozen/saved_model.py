@@ -10,7 +10,16 @@ from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
-from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Signature, Variables
+from tfaot_pkg.spec.types import (
+    NO_VARIABLES,
+    FrameworkFile,
+    GraphFile,
+    KerasFile,
+    ModelInfo,
+    SavedModelFiles,
+    Signature,
+    Variables,
+)
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.references import References
@@ -85,7 +94,7 @@ class SavedModel:
         if self._source is None or not self._source.has_answers:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
-        found = Original.of(self._model, FRONTENDS[self._model.format], self._source, self._parts)
+        found = Original.of(self._model, FRONTENDS[self._model.files.format], self._source, self._parts)
         return replace(found, operations=self._supplied())
 
     @property
@@ -106,7 +115,7 @@ class SavedModel:
     def described(self) -> SourceModel:
         """The framework's description of the model's file, for formats of FRONTENDS. Converts nothing."""
         with self._snapshot.named() as path:
-            return read_source(self._model.format, path, self._pool, call=self._model.call)
+            return read_source(self._model.files.format, path, self._pool, call=self._model.call)
 
     def parts(self) -> Path:
         """The folder with the files that a front-end makes of the model's file. Raises as `folder`."""
@@ -135,29 +144,30 @@ class SavedModel:
 
     def graph_files(self) -> GraphFiles:
         """The copies of a graph's files. Raises SourceError, StorageError."""
-        model, graph = self._model, self._snapshot.model
+        files, graph = self._model.files, self._snapshot.model
+        assert isinstance(files, GraphFile)
         config, checkpoint = (
-            str(self._snapshot.beside(place)) if place else "" for place in (model.config, model.checkpoint)
+            str(self._snapshot.beside(place)) if place else "" for place in (files.config, files.checkpoint)
         )
         return GraphFiles(graph=str(graph), config=config, checkpoint=checkpoint)
 
     def _converted(self) -> Path:
-        match self._model.format:
+        match self._model.files:
             # The snapshot is a private copy already, so `_change` may change it.
-            case "saved_model":
+            case SavedModelFiles():
                 return self._snapshot.model
-            case "keras":
-                file, answers = str(self._snapshot.model), self._model.answers
+            case KerasFile(answers=answers):
+                file = str(self._snapshot.model)
                 return self._made_by(lambda out: ConvertKeras(file=file, out=out, answers=answers))
-            case "graph":
+            case GraphFile():
                 return self._made_by(self._from_graph)
-            case "onnx" | "torch":
+            case FrameworkFile(format="onnx" | "torch"):
                 parts = self._read()
                 return self._made_by(lambda out: BuildOnnx(graph=parts, out=out, operations=self._supplied()))
-            case "jax" | "mlir":
+            case FrameworkFile(format="jax" | "mlir"):
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
-            case "trees":
+            case FrameworkFile():  # decision trees
                 parts = self._read()
                 return self._made_by(lambda out: BuildTrees(parts=parts, out=out))
 
@@ -166,7 +176,7 @@ class SavedModel:
         # Two folders: workers can write to the first until they end, so results are copied to the second.
         made, given = self._pool.new_folder("read"), self._pool.given_folder("read")
         self._source = read_source(
-            self._model.format,
+            self._model.files.format,
             self._snapshot.model,
             self._pool,
             shapes=source_shapes(self._model),
@@ -220,7 +230,7 @@ class SavedModel:
             out = str(made / _GRAPH)
             self._replace(Join(folder=str(folder), tags=tags, signature=signature, parts=parts, out=out), made, folder)
         # The converters of graphs and ONNX files set constants themselves (`constants` of their requests).
-        if model.constants and model.format not in ("graph", "onnx"):
+        if model.constants and model.files.format not in ("graph", "onnx"):
             made = self._pool.new_folder("pinned")
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)

@@ -73,7 +73,7 @@ class Timeline:
 
 def timeline(spec: ModelSpec, folder: Path, pipeline: Pipeline, *, batch_size: int | None, rounds: int) -> Timeline:
     """Write the traces to `folder`. Raises all errors of a build; RunError if this machine cannot run the library."""
-    if spec.model.format == "trees":
+    if spec.model.files.format == "trees":
         raise RunError(
             "a timeline compares with TensorFlow, which has no decision trees",
             hint="`tfaot-pkg bench` measures the package; package.profile writes a trace of it",

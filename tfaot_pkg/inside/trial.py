@@ -12,7 +12,7 @@ from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import TfaotError, ToolchainError
 from tfaot_pkg.inside.candidate import Candidate
 from tfaot_pkg.pipeline import Build, Pipeline
-from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, SavedModelFiles
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, runs_here
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.verify.latency import TimedUnit, processor, timer
@@ -139,7 +139,7 @@ def _corpus(pipeline: Pipeline, folder: Path) -> Sequence[str]:
 def _spec(folder: Path, name: str, engine: Engine, target: str, version: str) -> ModelSpec:
     return ModelSpec(
         path=folder / f"{name}.yaml",
-        model=ModelInfo(name=name, version="1.0.0", saved_model=name),
+        model=ModelInfo(name=name, version="1.0.0", files=SavedModelFiles(path=name)),
         source=FolderSource(path=folder),
         compilation=Compilation(batch_sizes=BATCH_SIZES, targets=(target,), engine=engine, tensorflow=version),
     )

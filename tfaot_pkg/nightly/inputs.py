@@ -32,7 +32,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import ToolchainFacts
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec import load_spec, values
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec, Source
 from tfaot_pkg.storage import storage_errors, write_file
@@ -70,8 +70,8 @@ class Inputs:
 
     def _source(self, spec: ModelSpec) -> SourceTree:
         root = fetch(spec.source, folders=self.folders, progress=self.progress)
-        model = spec.model
-        return source_tree(root, Path(model.files), self.digest, field=model.format, beside=model.files_beside)
+        files, beside = spec.model.files, spec.model.files_beside
+        return source_tree(root, Path(files.path), self.digest, field=files.format, beside=beside)
 
     def _compiler(self, architecture: str) -> Compiler:
         return find_compiler(architecture, log=self.folders.logs / "nightly-plan.log", output=self.progress.output)
@@ -98,6 +98,7 @@ _RACY = 2_000_000_000
 """Nanoseconds: the coarsest time stamps of file systems in use (FAT) have steps of 2 s."""
 _DIGITS = 16
 _SPECS = TypeAdapter(dict[str, ModelSpec])  # a spec's source is one of three types, which msgspec cannot tell apart
+_SPECS.rebuild(_types_namespace={"v": values})  # which the declarations of settings name (spec/types.py)
 
 Stamp = tuple[int, ...]
 

@@ -124,7 +124,7 @@ class _Where:
         document, field = self._document(model.spec.path), tuple(path.split("."))
         name = model.spec.path.name
         if field[0] == "source" and ("source",) not in document.lines:  # the spec's folder, or one above
-            field = ("model", model.spec.model.format)
+            field = ("model", model.spec.model.files.format)
         return f"{name}:{document.lines[field]}" if field in document.lines else name
 
 

@@ -51,9 +51,10 @@ from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.spec.document import card_document, spec_document
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
-from tfaot_pkg.spec.types import ModelSpec, card_document, spec_document
+from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.worker_program.messages.sources import TreesFacts
 
@@ -261,7 +262,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "author": spec.model.author,
         "license": spec.model.license,
         "homepage": spec.model.homepage,
-        "model_format": spec.model.format,
+        "model_format": spec.model.files.format,
         **card_document(spec.model),
         "uid": contents.uid,
         "symbol": contents.symbol,

@@ -18,8 +18,9 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes, sha256_file
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts, pins_of
+from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.formats import Format
-from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec, spec_document
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 
@@ -91,7 +92,7 @@ def _internal(materials: Materials) -> dict[str, object]:
             "xlaFlags": [*toolchain.xla_flags, *spec.compilation.xla_flags],
             "tfXlaFlags": list(spec.compilation.tf_xla_flags),
         },
-        **_frontend(spec.model.format),
+        **_frontend(spec.model.files.format),
         "compiler": {
             "version": compiler.version,
             "machine": compiler.machine,
@@ -120,7 +121,7 @@ def _dependencies(materials: Materials) -> list[dict[str, object]]:
         {"name": "model", "digest": {TREE_DIGEST: materials.source}},
         *_files(materials),
         *_toolchain(materials.toolchain),
-        *_frontend_lock(materials.spec.model.format),
+        *_frontend_lock(materials.spec.model.files.format),
     ]
 
 

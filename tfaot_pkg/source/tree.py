@@ -111,7 +111,7 @@ def _parts(path: Path, field: Format) -> list[Path]:
 def local_files(root: Path, model: ModelInfo) -> list[Path]:
     """The SavedModel's folder or the files of `model` in its source at `root`, checkpoints by all of their files."""
     places = [root / place for place in model.all_files]
-    places += _parts(places[0], model.format)
+    places += _parts(places[0], model.files.format)
     return [file for place in places for file in _files_of(place) or [place]]
 
 

@@ -21,10 +21,10 @@ from tfaot_pkg.spec.types import (
     PackageOptions,
     Source,
     Validation,
-    spec_document,
 )
 
 if TYPE_CHECKING:
+    from tfaot_pkg.spec.document import spec_document
     from tfaot_pkg.spec.form import json_schema
     from tfaot_pkg.spec.parse import load_spec, parse_spec
 
@@ -51,6 +51,7 @@ _LAZY = {
     "load_spec": "parse",
     "parse_spec": "parse",
     "json_schema": "form",
+    "spec_document": "document",
 }
 
 

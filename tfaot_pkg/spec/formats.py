@@ -18,6 +18,7 @@ SAVED_MODEL: Format = "saved_model"
 class FileFormat:
     """A format of models that are one file, without signatures and tags.
 
+    `about` says in the reference what the key of a spec means, with an `example` of its value.
     `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. A file may
     have parts beside it, whose names are its own followed by one of `parts`. Models that are not `is_tensorflows` keep
     the inputs and outputs of their framework, except that some take constants for inputs, or counts of rows
@@ -25,6 +26,8 @@ class FileFormat:
     """
 
     field: Format
+    about: str
+    example: str
     title: str
     suffixes: tuple[str, ...]
     parts: tuple[str, ...] = ()
@@ -34,10 +37,19 @@ class FileFormat:
 
 
 _FORMATS = (
-    FileFormat(field="keras", title="a Keras file", suffixes=(".keras", ".h5", ".hdf5")),
+    FileFormat(
+        field="keras",
+        about="File of a Keras model (.keras or .h5), instead of saved_model; without signatures and tags.",
+        example="./tagger.keras",
+        title="a Keras file",
+        suffixes=(".keras", ".h5", ".hdf5"),
+    ),
     # Exporters put weights of more than 2 GB, or all weights, into such a file: PyTorch ".data", others "_data".
     FileFormat(
         field="onnx",
+        about="File of an ONNX model (.onnx), or a folder that holds it and its external data, instead of "
+        "saved_model; answers are compared with ONNX Runtime's.",
+        example="./tagger.onnx",
         title="an ONNX file",
         suffixes=(".onnx",),
         parts=(".data", "_data"),
@@ -45,13 +57,31 @@ _FORMATS = (
         takes_constants=True,
         takes_counts=True,
     ),
-    FileFormat(field="torch", title="a file of PyTorch", suffixes=(".pt2",), is_tensorflows=False, takes_counts=True),
     FileFormat(
-        field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False, takes_constants=True
+        field="torch",
+        about="File that `python -m tfaot_pkg.export` wrote (.pt2 or .onnx), instead of saved_model; answers are "
+        "compared with ONNX Runtime's, and with those of PyTorch in the file.",
+        example="./tagger.pt2",
+        title="a file of PyTorch",
+        suffixes=(".pt2",),
+        is_tensorflows=False,
+        takes_counts=True,
+    ),
+    FileFormat(
+        field="jax",
+        about="Artifact of jax.export (.jax), instead of saved_model; answers are compared with JAX's.",
+        example="./tagger.jax",
+        title="an artifact of jax.export",
+        suffixes=(".jax",),
+        is_tensorflows=False,
+        takes_constants=True,
     ),
     # ".stablehlo" and ".mlirbc" are bytecode, ".mlir" is text; the content decides.
     FileFormat(
         field="mlir",
+        about="MLIR module, instead of saved_model: StableHLO as text or bytecode, compared with the answers of "
+        "JAX's XLA, or functions of the TensorFlow dialect as text.",
+        example="./tagger.mlir",
         title="an MLIR module",
         suffixes=(".mlir", ".mlirbc", ".stablehlo"),
         is_tensorflows=False,
@@ -59,9 +89,22 @@ _FORMATS = (
     ),
     # Other files of trees are recognized by content (recognition.py): names such as "model.json" may be anything.
     FileFormat(
-        field="trees", title="a file of decision trees", suffixes=(".xml", ".gz", ".skops"), is_tensorflows=False
+        field="trees",
+        about="File of decision trees, instead of saved_model: XGBoost's (JSON, UBJSON), LightGBM's (text), "
+        "scikit-learn's (skops) or TMVA's (.weights.xml); answers are compared with the library's.",
+        example="./model.json",
+        title="a file of decision trees",
+        suffixes=(".xml", ".gz", ".skops"),
+        is_tensorflows=False,
     ),
-    FileFormat(field="graph", title="a graph", suffixes=(".pb", ".pbtxt", ".meta")),
+    FileFormat(
+        field="graph",
+        about="File of a graph (GraphDef .pb or .pbtxt, or .meta), instead of saved_model; inputs and outputs then "
+        "choose its tensors (by default: placeholders, and tensors that no node uses).",
+        example="./frozen.pb",
+        title="a graph",
+        suffixes=(".pb", ".pbtxt", ".meta"),
+    ),
 )
 
 FILE_FORMATS: Mapping[Format, FileFormat] = MappingProxyType({each.field: each for each in _FORMATS})

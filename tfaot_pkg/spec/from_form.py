@@ -5,82 +5,100 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.forms.form import Form
 from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec import rules
-from tfaot_pkg.spec.form import CompilationForm, ModelForm, SignatureForm, SpecForm, TreesForm, ValidationForm
+from tfaot_pkg.spec.form import keys_of
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
-from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
+    FILE_TYPES,
     ArchiveSource,
     Compilation,
     FolderSource,
     GitSource,
-    Limit,
+    ModelFiles,
     ModelInfo,
     ModelSpec,
     OperationFiles,
     PackageOptions,
     Signature,
     Source,
+    Trees,
     Validation,
-    Variables,
+    files_of,
 )
-from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.worker_program.messages.sources import TreesCall
 
 JOINED = "tfaot-pkg signatures"
 """The key of the signature that all of `model.signatures` are joined to."""
 
 
-def spec_of(form: SpecForm, path: Path) -> ModelSpec:
-    """The spec of the file at the absolute `path`."""
+def spec_of(form: Any, path: Path) -> ModelSpec:
+    """The spec of the file at the absolute `path`, which a SpecForm has read."""
     source, files = _source(form, path.parent)
+    validation = given(Validation, form.validation)
+    if "inputs" in validation:
+        validation["inputs"] = absolute(validation["inputs"], path.parent)
     return ModelSpec(
         path=path,
         model=_model(form, files),
         source=source,
-        compilation=_compilation(form.compilation),
-        validation=_validation(form.validation, path.parent),
-        package=PackageOptions(**_given(form.package)) if form.package else PackageOptions(),
+        compilation=Compilation(**given(Compilation, form.compilation)),
+        validation=Validation(**validation),
+        package=PackageOptions(**given(PackageOptions, form.package)),
     )
 
 
-def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
+def given(kind: type, form: Form | None) -> dict[str, Any]:
+    """The fields of `kind` that the file gives, without those that are mappings of sections (Setting.by)."""
+    values = [(key, getattr(form, key.name, None)) for key in keys_of(kind) if key.setting.by is None]
+    return {
+        key.field: key.part(**given(key.part, value)) if key.part else _frozen(value)
+        for key, value in values
+        if value is not None
+    }
+
+
+def _frozen(value: Any) -> Any:
+    """Mappings are sorted, as their order in the file means nothing: it must not change the package's key."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return {str(key): _frozen(each) for key, each in sorted(value.items())}
+    return str(value) if isinstance(value, str) else value  # an expression's result too (expand.Expanded)
+
+
+def _model(spec: Any, files: Mapping[str, str]) -> ModelInfo:
     form = spec.model
-    given = {**_given(form), **{field: path for field, path in files.items() if "." not in field}}
+    found = given(ModelInfo, form) | {"files": _model_files(form, files)}
     # A spec has operations under `compilation`, but their files are read with the model's.
-    given["operations"] = {
+    found["operations"] = {
         name: OperationFiles(source=files[f"{name}.source"], reference=files[f"{name}.reference"])
         for name in sorted(spec.compilation.operations or {})
     }
-    if form.tags:
-        given["tags"] = tuple(dict.fromkeys(form.tags))
-    given |= _names("input", form.inputs or []) | _names("output", _outputs(form))
-    # Sorted, as everything whose order in the file means nothing: it must not change the package's key.
-    if form.shapes:
-        given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
-    given |= {"counts": dict(sorted((form.counts or {}).items()))}
-    given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
-    given["keywords"] = tuple(form.keywords or ())
+    found |= _names("input", form.inputs or []) | _names("output", _outputs(form))
+    found |= _shapes(found.get("shapes", {}))
     if spec.trees is not None:
-        given["call"] = _call(spec.trees)
+        call = asdict(Trees(**given(Trees, spec.trees)))
+        found["call"] = TreesCall(**{name: value for name, value in call.items() if value})
+    return ModelInfo(**found)
+
+
+def _model_files(form: Any, files: Mapping[str, str]) -> ModelFiles:
+    kind = _format(form)
+    found = given(FILE_TYPES[kind], form) if kind in FILE_TYPES else {}
+    beside = {name: path for name, path in files.items() if name in found}
     if form.signatures:
-        given |= {"serving_key": JOINED, "signatures": _signatures(form.signatures)}
-    return ModelInfo(**given)
+        found |= {"serving_key": JOINED, "signatures": _signatures(form.signatures)}
+    return files_of(kind, **found | beside | {"path": files[kind]})
 
 
-def _call(form: TreesForm) -> TreesCall:
-    given = _given(form)
-    # As a text, because JSON has no NaN, and NaN equals nothing: specs are compared, and are parts of keys.
-    return TreesCall(**{**given, **({"missing": repr(given["missing"])} if "missing" in given else {})})
-
-
-def _signatures(forms: Mapping[str, SignatureForm]) -> tuple[Signature, ...]:
+def _signatures(forms: Mapping[str, Any]) -> tuple[Signature, ...]:
     """Sorted, so that the order in the file does not change the package's key."""
     return tuple(
         Signature(
@@ -93,11 +111,11 @@ def _signatures(forms: Mapping[str, SignatureForm]) -> tuple[Signature, ...]:
     )
 
 
-def _format(form: ModelForm) -> Format:
+def _format(form: Any) -> Format:
     return next((field for field in FILE_FORMATS if getattr(form, field)), SAVED_MODEL)
 
 
-def _outputs(form: ModelForm) -> list[str | Mapping[str, str]]:
+def _outputs(form: Any) -> list[str | Mapping[str, str]]:
     """`model.outputs`; the numbers of rows have their names already, and need not be listed."""
     listed = list(form.outputs or [])
     keys = {each if isinstance(each, str) else next(iter(each)) for each in listed}
@@ -141,7 +159,7 @@ def symbols_in(shapes: Mapping[str, tuple[int | str | None, ...]]) -> tuple[Symb
     return tuple(found[name] for name in sorted(found))
 
 
-def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
+def _source(form: Any, folder: Path) -> tuple[Source, Mapping[str, str]]:
     """The source, and the paths of the model's files in it by their fields."""
     files = _files(form)
     source = form.source
@@ -149,16 +167,15 @@ def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
         return _beside_the_spec(files, folder)
     subdir = posixpath.normpath(source.subdir) if source.subdir else ""
     subdir = "" if subdir == "." else subdir
-    # Ids in lower case, as git and sha256sum write them: another spelling must not change the package's key.
     if source.revision is not None:
         url = str(source.git or source.url)
-        return GitSource(url=url, revision=source.revision.lower(), subdir=subdir), files
+        return GitSource(url=url, revision=str(source.revision), subdir=subdir), files
     if source.sha256 is not None:
-        return ArchiveSource(url=str(source.url), sha256=source.sha256.lower(), subdir=subdir), files
+        return ArchiveSource(url=str(source.url), sha256=str(source.sha256), subdir=subdir), files
     return FolderSource(path=absolute(str(source.path), folder) / subdir), files
 
 
-def _files(spec: SpecForm) -> dict[str, str]:
+def _files(spec: Any) -> dict[str, str]:
     """By the fields of `model`; those of operations by NAME.source and NAME.reference."""
     form, kind = spec.model, _format(spec.model)
     named = {kind: getattr(form, kind) or DEFAULT_SAVED_MODEL, "config": form.config, "checkpoint": form.checkpoint}
@@ -178,46 +195,6 @@ def _beside_the_spec(files: Mapping[str, str], folder: Path) -> tuple[FolderSour
     if not all(place.is_relative_to(folder) for place in places.values()):
         root = Path(os.path.commonpath([place.parent for place in places.values()]))
     return FolderSource(path=root), {field: place.relative_to(root).as_posix() for field, place in places.items()}
-
-
-def _compilation(form: CompilationForm) -> Compilation:
-    given: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in _given(form).items()
-    }
-    given.pop("operations", None)  # files of the model (ModelInfo)
-    # Sorted, so that the order in the file does not change the package's key.
-    given["batch_sizes"] = tuple(sorted(set(form.batch_sizes)))
-    if form.variables is not None:
-        named = _given(form.variables)
-        given["variables"] = Variables(**{kind: tuple(sorted(names)) for kind, names in named.items()})
-    if form.targets:
-        given["targets"] = tuple(sorted(form.targets, key=lambda name: TARGETS[name].level))
-    return Compilation(**given)
-
-
-def _validation(form: ValidationForm | None, folder: Path) -> Validation:
-    given = _given(form) if form else {}
-    if form and form.inputs:
-        given["inputs"] = absolute(form.inputs, folder)
-    # In the order of INPUT_CLASSES, so that the order in the file does not change the package's key.
-    if form and form.classes is not None:
-        given["classes"] = tuple(name for name in INPUT_CLASSES if name in form.classes)
-    given["ranges"] = {
-        name: (_limit(low), _limit(high)) for name, (low, high) in sorted(((form and form.ranges) or {}).items())
-    }
-    return Validation(**given)
-
-
-def _limit(value: float | str) -> Limit:
-    if not isinstance(value, str):
-        return Limit(number=value)
-    symbol, number = rules.limit_of(value)
-    return Limit(number=number, symbol=symbol)
-
-
-def _given(form: Form) -> dict[str, Any]:
-    """The fields that the file gives; texts as plain `str`, whether an expression made them or not."""
-    return {key: value for key, value in form.model_dump().items() if value is not None}
 
 
 def absolute(path: str, folder: Path) -> Path:

@@ -7,42 +7,24 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms import document as yaml_document
 from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.forms.form import Form, faults_error, read_content, unknown_among, validated
+from tfaot_pkg.forms.form import faults_error, read_content, unknown_among, validated
 from tfaot_pkg.spec.expand import expand
-from tfaot_pkg.spec.form import (
-    REFERENCE,
-    CompilationForm,
-    ModelForm,
-    PackageForm,
-    SignatureForm,
-    SourceForm,
-    SpecForm,
-    TreesForm,
-    ValidationForm,
-)
+from tfaot_pkg.spec.form import REFERENCE, SECTIONS, SpecForm, form_of
 from tfaot_pkg.spec.formats import format_of
-from tfaot_pkg.spec.from_form import absolute, spec_of
+from tfaot_pkg.spec.from_form import absolute, given, spec_of
 from tfaot_pkg.spec.rules import name_fault, tensorflow_fault
 from tfaot_pkg.spec.together import check_symbols, check_together
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
-from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.spec.types import Compilation, ModelSpec, Signature
 from tfaot_pkg.wording import described, shown
 
-_SECTIONS: dict[str, type[Form]] = {
-    "model": ModelForm,
-    "source": SourceForm,
-    "trees": TreesForm,
-    "compilation": CompilationForm,
-    "validation": ValidationForm,
-    "package": PackageForm,
-}
 # Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _INIT_HINT = "`tfaot-pkg init MODEL` writes a first spec"
@@ -147,7 +129,7 @@ def _prepare(document: Document) -> None:
         if isinstance(values, dict)
         else values
         for section, values in data.items()
-        if values is not None or section not in _SECTIONS
+        if values is not None or section not in SECTIONS
     }
 
 
@@ -179,7 +161,7 @@ def _take_card(document: Document, folder: Path) -> Path | None:
 
 
 def _known(section: str) -> list[str]:
-    return list(_SECTIONS[section].model_fields) if section in _SECTIONS else []
+    return list(SECTIONS[section].model_fields) if section in SECTIONS else []
 
 
 def _special(path: yaml_document.Path, value: object) -> str:
@@ -190,13 +172,13 @@ def _special(path: yaml_document.Path, value: object) -> str:
 
 def _unknown_key(path: yaml_document.Path) -> str:
     if path[:2] == ("model", "signatures"):
-        return unknown_among(str(path[-1]), list(SignatureForm.model_fields))
+        return unknown_among(str(path[-1]), list(form_of(Signature).model_fields))
     key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
-    known = _known(section) if section else list(_SECTIONS)
-    homes = [name for name in _SECTIONS if key in _known(name)]
+    known = _known(section) if section else list(SECTIONS)
+    homes = [name for name in SECTIONS if key in _known(name)]
     if homes:
         return f"unknown key: it belongs under {' or '.join(homes)}"
-    elsewhere = {field: name for name in _SECTIONS for field in _known(name)}
+    elsewhere = {field: name for name in SECTIONS for field in _known(name)}
     # A misspelled key of this section is more likely than one of another section.
     is_like_known = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if not is_like_known and (near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75)):
@@ -224,24 +206,19 @@ def override(
     if tensorflow is not None and (fault := tensorflow_fault(tensorflow)):
         faults.append(f"--tensorflow: {fault}")
     # The form requires batch sizes, so the spec's own stand for those that are not given.
-    given = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
+    options = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
+    changed: dict[str, Any] = {"tensorflow": tensorflow} if tensorflow else {}
     try:
         # The form's rules apply to options as well, with the same messages.
-        CompilationForm.model_validate(given)
+        changed |= given(Compilation, SECTIONS["compilation"].model_validate(options))
     except ValidationError as error:
         faults += [f"{_OPTIONS[str(details['loc'][0])]}: {details['msg']}" for details in error.errors()]
     if faults:
         raise SpecError("\n".join(faults), hint="`tfaot-pkg build --help` describes these options")
-    compilation = replace(
-        spec.compilation,
-        targets=tuple(sorted(targets, key=lambda target: TARGETS[target].level)) or spec.compilation.targets,
-        batch_sizes=tuple(sorted(set(batch_sizes))) or spec.compilation.batch_sizes,
-        tensorflow=tensorflow or spec.compilation.tensorflow,
-    )
     return replace(
         spec,
         model=replace(spec.model, name=name or spec.model.name),
-        compilation=compilation,
+        compilation=replace(spec.compilation, **changed),
         package=replace(spec.package, tools=tools or spec.package.tools),
         # `build --name`: measurements are of the files, so they stay, although the tuning file has the spec's name.
         tuning=replace(spec.tuning, model=name) if spec.tuning is not None and name is not None else spec.tuning,

@@ -6,7 +6,8 @@ Licences are SPDX expressions (https://spdx.org/licenses), which other tools und
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from packaging.version import InvalidVersion, Version
@@ -41,11 +42,29 @@ def limit_fault(text: str) -> str:
     return f"must be a number, or a symbol of model.shapes such as `n` or `n - 1`, got {shown(text)}"
 
 
-def limit_of(text: str) -> tuple[str, int]:
-    """The symbol of `n - 1`, and what is added to it."""
-    found = re.fullmatch(rf"\s*({_SYMBOL})\s*(.*?)\s*", text)
-    assert found is not None  # limit_fault
-    return found[1], int(found[2].replace(" ", "") or 0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A number, plus the size of `symbol` if there is one."""
+
+    number: float
+    symbol: str = ""
+
+    def at(self, sizes: Mapping[str, int]) -> float:
+        return self.number + (sizes[self.symbol] if self.symbol else 0)
+
+    @classmethod
+    def read(cls, text: str) -> Limit:
+        """The limit `n - 1`, which has no limit_fault."""
+        found = re.fullmatch(rf"\s*({_SYMBOL})\s*(.*?)\s*", text)
+        assert found is not None
+        return cls(number=int(found[2].replace(" ", "") or 0), symbol=found[1])
+
+    @property
+    def written(self) -> float | str:
+        """As a spec has it."""
+        if not self.symbol:
+            return self.number
+        return f"{self.symbol} {'-' if self.number < 0 else '+'} {abs(self.number):g}" if self.number else self.symbol
 
 
 def line_fault(text: str) -> str:
@@ -112,30 +131,6 @@ def target_fault(target: str) -> str:
     if target in TARGETS:
         return ""
     return f"unknown target {shown(target)}: there are {', '.join(TARGETS)}"
-
-
-def weights_fault(weights: str) -> str:
-    return "" if weights in ("shared", "embedded") else f"must be shared or embedded, got {shown(weights)}"
-
-
-def kernels_fault(kernels: str) -> str:
-    return "" if kernels in ("auto", "none") else f"must be auto or none, got {shown(kernels)}"
-
-
-def engine_fault(engine: str) -> str:
-    return "" if engine in ("auto", "program", "xla") else f"must be auto, program or xla, got {shown(engine)}"
-
-
-def answers_fault(given: str) -> str:
-    return "" if given in ("call", "predict") else f"must be call or predict, got {shown(given)}"
-
-
-def categories_fault(given: str) -> str:
-    return "" if given in ("values", "codes") else f"must be values or codes, got {shown(given)}"
-
-
-def float_fault(dtype: str) -> str:
-    return "" if dtype in ("float32", "float64") else f"must be float32 or float64, got {shown(dtype)}"
 
 
 def operation_fault(name: str) -> str:

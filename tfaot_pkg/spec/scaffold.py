@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.rules import cpp_identifiers
-from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, ModelInfo, Validation, constants_document
+from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
 from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
@@ -57,7 +58,7 @@ def scaffold(
     lines = [
         *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys), origin),
-        *(_graph_lines(model, defaulted, variables) if model.format == "graph" else _name_lines(signature)),
+        *(_graph_lines(model, defaulted, variables) if model.files.format == "graph" else _name_lines(signature)),
         *_shape_lines(model, [*unknown_ranks], told.get("shapes", "")),
         *_constant_lines(model, told.get("constants", "")),
         *_fault_lines(fault, signature),
@@ -107,21 +108,22 @@ def _model_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
 
 
 def _files_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
-    if model.format in FILE_FORMATS:
-        what = FILE_FORMATS[model.format].title.partition(" ")[2]
+    files = model.files
+    if not isinstance(files, SavedModelFiles):
+        what = FILE_FORMATS[files.format].title.partition(" ")[2]
         made = f" ({_comment(origin)})" if origin else ""
+        beside = {} if not isinstance(files, GraphFile) else {"config": files.config, "checkpoint": files.checkpoint}
         return [
             f"  # The {what}, relative to this file{made}.",
-            f"  {model.format}: {_scalar(model.files)}",
-            *([f"  config: {_scalar(model.config)}"] if model.config else []),
-            *([f"  checkpoint: {_scalar(model.checkpoint)}"] if model.checkpoint else []),
+            f"  {files.format}: {_scalar(files.path)}",
+            *(f"  {key}: {_scalar(path)}" for key, path in beside.items() if path),
         ]
     also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
     return [
         "  # Folder of the SavedModel, relative to this file.",
-        f"  saved_model: {_scalar(model.saved_model)}",
+        f"  saved_model: {_scalar(files.path)}",
         f"  # Signature to compile{also}.",
-        f"  serving_key: {_scalar(model.serving_key)}",
+        f"  serving_key: {_scalar(files.serving_key)}",
     ]
 
 
@@ -140,7 +142,7 @@ def _graph_lines(
     if model.constants:
         lines += ["  # Review: placeholders that look like switches of training, with the values for inference."]
         lines += ["  constants:"]
-        lines += [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in constants_document(model).items()]
+        lines += [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in written(model.constants).items()]
     if names := [*defaulted]:
         lines += [f"  # With values of their own, if neither inputs nor constants name them: {_listed(names)}."]
     if names := [*variables]:
@@ -168,9 +170,9 @@ def _name_lines(signature: Signature) -> list[str]:
 
 def _constant_lines(model: ModelInfo, remark: str) -> list[str]:
     """Constants of inputs; those of graphs are among their placeholders."""
-    if model.format == "graph" or not model.constants:
+    if model.files.format == "graph" or not model.constants:
         return []
-    values = [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in constants_document(model).items()]
+    values = [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in written(model.constants).items()]
     return [*_wrapped(remark), "  constants:", *values]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from tfaot_pkg.forms.document import Document, Path
 from tfaot_pkg.spec import rules
-from tfaot_pkg.spec.form import SpecForm
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL
 from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, inner_path_fault
 
@@ -166,8 +165,8 @@ def _check_validation(document: Document) -> None:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
 
 
-def check_symbols(document: Document, form: SpecForm) -> None:
-    """Check symbols together: each has one range, which one of its axes gives, and needs a program."""
+def check_symbols(document: Document, form: Any) -> None:
+    """Of a SpecForm, check symbols together: each has one range, which one of its axes gives, and needs a program."""
     shapes: Mapping[str, Sequence[int | str | None]] = form.model.shapes or {}
     places = [
         (("model", "shapes", name, place), rules.symbol_of(axis))
@@ -182,12 +181,12 @@ def check_symbols(document: Document, form: SpecForm) -> None:
     for path, (name, _, _) in places:
         if name not in given:
             document.report(path, f"{name} needs a maximum, such as `{name} <= 128`, in one of the shapes")
-    ranges = form.validation.ranges if form.validation and form.validation.ranges else {}
+    ranges = (form.validation and form.validation.ranges) or {}
     for name, limits in ranges.items():
         for place, limit in enumerate(limits):
-            if isinstance(limit, str) and (symbol := rules.limit_of(limit)[0]) not in given:
-                document.report(("validation", "ranges", name, place), f"model.shapes has no symbol {symbol}")
-    if places and form.compilation is not None and form.compilation.engine == "xla":
+            if limit.symbol and limit.symbol not in given:
+                document.report(("validation", "ranges", name, place), f"model.shapes has no symbol {limit.symbol}")
+    if places and form.compilation.engine == "xla":
         name = places[0][1][0]
         document.report(("compilation", "engine"), f"XLA compiles for fixed sizes: give the axis {name} a number")
 

@@ -1,21 +1,47 @@
-"""`ModelSpec`: a checked spec with all defaults filled in, the input of the pipeline."""
+"""`ModelSpec`: a checked spec with all defaults filled in, the input of the pipeline, and the only place that says what
+a spec contains.
+
+Each key of the file is declared once, on the field that holds its value: `Annotated[type, Setting(...)] = default`. The
+reader and the JSON Schema (form.py), the reference page, and the written form (document.py) are made of these
+declarations. They name types of `values.py`, which needs pydantic, so only form.py evaluates them.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tfaot_pkg.signature import Symbol
-from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
-from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
+from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.rules import INPUT_CLASSES, Limit, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.sources import TreesCall
+
+if TYPE_CHECKING:
+    from tfaot_pkg.spec import values as v
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key of a spec file, which the field's docstring explains, and the type of `values.py` that reads it.
+
+    Without `read`, the field's own type says how: true or false, one of a Literal's words, or the section of another
+    type; with `by`, that type is the one of the keys of a mapping to such sections. The key is the field's name unless
+    `key` is another. `section` is the file's section if it is not that of the field's type. `schema` is added to the
+    JSON Schema. A key that came `later` than the first release is not in the written form of a spec without it, so
+    that such specs keep their package's key. A field without default is a required key.
+    """
+
+    read: Any = None
+    by: Any = None
+    key: str = ""
+    section: str = ""
+    examples: tuple[Any, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +57,8 @@ class TunedCode:
 # Repeated here: toolchain/definition.py is in a layer above, which this module must not import.
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
+DEFAULT_SIGNATURE = "serving_default"
+DEFAULT_TAGS = ("serve",)
 
 
 Weights = Literal["shared", "embedded"]
@@ -38,120 +66,252 @@ Kernels = Literal["auto", "none"]
 Engine = Literal["auto", "program", "xla"]
 Answers = Literal["call", "predict"]
 
-# Signed URLs of object stores have such parameters; the digest identifies the archive without them.
-_SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationFiles:
-    """An operation that the author supplies: its C++ source, and the Python file of its reference on NumPy arrays.
+    """An operation that the author of the model supplies.
 
-    Paths are in the source of the model, as those of ModelInfo.
+    Paths are in the source of the model.
     """
 
-    source: str
-    reference: str
+    source: Annotated[str, Setting(v.FilePath, examples=("smooth.cpp",))]
+    """C++ file that defines the function of that name (tfaot/operation.h), in the model's source."""
+    reference: Annotated[str, Setting(v.FilePath, examples=("smooth.py",))]
+    """Python file that defines the same function of NumPy arrays, in the model's source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """One of several signatures of a package: `serving_key` is that of the SavedModel, the others as in ModelInfo."""
+    """One of several signatures of the package.
+
+    If inputs or outputs are renamed, `input_keys` or `output_keys` have the SavedModel's own names.
+    """
 
     name: str
-    serving_key: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    serving_key: Annotated[str, Setting(v.FilledLine)] = ""
+    """Its key in the SavedModel, or the name of a function there (by default: the same name)."""
+    inputs: Annotated[tuple[str, ...], Setting(v.TensorNames)] = ()
+    """All of its inputs in their order, as in model.inputs."""
+    outputs: Annotated[tuple[str, ...], Setting(v.TensorNames)] = ()
+    """All of its outputs in their order, as in model.outputs."""
     input_keys: tuple[str, ...] = ()
     output_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedModelFiles:
+    """A SavedModel's folder. If there are `signatures`, sorted by name, workers join them to one, `serving_key`
+    (worker_program/saved_model.py).
+    """
+
+    format: ClassVar[Format] = "saved_model"
+    path: Annotated[str, Setting(v.FilePath, key="saved_model", examples=("./saved_model",))] = DEFAULT_SAVED_MODEL
+    """Folder of the SavedModel, relative to the root of the source (by default: to this file)."""
+    serving_key: Annotated[str, Setting(v.FilledLine)] = DEFAULT_SIGNATURE
+    """Key of the signature to compile, or the name of a function that was saved without one."""
+    signatures: Annotated[
+        tuple[Signature, ...],
+        Setting(
+            by=v.SignatureName,
+            examples=({"encode": {}, "decode": {"serving_key": "decode_image", "outputs": {"output_0": "image"}}},),
+        ),
+    ] = ()
+    """Several signatures in one package, by their names in it: each has the class tfaot_model::NAME_SIGNATURE, and they
+    share weights. In shapes, constants and validation.inputs, names of inputs and outputs begin with the signature's:
+    encode/x.
+    """
+    tags: Annotated[tuple[str, ...], Setting(v.Tags)] = DEFAULT_TAGS
+    """Tags of the graph inside the SavedModel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KerasFile:
+    """A file of Keras. `answers` says whose numbers count if model(x) and model.predict(x) give
+    different ones.
+    """
+
+    format: ClassVar[Format] = "keras"
+    path: str
+    answers: Annotated[Answers, Setting(later=True)] = "call"
+    """With keras: whose numbers the package gives if Keras computes a layer in another way in a graph. call: those of
+    model(x), and other files are rejected; predict: those of model.predict(x).
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkFile:
+    """A file that a front-end reads: of ONNX, PyTorch, JAX or MLIR, or of decision trees."""
+
+    format: Literal["onnx", "torch", "jax", "mlir", "trees"]
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFile:
+    """A file of a graph. `config` is the file of a tf2xla Config, `checkpoint` the common prefix of a checkpoint's
+    files; "" for none.
+    """
+
+    format: ClassVar[Format] = "graph"
+    path: str
+    config: Annotated[str, Setting(v.FilePath, examples=("./tagger.config.pbtxt",), later=True)] = ""
+    """With graph: file of a tf2xla Config (.pbtxt or .pb), whose feeds and fetches are the inputs and outputs."""
+    checkpoint: Annotated[str, Setting(v.FilePath, examples=("./model.ckpt-1000",), later=True)] = ""
+    """With graph: checkpoint of its variables, by the common prefix of its files."""
+
+
+ModelFiles = SavedModelFiles | KerasFile | FrameworkFile | GraphFile
+"""The files of a model. Paths are relative to the root of the source, with `/`, and do not lead out of it. A key for
+each of FILE_FORMATS, which says what it means, names the `path` of another format than a SavedModel."""
+
+FILE_TYPES: Mapping[Format, Any] = {"saved_model": SavedModelFiles, "keras": KerasFile, "graph": GraphFile}
+"""The types of formats with keys of their own."""
+
+
+def files_of(kind: Format, path: str, **more: Any) -> ModelFiles:
+    """The folder or file `path` of that format, with values of further fields of its type."""
+    if kind in FILE_TYPES:
+        files: ModelFiles = FILE_TYPES[kind](path=path, **more)
+        return files
+    return FrameworkFile(format=kind, path=path)  # type: ignore[arg-type]  # all others are its formats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """How the author calls a model of decision trees, as far as its file does not say it.
+
+    The values are those of TreesCall, which workers read.
+    """
+
+    iterations: Annotated[str, Setting(v.Iterations, examples=("best", 120))] = ""
+    """Iterations of training that are computed: best, those up to the best one that early stopping found; all; or a
+    number (by default: best if a class of XGBoost for scikit-learn wrote the file, else all).
+    """
+    missing: Annotated[str, Setting(v.Missing, examples=(-999.0,))] = ""
+    """Number that counts as missing beside NaN, as `missing` of XGBoost's classes and of DMatrix, which files do not
+    contain; .nan if there is none.
+    """
+    categories: Annotated[Literal["values", "codes"] | None, Setting()] = None
+    """What x contains in columns of categories of a data frame whose values are in the file: values, as the frame has
+    them (of texts their positions in the list of info.json); or codes, all of them positions (by default: values).
+    """
+    dtype: Annotated[Literal["float32", "float64"] | None, Setting()] = None
+    """Type of x (by default: the one that the library compares in, float64 for LightGBM and HistGradientBoosting,
+    float32 for others).
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """The model and its description.
 
-    `saved_model`, or the field of FILE_FORMATS that is not empty, is relative to the root of the source,
-    with `/`, and does not lead out of it; only a SavedModel has signatures and tags. `answers` says whose numbers count
-    if Keras gives others in `model(x)` and `model.predict(x)`. Beside a graph, `config` is the
-    file of a tf2xla Config, `checkpoint` the common prefix of a checkpoint's files; "" for none. `constants` are the
-    values of inputs or placeholders that the package does not have as inputs; `feeds` are constants or variables that
-    it has as inputs. `seed` is the input that determines the model's random numbers; "" for none. `counts` are the
-    outputs whose number of rows depends on values, by their names in the model, each with the name of the output that
-    holds the number. `card` is Markdown.
-
-    `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
-    `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
-    and `outputs` list all tensors of the signature in their order; empty for the order of their names. Of a graph
-    without `config` they choose its tensors. If some are renamed, `input_keys` and `output_keys` have the model's own
-    names. `operations` are those that the author supplies (`compilation.operations`), whose files are in the source.
-
-    `call` says how decision trees are called (the spec's `trees`).
-
-    If there are `signatures`, sorted by name, workers join them to one, `serving_key` (worker_program/saved_model.py).
+    `files` has one of the types of ModelFiles. `shapes` gives full shapes by input name, None for the batch axis: it
+    fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as Tensor.axes does, and `shapes`
+    holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the signature in their order; empty for
+    the order of their names. If some are renamed, `input_keys` and `output_keys` have the model's own names. `counts`
+    are by outputs' names in the model. `call` says how decision trees are called.
     """
 
-    name: str
-    version: str
-    saved_model: str = DEFAULT_SAVED_MODEL
-    keras: str = ""
-    answers: Answers = "call"
-    onnx: str = ""
-    torch: str = ""
-    jax: str = ""
-    mlir: str = ""
-    trees: str = ""
-    graph: str = ""
-    config: str = ""
-    checkpoint: str = ""
-    serving_key: str = "serving_default"
-    tags: tuple[str, ...] = ("serve",)
-    author: str = ""
-    description: str = ""
-    license: str = ""
-    homepage: str = ""
-    training_data: str = ""
-    limits: str = ""
-    card: str = ""
-    keywords: tuple[str, ...] = ()
-    shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    name: Annotated[str, Setting(v.ModelName, examples=("digits",))]
+    """The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _."""
+    version: Annotated[str, Setting(v.Version, examples=("1.0.0",))]
+    """Version of the package."""
+    files: ModelFiles = field(default_factory=SavedModelFiles)
+    author: Annotated[str, Setting(v.Line)] = ""
+    """Author of the model."""
+    description: Annotated[str, Setting(v.Text)] = ""
+    """What the model is for."""
+    license: Annotated[str, Setting(v.Line, examples=("MIT",))] = ""
+    """Licence of the model, best as SPDX expression."""
+    homepage: Annotated[str, Setting(v.Homepage)] = ""
+    """Web page of the model."""
+    training_data: Annotated[str, Setting(v.Text, later=True)] = ""
+    """What the model was trained on."""
+    limits: Annotated[str, Setting(v.Text, later=True)] = ""
+    """What the model is not for, and where its answers are poor."""
+    keywords: Annotated[tuple[str, ...], Setting(v.Keywords, examples=(["muon", "trigger"],), later=True)] = ()
+    """Words by which people search for the model."""
+    card: Annotated[str, Setting(v.Card, examples=("card.md",), later=True)] = ""
+    """Model card in Markdown, which the package's page shows, or the path of a file, FILE.md, from the spec's folder.
+    HTML in it is text; no images.
+    """
+    shapes: Annotated[
+        Mapping[str, tuple[int | None, ...]],
+        Setting(v.Shapes, examples=({"sequence": [None, 20, 4]}, {"particles": ["batch", "n <= 128", 4]})),
+    ] = field(default_factory=dict)
+    """Full shapes by input name, null or `batch` for the batch axis: fixes unknown axes. An axis `n <= 128` or `8 <= n
+    <= 128` has any size in this range, chosen by each call; write `n` for other axes of the same size.
+    """
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    inputs: Annotated[tuple[str, ...], Setting(v.TensorNames, examples=(["signal", "background"],))] = ()
+    """All inputs of the signature in the order of their positions (by default: in that of their names). `old: new`
+    renames one; shapes, validation.inputs and the package then have the new name.
+    """
+    outputs: Annotated[tuple[str, ...], Setting(v.TensorNames, examples=({"output_0": "score"},))] = ()
+    """All outputs of the signature, as inputs."""
     input_keys: tuple[str, ...] = ()
     output_keys: tuple[str, ...] = ()
-    constants: Mapping[str, Values] = field(default_factory=dict)
-    feeds: tuple[str, ...] = ()
-    seed: str = ""
-    counts: Mapping[str, str] = field(default_factory=dict)
-    operations: Mapping[str, OperationFiles] = field(default_factory=dict)
+    constants: Annotated[
+        Mapping[str, Values], Setting(v.Constants, examples=({"is_training": False, "keep_prob": 1.0},), later=True)
+    ] = field(default_factory=dict)
+    """Values of inputs, or of placeholders of a graph, that are constants of the package."""
+    feeds: Annotated[tuple[str, ...], Setting(v.Feeds, examples=(["dense/kernel"],), later=True)] = ()
+    """Constants or variables of the model, by the names of their nodes, that are inputs instead: each call supplies
+    them.
+    """
+    seed: Annotated[str, Setting(v.FilledLine, examples=("seed",), later=True)] = ""
+    """Name of a new input (int64[2]): the seed of the model's random numbers, instead of a state. Operations with seeds
+    of their own give the numbers of their first call.
+    """
+    counts: Annotated[Mapping[str, str], Setting(v.Counts, examples=({"hits": "hits_count"},), later=True)] = field(
+        default_factory=dict
+    )
+    """Outputs whose number of rows depends on values (tf.where, tf.boolean_mask, tf.unique), each with the name of a
+    new output for the number of valid rows. All other rows are zero.
+    """
+    operations: Annotated[
+        Mapping[str, OperationFiles],
+        Setting(
+            by=v.OperationName,
+            section="compilation",
+            examples=({"smooth": {"source": "smooth.cpp", "reference": "smooth.py"}},),
+            later=True,
+        ),
+    ] = field(default_factory=dict)
+    """Operations that the model names and the author supplies: C++, and a Python reference, by name."""
     call: TreesCall = field(default_factory=TreesCall)
-    signatures: tuple[Signature, ...] = field(default_factory=tuple)
 
     @property
     def package_name(self) -> str:
         return package_name(self.name)
 
     @property
-    def format(self) -> Format:
-        """The field that names the model's files."""
-        return next((field for field in FILE_FORMATS if getattr(self, field)), SAVED_MODEL)
+    def serving_key(self) -> str:
+        """The signature's key, in the SavedModel that the model is or becomes."""
+        return self.files.serving_key if isinstance(self.files, SavedModelFiles) else DEFAULT_SIGNATURE
 
     @property
-    def files(self) -> str:
-        """The folder or file of the model, in its source."""
-        files: str = getattr(self, self.format)
-        return files
+    def tags(self) -> tuple[str, ...]:
+        """The tags of that SavedModel."""
+        return self.files.tags if isinstance(self.files, SavedModelFiles) else DEFAULT_TAGS
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The signatures of the package, if the spec names several."""
+        return self.files.signatures if isinstance(self.files, SavedModelFiles) else ()
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """`files`, and those beside it; a checkpoint by the common prefix of its files."""
-        return (self.files, *self.files_beside.values())
+        """The model's folder or file, and the files beside it; a checkpoint by the common prefix of its files."""
+        return (self.files.path, *self.files_beside.values())
 
     @property
     def files_beside(self) -> Mapping[str, str]:
-        """The other files of the model in its source, by the fields that name them."""
-        own = {f"model.{name}": path for name in ("config", "checkpoint") if (path := getattr(self, name))}
-        return own | {
+        """The other files of the model in its source, by the keys that name them."""
+        graph = self.files if isinstance(self.files, GraphFile) else None
+        own = {"model.config": graph.config, "model.checkpoint": graph.checkpoint} if graph else {}
+        return {key: path for key, path in own.items() if path} | {
             f"compilation.operations.{name}.{kind}": path
             for name, files in self.operations.items()
             for kind, path in (("source", files.source), ("reference", files.reference))
@@ -168,28 +328,34 @@ class ModelInfo:
 class FolderSource:
     """A folder of this machine; `path` is absolute."""
 
-    path: Path
+    path: Annotated[Path, Setting(v.FilePath)]
+    """Local folder, relative to this file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSource:
     """An archive at an `https://` or `file://` URL; `sha256` has 64 lower-case hexadecimal digits.
 
-    `subdir` is the folder in it that is the root of the source ("" for the archive itself).
+    `subdir` is "" for the archive itself.
     """
 
-    url: str
-    sha256: str
+    url: Annotated[str, Setting(str)]
+    """Archive at an https:// or file:// URL."""
+    sha256: Annotated[str, Setting(v.Sha256)]
+    """SHA-256 digest of the archive."""
     subdir: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitSource:
-    """One commit of a git repository; `revision` is its full id, 40 lower-case hexadecimal digits."""
+    """One commit of a git repository; `revision` is in lower case."""
 
-    url: str
-    revision: str
-    subdir: str = ""
+    url: Annotated[str, Setting(str, key="git")]
+    """URL of a git repository."""
+    revision: Annotated[str, Setting(v.Revision)]
+    """Full id of the git commit (40 hexadecimal digits)."""
+    subdir: Annotated[str, Setting(v.Subdir)] = ""
+    """Folder inside the source that is its root."""
 
 
 Source = FolderSource | ArchiveSource | GitSource
@@ -197,13 +363,16 @@ Source = FolderSource | ArchiveSource | GitSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """The variables that stay variables: names, or patterns with *, ? and [.
+    """Variables of the model that stay variables.
 
-    Those under `update` are changed by the signature, those under `read` only by callers.
+    Names, or patterns with *, ? and [, sorted. Those under `update` are changed by the signature, those under `read`
+    only by callers.
     """
 
-    read: tuple[str, ...] = ()
-    update: tuple[str, ...] = ()
+    read: Annotated[tuple[str, ...], Setting(v.VariableNames, examples=(["learning_rate"],))] = ()
+    """Names of variables that callers may set, and the signature only reads; * matches any text."""
+    update: Annotated[tuple[str, ...], Setting(v.VariableNames, examples=(["*"],))] = ()
+    """Names of those that the signature changes, all of them; * matches any text."""
 
     def __bool__(self) -> bool:
         return bool(self.read or self.update)
@@ -217,78 +386,89 @@ class Compilation:
     """How the model is compiled.
 
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
-    architecture, lowest level first; flags are single words that start with `--`. `engine` says whether the model
-    becomes a program (compiler/); `kernels: none` leaves it to XLA if `engine` does not say. Loops end after
-    `max_iterations` iterations; 0 for none.
+    architecture, lowest level first; flags are single words that start with `--`.
     """
 
-    batch_sizes: tuple[int, ...]
-    namespace: str = "tfaot_model"
-    tf_xla_flags: tuple[str, ...] = ()
-    xla_flags: tuple[str, ...] = ()
-    tensorflow: str = DEFAULT_TENSORFLOW
-    targets: tuple[str, ...] = DEFAULT_TARGETS
-    weights: Weights = "shared"
-    kernels: Kernels = "auto"
-    engine: Engine = "auto"
-    variables: Variables = field(default_factory=Variables)
-    max_iterations: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """A number, plus the size of `symbol` if there is one."""
-
-    number: float
-    symbol: str = ""
-
-    def at(self, sizes: Mapping[str, int]) -> float:
-        return self.number + (sizes[self.symbol] if self.symbol else 0)
-
-    @property
-    def written(self) -> float | str:
-        """As a spec has it."""
-        if not self.symbol:
-            return self.number
-        return f"{self.symbol} {'-' if self.number < 0 else '+'} {abs(self.number):g}" if self.number else self.symbol
+    batch_sizes: Annotated[
+        tuple[int, ...], Setting(v.BatchSizes, examples=([1, 2, 4],), schema={"minItems": 1, "maxItems": v.MAX_ITEMS})
+    ]
+    """Batch sizes to compile; others are composed of these. If the model is a program, which takes any size: those to
+    validate and measure.
+    """
+    namespace: Annotated[str, Setting(v.Namespace)] = "tfaot_model"
+    """C++ namespace of the generated class."""
+    tf_xla_flags: Annotated[tuple[str, ...], Setting(v.Flags)] = ()
+    """TF_XLA_FLAGS for the step from TensorFlow to XLA."""
+    xla_flags: Annotated[tuple[str, ...], Setting(v.Flags, examples=(["--xla_cpu_enable_fast_math=true"],))] = ()
+    """XLA_FLAGS for XLA's optimizer."""
+    tensorflow: Annotated[str, Setting(v.TensorFlow)] = DEFAULT_TENSORFLOW
+    """TensorFlow release that compiles the model."""
+    targets: Annotated[tuple[str, ...], Setting(v.Targets)] = DEFAULT_TARGETS
+    """Kinds of CPU to compile for; the library uses the best one that the machine supports."""
+    weights: Annotated[Weights, Setting()] = "shared"
+    """shared: one copy of the weights in the library; embedded: one in each object."""
+    kernels: Annotated[Kernels, Setting()] = "auto"
+    """auto: a model that becomes a program calls the kernel library; none: with engine auto, the model is XLA's code.
+    """
+    engine: Annotated[Engine, Setting()] = "auto"
+    """program: our own compiler makes one function for any number of rows of the whole model, and the build fails if it
+    cannot; xla: XLA compiles the model for each batch size; auto: a program if the model can become one and the spec
+    has no settings for XLA.
+    """
+    max_iterations: Annotated[int, Setting(v.MaxIterations, examples=(100,), later=True)] = 0
+    """Maximum number of iterations of each loop; 0 for no limit. Gradients through loops whose number of iterations
+    depends on values need it.
+    """
+    variables: Annotated[Variables, Setting(later=True)] = NO_VARIABLES
+    """Variables that stay variables: the class has a state that steps carry over. By default all of them are constants.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """How the library's answers are compared with TensorFlow's: `|ours - theirs| <= atol + rtol * |theirs|`.
+    """How the library's answers are compared with TensorFlow's before a package is made.
 
-    `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from a
-    generator with the seed `seed`. `classes` are the additional INPUT_CLASSES. `ranges` are the least and largest
-    numbers of inputs, by name, for all that is drawn.
+    They agree if `|ours - theirs| <= atol + rtol * |theirs|`. `inputs` is an absolute path; without it, `samples` rows
+    are drawn from a generator with the seed `seed`.
     """
 
-    seed: int = 0
-    inputs: Path | None = None
-    samples: int = 64
-    rtol: float = 1e-4
-    atol: float = 1e-5
-    classes: tuple[str, ...] = INPUT_CLASSES
-    ranges: Mapping[str, tuple[Limit, Limit]] = field(default_factory=dict)
+    seed: Annotated[int, Setting(v.Seed)] = 0
+    """Seed of random inputs."""
+    inputs: Annotated[Path | None, Setting(v.FilePath)] = None
+    """.npz file with one array per input, relative to this file."""
+    samples: Annotated[int, Setting(v.Samples)] = 64
+    """Number of random rows."""
+    rtol: Annotated[float, Setting(v.Rtol)] = 1e-4
+    """Relative tolerance."""
+    atol: Annotated[float, Setting(v.Number)] = 1e-5
+    """Absolute tolerance."""
+    classes: Annotated[tuple[str, ...], Setting(v.Classes)] = INPUT_CLASSES
+    """Classes of inputs that are tried as well, beside the given or random ones."""
+    ranges: Annotated[
+        Mapping[str, tuple[Limit, Limit]],
+        Setting(v.Ranges, examples=({"edge_index": [0, "v - 1"], "mass": [0.5, 2]},), later=True),
+    ] = field(default_factory=dict)
+    """Least and largest number of an input, for random values: a number, or a symbol of model.shapes, as in `v - 1`. By
+    default those of indices, lengths and divisors are found in the model.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageOptions:
-    """What the package holds beside libraries and headers.
+    """What the package holds beside libraries and headers."""
 
-    `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
-    file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
-    as cms-tfaot makes them. `source`: sources of the library that build without this tool.
-    `profile`: code that writes a trace of its steps if the environment variable TFAOT_PROFILE names a file; such a
-    package cannot be published.
-    `glibc`: the newest glibc that a published shared library or program may need.
-    """
-
-    tools: bool = False
-    objects: bool = False
-    cmssw: bool = False
-    source: bool = False
-    profile: bool = False
-    glibc: str = "2.28"
+    tools: Annotated[bool, Setting()] = False
+    """Put the programs bin/NAME_test and bin/NAME_benchmark into the package."""
+    objects: Annotated[bool, Setting()] = False
+    """Put an object file per batch size into the package, for builds that link objects."""
+    cmssw: Annotated[bool, Setting()] = False
+    """Put the headers NAME_bsN.h and NAME.h of cms-tfaot's packages beside model.h."""
+    source: Annotated[bool, Setting()] = False
+    """Put sources of the library into the package, which build without this tool."""
+    profile: Annotated[bool, Setting()] = False
+    """Let the library write a trace of its steps to the file in TFAOT_PROFILE; not for publishing."""
+    glibc: Annotated[str, Setting(v.Glibc, examples=("2.28",))] = "2.28"
+    """Newest glibc that a published shared library or program may need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +489,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """One model, to be made into one package.
+    """One model, to be made into one package. A superset of the aot_config.yaml of cms-tfaot.
 
     `path` is the absolute path of the spec file, `defines` the values of `env.*` that its expressions used, which the
     package's provenance records. `tuning` is None if there is no tuning file beside the spec, `card_file` is where the
@@ -330,159 +510,3 @@ class ModelSpec:
     def folder(self) -> Path:
         """The folder that relative paths of the spec are relative to."""
         return self.path.parent
-
-
-def spec_document(spec: ModelSpec) -> dict[str, object]:
-    """`spec` as JSON values in the form of a spec file, with all defaults.
-
-    It contains no absolute path: a path outside the spec's folder is reduced to its last name, so that keys and
-    packages do not depend on the place of a checkout. Files must be identified by their digests in addition.
-    """
-    model, compilation, validation = spec.model, spec.compilation, spec.validation
-    return {
-        "model": {
-            "name": model.name,
-            "version": model.version,
-            **_files_document(model),
-            "author": model.author,
-            "description": model.description,
-            "license": model.license,
-            "homepage": model.homepage,
-            **card_document(model),
-            "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
-            "inputs": _names_document(model.inputs, model.input_keys),
-            "outputs": _names_document(model.outputs, model.output_keys),
-            # Fields that came later are left out if there are none: keys of models without them stay as they were.
-            **({"constants": constants_document(model)} if model.constants else {}),
-            **({"feeds": list(model.feeds)} if model.feeds else {}),
-            **({"seed": model.seed} if model.seed else {}),
-            **({"counts": dict(sorted(model.counts.items()))} if model.counts else {}),
-        },
-        "source": _source_document(spec.source, spec.folder),
-        **({"trees": call_document(model.call)} if model.call else {}),
-        "compilation": {
-            "batch_sizes": list(compilation.batch_sizes),
-            "namespace": compilation.namespace,
-            "tf_xla_flags": list(compilation.tf_xla_flags),
-            "xla_flags": list(compilation.xla_flags),
-            "tensorflow": compilation.tensorflow,
-            "targets": list(compilation.targets),
-            "weights": compilation.weights,
-            "kernels": compilation.kernels,
-            "engine": compilation.engine,
-            # Left out as above.
-            **({"max_iterations": compilation.max_iterations} if compilation.max_iterations else {}),
-            **({"variables": _variables_document(compilation.variables)} if compilation.variables else {}),
-            **({"operations": operations_document(model)} if model.operations else {}),
-        },
-        "validation": _validation_document(validation, spec.folder),
-        "package": asdict(spec.package),
-    }
-
-
-def card_document(model: ModelInfo) -> dict[str, object]:
-    """The parts of the model card that there are."""
-    texts = {"training_data": model.training_data, "limits": model.limits, "card": model.card}
-    parts: dict[str, object] = {name: text for name, text in texts.items() if text}
-    return {**parts, **({"keywords": list(model.keywords)} if model.keywords else {})}
-
-
-def call_document(call: TreesCall) -> dict[str, object]:
-    """The calls of decision trees as a spec has them."""
-    found: dict[str, object] = {name: value for name, value in asdict(call).items() if value}
-    if call.iterations.isdigit():
-        found["iterations"] = int(call.iterations)
-    if call.missing not in ("", "nan"):
-        found["missing"] = float(call.missing)
-    return found
-
-
-def _variables_document(variables: Variables) -> dict[str, list[str]]:
-    return {"read": list(variables.read), "update": list(variables.update)}
-
-
-def operations_document(model: ModelInfo) -> dict[str, dict[str, str]]:
-    """The operations as a spec has them."""
-    return {
-        name: {"source": files.source, "reference": files.reference} for name, files in sorted(model.operations.items())
-    }
-
-
-def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str | dict[str, str]]:
-    """The names as a spec has them, with the model's own where they are others."""
-    pairs = zip(keys or names, names, strict=True)
-    return [name if key == name else {key: name} for key, name in pairs]
-
-
-def constants_document(model: ModelInfo) -> dict[str, object]:
-    """The constants as a spec has them: numbers, or lists of them."""
-    return {name: _nested(values.shape, values.values) for name, values in sorted(model.constants.items())}
-
-
-def _nested(shape: tuple[int, ...], values: Sequence[object]) -> object:
-    if not shape:
-        return values[0]
-    size = len(values) // shape[0] if shape[0] else 0
-    return [_nested(shape[1:], values[place * size : (place + 1) * size]) for place in range(shape[0])]
-
-
-def _files_document(model: ModelInfo) -> dict[str, object]:
-    if model.format in FILE_FORMATS:
-        beside = {name: path for name in ("config", "checkpoint") if (path := getattr(model, name))}
-        answers = {"answers": model.answers} if model.answers != "call" else {}
-        return {model.format: model.files, **beside, **answers}
-    if model.signatures:
-        signatures = {each.name: _signature_document(each) for each in model.signatures}
-        return {"saved_model": model.saved_model, "signatures": signatures, "tags": list(model.tags)}
-    return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
-
-
-def _signature_document(signature: Signature) -> dict[str, object]:
-    return {
-        "serving_key": signature.serving_key,
-        "inputs": _names_document(signature.inputs, signature.input_keys),
-        "outputs": _names_document(signature.outputs, signature.output_keys),
-    }
-
-
-def _source_document(source: Source, folder: Path) -> dict[str, object]:
-    match source:
-        case FolderSource():
-            return {"path": _portable_path(source.path, folder)}
-        case ArchiveSource():
-            return {"url": _portable_url(source.url), "sha256": source.sha256, "subdir": source.subdir}
-        case GitSource():
-            return {"git": _portable_url(source.url), "revision": source.revision, "subdir": source.subdir}
-
-
-def _validation_document(validation: Validation, folder: Path) -> dict[str, object]:
-    tolerance: dict[str, object] = {
-        "rtol": validation.rtol,
-        "atol": validation.atol,
-        "classes": list(validation.classes),
-        **({"ranges": ranges_document(validation)} if validation.ranges else {}),
-    }
-    if validation.inputs is not None:
-        return {"inputs": _portable_path(validation.inputs, folder), **tolerance}
-    return {"seed": validation.seed, "samples": validation.samples, **tolerance}
-
-
-def ranges_document(validation: Validation) -> dict[str, list[float | str]]:
-    """The ranges as a spec has them."""
-    return {name: [limit.written for limit in limits] for name, limits in sorted(validation.ranges.items())}
-
-
-def _portable_path(path: Path, folder: Path) -> str:
-    relative = Path(os.path.relpath(path, folder))
-    # A path above the folder would name folders of this machine, and packages must not differ by them.
-    return path.name if ".." in relative.parts else relative.as_posix()
-
-
-def _portable_url(url: str) -> str:
-    """`url` without folders of this machine and without tokens. The parser rejects passwords."""
-    parts = urlsplit(url)
-    # The folders of a file are those of this machine; its digest identifies the archive.
-    if parts.scheme == "file":
-        return f"file:///{Path(parts.path).name}"
-    query = [(name, value) for name, value in parse_qsl(parts.query) if not _SECRET_PARAMETER.search(name)]
-    return parts._replace(query=urlencode(query)).geturl() if parts.query else url

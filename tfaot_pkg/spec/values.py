@@ -1,14 +1,18 @@
-"""Types of a spec's fields: the values that each accepts, in Python and in the JSON Schema. `form.py` uses them."""
+"""What the keys of a spec accept, in Python and in the JSON Schema: the types that the settings of types.py name.
+
+Values whose order means nothing are sorted, and other spellings of one value become one, as both must not change the
+package's key.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    PlainSerializer,
     PlainValidator,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -16,9 +20,10 @@ from pydantic import (
 )
 
 from tfaot_pkg.forms.document import scalar
-from tfaot_pkg.forms.form import DISTINCT, between, checked, problem
+from tfaot_pkg.forms.form import DISTINCT, FILLED, between, checked, problem
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import Expanded
+from tfaot_pkg.spec.rules import Limit
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import described, number, shown
 from tfaot_pkg.worker_program.messages.conversions import Values
@@ -83,13 +88,13 @@ def _tolerance(value: float) -> float:
     return value
 
 
-def below_one(value: float) -> float:
+def _below_one(value: float) -> float:
     if value >= 1:
         raise problem(f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {number(value)}")
     return value
 
 
-def few(values: list[Any]) -> list[Any]:
+def _few(values: list[Any]) -> list[Any]:
     if len(values) > MAX_ITEMS:
         raise problem(f"must have at most {MAX_ITEMS} items, got {len(values)}")
     return values
@@ -116,11 +121,6 @@ def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
     return shape
 
 
-# Pydantic's own serializer would warn of values that the annotation does not name, such as a symbol for a size.
-def _as_it_is(value: object) -> Any:
-    return value
-
-
 def _or_symbol(value: object, size_of: ValidatorFunctionWrapHandler) -> object:
     """A size, or the text of a symbol (rules.symbol_of)."""
     value = evaluated(value)
@@ -141,52 +141,107 @@ def as_scalar(kind: str, **limits: float) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [{"type": kind, **limits}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]})
 
 
-def as_choice(*choices: str) -> WithJsonSchema:
+def _as_choice(*choices: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [{"enum": list(choices)}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]})
 
 
-HEX = "[0-9a-fA-F]"
+def choice(*words: str) -> Any:
+    """The type of a value that is one of `words`."""
+    wanted = f"{', '.join(words[:-1])} or {words[-1]}"
+    fault = checked(lambda given: "" if given in words else f"must be {wanted}, got {shown(given)}")
+    return Annotated[str, fault, _as_choice(*words)]
+
+
+def _integer(lowest: int, highest: int, unit: str = "") -> Any:
+    limits = as_scalar("integer", minimum=lowest, maximum=highest)
+    return Annotated[int, BeforeValidator(evaluated), between(lowest, highest, unit), limits]
+
+
+_HEX = "[0-9a-fA-F]"
 
 Text = Annotated[str, checked(rules.text_fault)]
 Line = Annotated[str, checked(rules.line_fault)]
 FilledLine = Annotated[str, checked(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
 FilePath = Annotated[str, checked(rules.path_fault), as_pattern(r"[^$\\]+")]
 Subdir = Annotated[str, checked(rules.subdir_fault), as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
-BatchSize = Annotated[
-    int,
-    BeforeValidator(evaluated),
-    between(1, rules.MAX_BATCH_SIZE, " (larger batches are composed of smaller ones)"),
-    as_scalar("integer", minimum=1, maximum=rules.MAX_BATCH_SIZE),
+ModelName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
+SignatureName = ModelName
+OperationName = Annotated[str, checked(rules.operation_fault)]
+# A number is allowed in the schema, because 1.10 without quotes is one for YAML; its text is used.
+Version = Annotated[str, checked(rules.version_fault), as_pattern(rules.VERSION_PATTERN, types=("string", "number"))]
+Homepage = Annotated[str, checked(rules.homepage_fault), as_pattern(r"(https?://.+)?")]
+Card = Annotated[str, checked(rules.card_fault)]
+Tags = Annotated[list[FilledLine], list_of("strings"), FILLED, AfterValidator(lambda tags: [*dict.fromkeys(tags)])]
+Keywords = Annotated[list[FilledLine], list_of("words"), DISTINCT, AfterValidator(_few)]
+Feeds = Annotated[list[FilledLine], list_of("names"), DISTINCT, AfterValidator(_few)]
+Counts = dict[FilledLine, FilledLine]
+Sha256 = Annotated[
+    str, checked(rules.digest_fault), AfterValidator(str.lower), as_pattern(_HEX + "{64}", types=("string", "integer"))
 ]
+Revision = Annotated[
+    str,
+    checked(rules.revision_fault),
+    AfterValidator(str.lower),
+    as_pattern(_HEX + "{40}", types=("string", "integer")),
+]
+BatchSize = _integer(1, rules.MAX_BATCH_SIZE, " (larger batches are composed of smaller ones)")
+BatchSizes = Annotated[
+    list[BatchSize],  # type: ignore[valid-type]
+    list_of("integers"),
+    FILLED,
+    AfterValidator(_few),
+    AfterValidator(lambda sizes: sorted(set(sizes))),
+]
+Namespace = Annotated[str, checked(rules.namespace_fault), as_pattern(rules.NAMESPACE_PATTERN)]
+TensorFlow = Annotated[str, checked(rules.tensorflow_fault), as_pattern(rules.TENSORFLOW_PATTERN)]
+Targets = Annotated[
+    list[Annotated[str, checked(rules.target_fault), _as_choice(*TARGETS)]],
+    list_of("target names"),
+    FILLED,
+    DISTINCT,
+    one_architecture("build one package for each"),
+    AfterValidator(lambda names: sorted(names, key=lambda name: TARGETS[name].level)),
+]
+MaxIterations = _integer(0, MAX_ITERATIONS, " (values of all iterations are kept in memory)")
+Seed = _integer(0, MAX_SEED)
+Samples = _integer(1, MAX_SAMPLES)
+Classes = Annotated[
+    list[Annotated[str, checked(rules.class_fault), _as_choice(*rules.INPUT_CLASSES)]],
+    list_of("classes of inputs"),
+    DISTINCT,
+    AfterValidator(lambda given: [name for name in rules.INPUT_CLASSES if name in given]),
+]
+Glibc = Annotated[str, checked(rules.glibc_fault), as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))]
 _FLAG_ITEM = as_pattern(rules.FLAG_PATTERN)
 Flags = Annotated[
     list[Annotated[str, checked(rules.flag_fault), _FLAG_ITEM]],
     list_of("strings", lone_text=True),
-    AfterValidator(few),
+    AfterValidator(_few),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _FLAG_ITEM.json_schema}, {"type": "string"}]}),
 ]
-Axis = Annotated[
-    int, BeforeValidator(evaluated), between(1, MAX_AXIS), as_scalar("integer", minimum=1, maximum=MAX_AXIS)
-]
+_Axis = _integer(1, MAX_AXIS)
 _EITHER = {
     "anyOf": [
         {"type": "integer", "minimum": 1, "maximum": MAX_AXIS},
         {"type": "string", "pattern": f"^({rules.SYMBOL_PATTERN}|{_EXPRESSION})$"},
     ]
 }
-Shape = Annotated[
-    list[Annotated[Axis, WrapValidator(_or_symbol), PlainSerializer(_as_it_is), WithJsonSchema(_EITHER)] | None],
+_Shape = Annotated[
+    list[Annotated[_Axis, WrapValidator(_or_symbol), WithJsonSchema(_EITHER)] | None],  # type: ignore[valid-type]
     list_of("integers and null"),
     BeforeValidator(_null_for_batch),
     AfterValidator(_batch_axis_first),
 ]
+Shapes = dict[str, _Shape]
 Number = Annotated[float, BeforeValidator(evaluated), AfterValidator(_tolerance), as_scalar("number", minimum=0)]
-
+Rtol = Annotated[Number, AfterValidator(_below_one), as_scalar("number", minimum=0, exclusiveMaximum=1)]
 
 Missing = Annotated[
     float,
     BeforeValidator(_missing),
     AfterValidator(_not_infinite),
+    # As a text, because JSON has no NaN, and NaN equals nothing: specs are compared, and are parts of keys.
+    AfterValidator(repr),
     WithJsonSchema(
         {"anyOf": [{"type": "number"}, {"enum": ["nan"]}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]}
     ),
@@ -234,44 +289,46 @@ _NAME_SCHEMA = {"type": "string", "minLength": 1}
 _RENAMED_SCHEMA = {"type": "object", "additionalProperties": _NAME_SCHEMA, "minProperties": 1}
 _ITEM_SCHEMA = {"anyOf": [_NAME_SCHEMA, {**_RENAMED_SCHEMA, "maxProperties": 1}]}
 TensorNames = Annotated[
-    list[Annotated[FilledLine, WrapValidator(_or_renamed), PlainSerializer(_as_it_is)]],
+    list[Annotated[FilledLine, WrapValidator(_or_renamed)]],
     list_of("tensor names"),
     BeforeValidator(_one_by_one),  # runs before list_of: of BeforeValidators, pydantic calls the last one first
-    AfterValidator(few),
+    AfterValidator(_few),
     AfterValidator(_distinct_names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _ITEM_SCHEMA}, _RENAMED_SCHEMA]}),
 ]
-VariableNames = Annotated[list[FilledLine], list_of("names of variables"), AfterValidator(few), DISTINCT]
+VariableNames = Annotated[
+    list[FilledLine], list_of("names of variables"), AfterValidator(_few), DISTINCT, AfterValidator(sorted)
+]
 Truth = Annotated[bool, BeforeValidator(evaluated), as_scalar("boolean")]
-SignatureName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
 
 
-def _limit(value: object) -> object:
-    """A finite number, or the text of a symbol plus a number (rules.limit_of)."""
+def _limit(value: object) -> Limit:
+    """A finite number, or the text of a symbol plus a number (Limit.read)."""
     value = evaluated(value)
     if isinstance(value, str):
         if fault := rules.limit_fault(value):
             raise problem(fault)
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return Limit.read(value)
+    # Not math.isfinite, which fails for integers that are larger than any float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise problem(f"must be a finite number, or a symbol such as `n - 1`, got {described(value)}")
-    return value
+    return Limit(number=value)
 
 
-def _pair(value: object) -> object:
+def _pair(value: object) -> tuple[Limit, Limit]:
     if not isinstance(value, list) or len(value) != 2:
         raise problem(f"must be the least and the largest number, such as [0, 9], got {described(value)}")
     low, high = map(_limit, value)
-    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-        raise problem(f"must not begin above its end, got [{number(low)}, {number(high)}]")
-    return [low, high]
+    if not low.symbol and not high.symbol and low.number > high.number:
+        raise problem(f"must not begin above its end, got [{number(low.number)}, {number(high.number)}]")
+    return low, high
 
 
 _LIMIT_SCHEMA = {
     "anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^({rules.LIMIT_PATTERN}|{_EXPRESSION})$"}]
 }
 Ranges = Annotated[
-    dict[str, Annotated[list[Any], PlainValidator(_pair), PlainSerializer(_as_it_is)]],
+    dict[str, Annotated[list[Any], PlainValidator(_pair)]],
     WithJsonSchema(
         {
             "type": "object",
@@ -321,6 +378,6 @@ def _flat(value: object) -> tuple[tuple[int, ...], list[Any]]:
 
 
 Constants = Annotated[
-    dict[str, Annotated[Values, PlainValidator(_constant), PlainSerializer(_as_it_is)]],
+    dict[str, Annotated[Values, PlainValidator(_constant)]],
     WithJsonSchema({"type": "object", "additionalProperties": {"type": ["boolean", "number", "array", "string"]}}),
 ]

@@ -27,8 +27,9 @@ from tfaot_pkg.package.example import Example, example_of, example_sizes
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.form import REFERENCE
-from tfaot_pkg.spec.types import ModelSpec, ranges_document
+from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
@@ -99,7 +100,7 @@ def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Map
             "atol": spec.validation.atol,
             "classes": list(spec.validation.classes),
             "seed": spec.validation.seed,
-            **({"ranges": ranges_document(spec.validation)} if spec.validation.ranges else {}),
+            **({"ranges": written(spec.validation.ranges)} if spec.validation.ranges else {}),
             # Another machine, or another emulator, may run other targets, so its verdict covers more or less.
             "targets": ways_to_run(spec),
             "program": resources.digest(resources.templates() / "verify"),
