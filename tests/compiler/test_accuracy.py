@@ -13,18 +13,19 @@ import pytest
 from tests.kept import saved_models
 from tests.samples import REPOSITORY, tfaot
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.loader import load
+from tfaot_pkg.loader import Model, load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 _MAKER = REPOSITORY / "tests" / "models" / "accuracy.py"
+_MAKER_OF_SERIES = REPOSITORY / "tests" / "models" / "special.py"
 _PAGE = REPOSITORY / "docs" / "reference" / "accuracy.md"
 # TensorFlow's answers are not as near to float64 as the library's, so no tolerance is a test of anything.
 _SPEC = """\
-model: {{name: accuracy, version: 1.0.0, saved_model: accuracy}}
+model: {{name: {name}, version: 1.0.0, saved_model: {name}}}
 source: {{path: {models}}}
 compilation: {{engine: program, batch_sizes: [8], targets: [x86-64-v3]}}
-validation: {{rtol: 0.9, atol: 1.0e+30, classes: []}}
+validation: {{rtol: 0.9, atol: 1.0e+30, classes: []{more}}}
 """
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -186,16 +187,19 @@ def _errors(answers: Array, exact: Array) -> Array:
     return np.where(edge, 0.0, np.where(beyond, np.where(same, 0.0, np.inf), error))
 
 
+def _built(home: Path, models: Path, folder: Path, name: str, more: str = "") -> Model:
+    (folder / "spec.yaml").write_text(_SPEC.format(name=name, models=models, more=more))
+    tfaot(home, "build", folder / "spec.yaml", "-o", folder / "prefix")
+    return load(name, prefix=folder / "prefix")
+
+
 @pytest.fixture(scope="module")
 def measured(
     shared_home_folder: Path, toolchain_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, float]:
     """The largest error of each function."""
     models = saved_models(shared_home_folder, _MAKER, toolchain_python)
-    folder = tmp_path_factory.mktemp("accuracy")
-    (folder / "spec.yaml").write_text(_SPEC.format(models=models))
-    tfaot(shared_home_folder, "build", folder / "spec.yaml", "-o", folder / "prefix")
-    model = load("accuracy", prefix=folder / "prefix")
+    model = _built(shared_home_folder, models, tmp_path_factory.mktemp("accuracy"), "accuracy")
     some = np.concatenate(list(_arguments()))
     x = np.concatenate([some, -some])
     x = np.resize(x, (len(x) + 63) // 64 * 64)
@@ -215,18 +219,34 @@ def _largest(name: str, answers: Array, x: Array, second: Array) -> float:
     return float(np.max(_errors(answers[inside], _EXACT[name](*given))))
 
 
-def _listed() -> dict[str, float]:
-    """The bounds of the page, by function."""
+def _listed(begin: str, end: str) -> dict[str, float]:
+    """The bounds of the page between two headings, by function."""
     rows = [
         line.split("|")[1:3]
-        for line in _PAGE.read_text().split("## All floats")[0].splitlines()
+        for line in _PAGE.read_text().split(begin)[1].split(end)[0].splitlines()
         if line.startswith("| `")
     ]
     return {name.strip().strip("`"): float(bound) for name, bound in rows}
 
 
 def test_errors_are_those_of_the_page(measured: Mapping[str, float]) -> None:
-    assert {name: _rounded_up(error) for name, error in measured.items()} == _listed()
+    listed = _listed("# Accuracy of functions", "## Special functions")
+    assert {name: _rounded_up(error) for name, error in measured.items()} == listed
+
+
+def test_errors_of_special_functions_are_those_of_the_page(
+    shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    """Against TensorFlow's own kernels in float64."""
+    models = saved_models(shared_home_folder, _MAKER_OF_SERIES, toolchain_python)
+    more = f", inputs: {models / 'inputs.npz'}"
+    model = _built(shared_home_folder, models, tmp_path, "special", more)
+    with np.load(models / "inputs.npz") as given, np.load(models / "exact.npz") as exact:
+        answers = model(**given)
+        with np.errstate(all="ignore"):
+            found = {name: float(np.max(_errors(answers[name], exact[name]))) for name in exact}
+    listed = _listed("## Special functions", "## All floats")
+    assert {name: _rounded_up(error) for name, error in found.items()} == listed
 
 
 def _rounded_up(error: float) -> float:

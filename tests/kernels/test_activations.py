@@ -61,7 +61,7 @@ STATED = {
     "tanh": 3.0,
     "sigmoid": 2.0,
     "softplus": 2.0,
-    "gelu_erf": 8.0,
+    "gelu_erf": 4.0,
     "gelu_tanh": 3.0,
     "swish": 2.0,
     "hard_swish": 3.0,

@@ -39,7 +39,12 @@ def log_gamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """log(|gamma(x)|). None, for XLA's own, of other types than float32."""
     if x.dtype != tf.float32:
         return None
-    wide, is_reflected, z, t = _reduced(x)
+    return tf.cast(of_float64(tf.cast(x, tf.float64)), tf.float32)
+
+
+def of_float64(wide: tf.Tensor) -> tf.Tensor:
+    """log(|gamma(x)|) in float64."""
+    is_reflected, z, t = _reduced(wide)
     total = number(_FIRST)
     for i, coefficient in enumerate(_LANCZOS):
         total += number(coefficient) / (z + number(i + 1))
@@ -50,14 +55,15 @@ def log_gamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     found = tf.where(is_reflected, reflected, logarithm)
     is_zero = tf.logical_or(tf.equal(wide, number(1.0)), tf.equal(wide, number(2.0)))
     found = tf.where(is_zero, number(0.0), found)
-    return tf.cast(tf.where(tf.math.is_inf(wide), tf.abs(wide), found), tf.float32)
+    return tf.where(tf.math.is_inf(wide), tf.abs(wide), found)
 
 
 def digamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     """The derivative of log(gamma(x)). None, for XLA's own, of other types than float32."""
     if x.dtype != tf.float32:
         return None
-    wide, is_reflected, z, t = _reduced(x)
+    wide = tf.cast(x, tf.float64)
+    is_reflected, z, t = _reduced(wide)
     above, below = number(0.0), number(_FIRST)
     for i, coefficient in enumerate(_LANCZOS):
         place = z + number(i + 1)
@@ -72,12 +78,11 @@ def digamma(_node: NodeDef, x: tf.Tensor) -> tf.Tensor | None:
     return tf.cast(tf.where(is_pole, number(math.nan), found), tf.float32)
 
 
-def _reduced(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """x, whether it is below 1/2, z with gamma(x) of gamma(z + 1), and the t of Lanczos' approximation."""
-    wide = tf.cast(x, tf.float64)
+def _reduced(wide: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Whether x is below 1/2, z with gamma(x) of gamma(z + 1), and the t of Lanczos' approximation."""
     is_reflected = wide < number(0.5)
     z = tf.where(is_reflected, -wide, wide - number(1.0))
-    return wide, is_reflected, z, z + number(_G + 0.5)
+    return is_reflected, z, z + number(_G + 0.5)
 
 
 def _from_whole(x: tf.Tensor) -> tf.Tensor:

@@ -21,6 +21,7 @@ import patches
 import philox
 import quantiles
 import running
+import series
 import tensorflow as tf
 from messages.carriers import MADE
 from messages.requests import ModelFault
@@ -509,6 +510,7 @@ _RULES: dict[str, Rule] = {
     **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},
     **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
     **maxima.RULES,
+    **series.RULES,
     "Cumprod": running.cumulative(tf.math.cumprod),
     "Cumsum": running.cumulative(tf.cumsum),
     "DenseBincount": _bincount,

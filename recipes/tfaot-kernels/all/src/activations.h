@@ -23,10 +23,11 @@ inline constexpr float kExp[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.008
 // (log(1 + e) - e) / e^2, 0 <= e <= 1; relative error of log(1 + e) below 2^-26.
 inline constexpr float kLog[] = {-0.499999315f, 0.333301961f, -0.249532163f, 0.196592912f,  -0.152310729f,
                                  0.104407415f,  -0.0550434403f, 0.0186882466f, -0.00295770168f};
-// exp(t^2 / 2) * Phi(-t), where Phi is the normal distribution, is the first polynomial of t over the second, 0 <= t <= 15;
-// relative error below 2^-26.
-inline constexpr float kTailAbove[] = {0.5f, 0.436554939f, 0.181883737f, 0.040160168f, 0.0040412792f};
-inline constexpr float kTailBelow[] = {1.0f, 1.67099464f, 1.19702494f, 0.465888977f, 0.100673348f, 0.0101298597f};
+// exp(t^2 / 2) * Phi(-t) * (t + kTailStart), where Phi is the normal distribution, as a function of w - kTailMiddle, with
+// w = t / (t + kTailStart), 0 <= t <= 15; relative error below 2^-24.5.
+inline constexpr float kTail[] = {0.954403996f, -1.10288739f, 0.389519721f, 0.268255085f, -0.106487937f,
+                                  -0.148513019f, -0.0254605692f, 0.06591364f, 0.101160489f, -0.0803311318f};
+inline constexpr float kTailStart = 2.5f, kTailMiddle = 0.25f;
 inline constexpr float kTailLimit = 14.8f;  // gelu of -14.8 is rounded to zero
 
 // (tanh(r) / r - 1) / r^2 as a function of r^2, |r| <= log(2) / 4; relative error of tanh(r) below 2^-24.
@@ -163,18 +164,19 @@ TFAOT_INLINE Vector softplus(Vector x) {
   return positivePart(x) + multiplyAdd(e * e, polynomial(e, kLog), e);
 }
 
+/// max(x, 0) - t * Phi(-t), t = |x|, where t * Phi(-t) is a product of w, exp(-t^2 / 2) and a polynomial of w (kTail). Its terms are
+/// small beside the first one, so roundings of the last steps alone count. exp(-t^2 / 2) is scaled by 2^64 until the end.
 TFAOT_INLINE Vector geluErf(Vector x) {
-  const Vector t = smaller(broadcast(kTailLimit), magnitude(x));
+  constexpr float kRounderUp = kRounder + 64.0f;
+  const Vector t = smaller(broadcast(kTailLimit), magnitude(x)), w = t / (t + kTailStart);
   // The square in two parts: the first is exact, because its root has 12 bits.
   const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u), square = -0.5f * root * root;
-  const Vector rounded = multiplyAdd(square, broadcast(-kLog2OfE), broadcast(kScaledRounder));
-  const Vector n = rounded - broadcast(kScaledRounder);
-  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), square));
-  const Inverse inverse = inverseOf(rounded, r - 0.5f * (t - root) * (t + root));
-  const Vector below = polynomial(t, kTailBelow);
-  const Vector denominator = subtractProduct(below, below, inverse.less) * inverse.scaled;
-  const Vector tail = t * polynomial(t, kTailAbove) / denominator * kScaled;
-  return (x < 0.0f ? x * 0.0f : x) - tail;
+  const Vector rounded = multiplyAdd(square, broadcast(kLog2OfE), broadcast(kRounderUp));
+  const Power power = {rounded - broadcast(kRounderUp), bitsAs<Unsigned>(rounded)};
+  const Vector r = reducedBy(power, square) - 0.5f * (t - root) * (t + root);
+  const Vector rest = multiplyAdd(r * r, polynomial(r, kExp), r);  // of 2^n * (1 + rest)
+  const Vector scaled = multiplyAdd(w, rest, w) * polynomial(w - kTailMiddle, kTail) * bitsAs<Vector>(power.biased << 23);
+  return (x < 0.0f ? x * 0.0f : x) - scaled * kScaled;
 }
 
 /// x * sigmoid(y), y = 2 * sqrt(2 / pi) * 0.044715 * x * (x^2 + 1 / 0.044715). The error of y, which exp would multiply by up to 110, is

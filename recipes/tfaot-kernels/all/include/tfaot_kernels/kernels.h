@@ -40,7 +40,7 @@ struct Activation {
     tanh = 4,         ///< 3 ULP, never beyond 1
     sigmoid = 5,      ///< 1 / (1 + exp(-x)); 2 ULP
     softplus = 6,     ///< log(1 + exp(x)); 2 ULP
-    gelu_erf = 7,     ///< x * (1 + erf(x / sqrt(2))) / 2; 8 ULP
+    gelu_erf = 7,     ///< x * (1 + erf(x / sqrt(2))) / 2; 4 ULP
     gelu_tanh = 8,    ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 3 ULP
     swish = 9,        ///< x / (1 + exp(-x)); 2 ULP
     hard_swish = 10,  ///< x * clip(x + 3, 0, 6) / 6; 3 ULP
