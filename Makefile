@@ -101,12 +101,13 @@ wording: $(STAMP) ## accept new words of messages (tests/wording.snapshot): of a
 	@$(PYTEST) --accept-wording $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: $(STAMP) ## ruff (format and rules), mypy --strict, and the contracts of imports
+lint: $(STAMP) ## ruff (format and rules), mypy --strict, the contracts of imports, size and complexity
 	@$(VENV)/bin/ruff format --check --quiet .
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/mypy --config-file tools/worker.mypy.toml
 	@$(VENV)/bin/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt >&2; exit 1; }
+	@$(VENV)/bin/python tools/check_size.py
 
 .PHONY: format
 format: $(STAMP) ## format, and fix what ruff can fix

@@ -1,0 +1,146 @@
+"""Print how large and how entangled tfaot_pkg is: its lines beside the budget, the lowest maintainability index, the
+highest cyclomatic complexity. Exit code 1 if a module or function passes a limit, or if an exception no longer needs to
+be one.
+
+Both figures are radon's (https://radon.readthedocs.io/en/latest/intro.html). ruff's C901 counts branches alone; radon
+also counts operands of `and` and `or`, and comprehensions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Set
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from radon.metrics import mi_visit
+from radon.visitors import ComplexityVisitor, Function
+
+BUDGET = 78_000
+"""Lines that tfaot_pkg is to shrink to."""
+LOWEST_INDEX = 15.0
+HIGHEST_COMPLEXITY = 20
+
+# Names leave these lists when their code is mended, and none may be added (tests/test_size.py).
+INDEX_EXCEPTIONS = frozenset(
+    """
+    tfaot_pkg/compiler/emitter.py
+    tfaot_pkg/compiler/raising.py
+    tfaot_pkg/compiler/reductions.py
+    tfaot_pkg/compiler/simplify.py
+    tfaot_pkg/compiler/type_rules.py
+    tfaot_pkg/compiler/writer.py
+    tfaot_pkg/export.py
+    tfaot_pkg/onnx_lowering/builder.py
+    tfaot_pkg/program/loops.py
+    tfaot_pkg/program/moving.py
+    tfaot_pkg/program/taking.py
+    tfaot_pkg/worker_program/shape_analysis.py
+    tfaot_pkg/worker_program/shape_transfer.py
+    """.split()
+)
+COMPLEXITY_EXCEPTIONS = frozenset(
+    """
+    tfaot_pkg/bench_program/fix_onnx.py:fix
+    tfaot_pkg/compiler/batched.py:_write
+    tfaot_pkg/compiler/batched.py:dot
+    tfaot_pkg/compiler/emitter.py:Emitter.loop
+    tfaot_pkg/compiler/layouts.py:of_images
+    tfaot_pkg/compiler/raising.py:dense
+    tfaot_pkg/compiler/raising.py:interpolated
+    tfaot_pkg/compiler/raising.py:resample
+    tfaot_pkg/compiler/raising.py:top_k
+    tfaot_pkg/compiler/reductions.py:_reduce_alone
+    tfaot_pkg/compiler/reductions.py:_reduce_lanes
+    tfaot_pkg/compiler/reductions.py:_reduce_short_rows
+    tfaot_pkg/compiler/reductions.py:reduce
+    tfaot_pkg/compiler/rerolling.py:_apart
+    tfaot_pkg/compiler/tiles.py:tile
+    tfaot_pkg/compiler/windows.py:convolution
+    tfaot_pkg/export.py:_axes
+    tfaot_pkg/onnx_lowering/builder.py:Builder._folded
+    tfaot_pkg/program/contracting.py:convolution
+    tfaot_pkg/program/independence.py:_Analysis._loop_over_rows
+    tfaot_pkg/program/indexing.py:dynamic_slice
+    tfaot_pkg/program/indexing.py:dynamic_update_slice
+    tfaot_pkg/program/loops.py:DoneRows._found_truth
+    tfaot_pkg/program/loops.py:_blank
+    tfaot_pkg/program/moving.py:_reshaped_axis
+    tfaot_pkg/program/tracking.py:gathered
+    tfaot_pkg/verify/answered.py:in_batches
+    tfaot_pkg/worker_program/bounded.py:_keeps_rows
+    tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
+    tfaot_pkg/worker_program/from_onnx/images.py:_resized
+    tfaot_pkg/worker_program/from_onnx/trees.py:_of_older
+    tfaot_pkg/worker_program/outline.py:outline
+    tfaot_pkg/worker_program/shape_slices.py:_cut
+    tfaot_pkg/worker_program/shape_transfer.py:_spread
+    tfaot_pkg/worker_program/stateless.py:_Body._use
+    tfaot_pkg/worker_program/walking.py:_Run._kernel
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """Lines, maintainability index (0 to 100), and the complexity of functions by their names, `FILE:CLASS.NAME`."""
+
+    path: str
+    lines: int
+    index: float
+    functions: tuple[tuple[str, int], ...]
+
+
+def measured(root: Path, path: str) -> Module:
+    """The module at `path` below `root`."""
+    text = (root / path).read_text(encoding="utf-8")
+    blocks = [each for each in ComplexityVisitor.from_code(text).blocks if isinstance(each, Function)]
+    functions = tuple((f"{path}:{each.fullname}", each.complexity) for each in blocks)
+    return Module(path=path, lines=text.count("\n"), index=mi_visit(text, multi=True), functions=functions)
+
+
+def measured_below(root: Path, folder: str) -> list[Module]:
+    """All modules of `folder`, a folder of `root`."""
+    paths = sorted(path.relative_to(root).as_posix() for path in (root / folder).rglob("*.py"))
+    with ProcessPoolExecutor() as pool:
+        return [*pool.map(partial(measured, root), paths, chunksize=16)]
+
+
+def faults(
+    modules: list[Module],
+    *,
+    index_exceptions: Set[str] = INDEX_EXCEPTIONS,
+    complexity_exceptions: Set[str] = COMPLEXITY_EXCEPTIONS,
+) -> Iterator[str]:
+    """What passes a limit without being an exception, and exceptions that pass none any more."""
+    low = {each.path: each.index for each in modules if each.index < LOWEST_INDEX}
+    high = {name: value for each in modules for name, value in each.functions if value > HIGHEST_COMPLEXITY}
+    for path in sorted(low.keys() - index_exceptions):
+        yield f"{path}: maintainability index {low[path]:.1f}, at least {LOWEST_INDEX:g} is wanted: split it by nouns"
+    for name in sorted(high.keys() - complexity_exceptions):
+        yield f"{name}: cyclomatic complexity {high[name]}, at most {HIGHEST_COMPLEXITY} is wanted: name its parts"
+    for name in sorted((index_exceptions - low.keys()) | (complexity_exceptions - high.keys())):
+        yield f"{name} is within the limits: take it from the exceptions of tools/check_size.py"
+
+
+def summary(modules: list[Module]) -> str:
+    """One line: the figures, and what has them."""
+    lowest = min(modules, key=lambda each: each.index)
+    highest, name = max((value, name) for each in modules for name, value in each.functions)
+    return (
+        f"tfaot_pkg: {sum(each.lines for each in modules):,} lines (budget {BUDGET:,}), lowest maintainability index "
+        f"{lowest.index:.1f} ({lowest.path}), highest complexity {highest} ({name})"
+    )
+
+
+def main() -> None:
+    modules = measured_below(Path(__file__).resolve().parents[1], "tfaot_pkg")
+    print(summary(modules))
+    if found := [*faults(modules)]:
+        sys.exit("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
