@@ -40,9 +40,9 @@ def symbols_of(model: Model, least: int, most: int) -> list[Symbol]:
     return [Symbol(name, most, least) for name in sorted(names)]
 
 
-def valid(model: Model, symbols: Sequence[Symbol] = ()) -> Program:
+def valid(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
     """The program of `model`, verified. Raises Unsupported."""
-    program = lower(model, symbols)
+    program = lower(model, symbols, layers=layers)
     verify(program)
     return program
 

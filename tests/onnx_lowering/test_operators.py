@@ -92,3 +92,19 @@ def _difference(folder: Path) -> str:
 
 def _are_close(ours: Array, theirs: Array) -> bool:
     return np.allclose(ours, theirs, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(90, marks=pytest.mark.nightly)])
+def test_random_trees_give_onnx_runtimes_answers(count: int, shared_home_folder: Path, tmp_path: Path) -> None:
+    program = _PROGRAMS / "onnx_trees.py"
+    run([frontend(shared_home_folder), "-I", program, "read", WORKER, tmp_path, str(count)], timeout=300)
+    index = json.loads((tmp_path / "index.json").read_text())
+    assert len(index) > count // 2
+    for number, tags in index.items():
+        with np.load(tmp_path / number / "data.npz") as file:
+            theirs = dict(file)
+        model, x = model_in(tmp_path / number), theirs.pop("x")
+        ours = answers_of(valid(model), model, {"x": x}, len(x))
+        for name, wanted in theirs.items():
+            assert (ours[name].dtype, ours[name].shape) == (wanted.dtype, wanted.shape), tags
+            assert np.allclose(ours[name], wanted, 2e-6, 1e-6, equal_nan=True), tags

@@ -65,10 +65,13 @@ class _Scope:
 
 
 class Builder:
-    """A program under construction. `node` names the operator whose operations come next."""
+    """A program under construction. `node` names the operator whose operations come next.
 
-    def __init__(self, symbols: Sequence[Symbol]) -> None:
-        self.node = ""
+    Without `layers`, all operations are HLO's.
+    """
+
+    def __init__(self, symbols: Sequence[Symbol], *, layers: bool = True) -> None:
+        self.node, self.layers = "", layers
         self.symbols, self.ranges = tuple(symbols), Ranges(tuple(symbols))
         self._bindings, self._fit = _points(self.symbols)
         self._ids, self._types, self._scopes = count(), dict[int, Type](), [_Scope()]

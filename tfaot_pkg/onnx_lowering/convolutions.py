@@ -112,7 +112,13 @@ def convolved(
 def _layer(b: Builder, x: Value, filters: Value, given: Convolution, bias: Value | None) -> Value | None:
     """The layer of the kernel library, if it has one. Depthwise ones may still take up a padding before them."""
     constants = [filters.numbers, *([] if bias is None else [bias.numbers])]
-    if x.rank != 4 or x.dtype != "f32" or x.known is not None or any(each is None for each in constants):
+    if (
+        not b.layers
+        or x.rank != 4
+        or x.dtype != "f32"
+        or x.known is not None
+        or any(each is None for each in constants)
+    ):
         return None
     if given.feature_groups > 1:
         return None

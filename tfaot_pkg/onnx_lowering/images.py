@@ -11,7 +11,9 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Along
 from tfaot_pkg.compiler.program import ONE, Size
+from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.indexing import take
+from tfaot_pkg.onnx_lowering.reductions import total
 from tfaot_pkg.onnx_lowering.table import Call, operator
 from tfaot_pkg.onnx_lowering.values import Value, known
 
@@ -125,15 +127,23 @@ def _interpolated(call: Call, x: Value, axis: int, given: _Axis, mode: str, plac
         made = take(b, x, known(places, "s32"), axis)
     else:
         where, weights = _window(call, given, points, mode)
-        values = b.convert(x, "f32")
-        pair = known(weights.astype(np.float32), "f32"), known(where.astype(np.int32), "s32")
-        made = b.convert(b.op("interpolate", values, *pair, attributes=Along(axis=axis)), x.dtype)
+        made = b.convert(_weighed(b, b.convert(x, "f32"), axis, where, weights), x.dtype)
     outside = (points < 0) | (points > given.size - 1)
     if place == "tf_crop_and_resize" and outside.any():
         sizes = [Size(len(points)) if each == axis else ONE for each in range(x.rank)]
         filler = call.constant(call.real("extrapolation_value", 0), made)
         made = b.map("select", b.reshape(known(outside, "pred"), sizes), filler, made)
     return made
+
+
+def _weighed(b: Builder, x: Value, axis: int, places: Array, weights: Array) -> Value:
+    """Each element along the axis is the sum of those at its `places`, [elements, n], times its `weights`."""
+    factors, numbers = known(weights.astype(np.float32), "f32"), known(places.astype(np.int32), "s32")
+    if b.layers:
+        return b.op("interpolate", x, factors, numbers, attributes=Along(axis=axis))
+    taken = take(b, x, numbers, axis)
+    wide = b.reshape(factors, [*factors.sizes, *[ONE] * (x.rank - 1 - axis)])
+    return total(b, b.map("multiply", taken, wide), [axis + 1], keep=False)
 
 
 def _points(call: Call, mode: str, given: _Axis) -> Array:

@@ -68,9 +68,10 @@ def _gather(call: Call) -> Value:
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def _array_features(call: Call) -> Value:
-    b, x = call.builder, call.input(0)
-    indices = b.reshape(call.input(1), [call.input(1).sizes[-1]])
-    return take(b, x, indices, x.rank - 1)
+    """A vector counts as one row, as in ONNX Runtime."""
+    b, x, indices = call.builder, call.input(0), call.input(1)
+    x = x if x.rank != 1 else b.reshape(x, [ONE, *x.sizes])
+    return take(b, x, b.reshape(indices, [product(indices.sizes)]), x.rank - 1)
 
 
 @operator("GatherElements")
@@ -212,9 +213,11 @@ def _top_k(call: Call) -> tuple[Value, Value]:
     values = b.transpose(x, order)
     if x.is_float:
         # For ONNX Runtime, NaN of both signs is the largest number.
-        values = b.op("one-nan", values)
+        values = b.op("one-nan", values) if b.layers else (
+            Arithmetic(b, values).where(b.compare("NE", values, values), float("nan"), values)
+        )  # fmt: skip
     largest = bool(call.whole("largest", 1))
-    if x.dtype == "f32":
+    if x.dtype == "f32" and b.layers:
         attributes = TopK(k=plain(number), largest=largest, zeros="equal")
         found, places = b.ops("top_k", values, attributes=attributes)
     else:
@@ -234,8 +237,10 @@ def in_order(b: Builder, x: Value, *, largest: bool) -> tuple[Value, Value]:
         lambda four: [b.op("compare", *four[:2], attributes=Comparison(direction=direction, order=order))],
     )
     axis = Dimensions(dimensions=(x.rank - 1,))
-    found, where = b.ops("sort", x, places, attributes=axis, regions=[region])
-    return found, where
+    # 0.0 and -0.0 are equal; their own signs are taken from `x` again.
+    keys = Arithmetic(b, x).where(b.compare("EQ", x, b.constant(0, x.dtype)), 0, x) if x.is_float else x
+    found, where = b.ops("sort", keys, places, attributes=axis, regions=[region])
+    return take_along(b, x, where, x.rank - 1) if x.is_float else found, where
 
 
 # -- numbers of elements that values decide: of constants only -------------------------------------------------------

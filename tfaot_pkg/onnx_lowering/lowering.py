@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.onnx_lowering import (
+    contributed,
     control,
     convolutions,
     elementwise,
+    forests,
     images,
     indexing,
+    linear,
     moving,
     normalizing,
     pooling,
@@ -23,6 +26,7 @@ from tfaot_pkg.onnx_lowering import (
     quantized,
     recurrent,
     reductions,
+    signals,
 )
 from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.graph import Graph, Input, Model, Node, OtherType, Tensor
@@ -30,19 +34,19 @@ from tfaot_pkg.onnx_lowering.table import ONNX, OPERATORS, Call, Results, consta
 from tfaot_pkg.onnx_lowering.values import DTYPES, Value
 
 FILLED_BY = (
-    control, convolutions, elementwise, images, indexing, moving, normalizing, pooling, products, quantized, recurrent,
-    reductions,
+    contributed, control, convolutions, elementwise, forests, images, indexing, linear, moving, normalizing, pooling,
+    products, quantized, recurrent, reductions, signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
 
-def lower(model: Model, symbols: Sequence[Symbol] = ()) -> Program:
+def lower(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
     """The program of `model`, whose outputs are in the order of the file. It is not verified.
 
     `symbols` are the open axes of the inputs beside the batch, by the names that these give them. Raises Unsupported,
-    which names the node.
+    which names the node. Without `layers`, all operations are HLO's (compiler/listing.py).
     """
-    builder = Builder(symbols)
+    builder = Builder(symbols, layers=layers)
     names = {each.name for each in symbols}
     shapes = [_shape(each, names) for each in model.inputs]
 

@@ -31,7 +31,7 @@ def _softmax(call: Call) -> Value:
 
 
 def softmax(b: Builder, x: Value, axis: int) -> Value:
-    if x.dtype != "f32" or x.known is not None:
+    if not b.layers or x.dtype != "f32" or x.known is not None:
         a = Arithmetic(b, x)
         powers = a.exp(a.sub(x, maximum(b, x, [axis], keep=True)))
         return a.div(powers, total(b, powers, [axis], keep=True))

@@ -56,7 +56,7 @@ def _pooled(b: Builder, x: Value, sides: Sequence[Side]) -> Value:
         made = _pooled(b, b.reshape(x, [x.sizes[0], ONE, *x.sizes[1:]]), [WHOLE, *sides])
         return b.reshape(made, [made.sizes[0], *made.sizes[2:]])
     made = windowed(b, "maximum", x, [WHOLE, *sides, WHOLE], extreme(x.dtype, largest=True))
-    if x.rank != 4 or x.dtype != "f32" or x.known is not None:
+    if not b.layers or x.rank != 4 or x.dtype != "f32" or x.known is not None:
         return made
     window = window_of(x.shape, made.shape, sides)
     known_window = None if window is None else numbers(window)

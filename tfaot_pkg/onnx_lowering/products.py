@@ -9,7 +9,7 @@ from tfaot_pkg.compiler.program import ONE, Shape, Size
 from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.elementwise import Arithmetic, arithmetic
 from tfaot_pkg.onnx_lowering.reductions import total
-from tfaot_pkg.onnx_lowering.table import Call, operator
+from tfaot_pkg.onnx_lowering.table import Call, Results, operator
 from tfaot_pkg.onnx_lowering.values import Value, known
 
 
@@ -21,9 +21,16 @@ def dense(b: Builder, x: Value, weights: Value, weights_axis: int, bias: Value |
     return b.op("dense", *layer, attributes=Dense(weights_axis=weights_axis), stated=stated)
 
 
-def is_layer(x: Value, weights: Value) -> bool:
+def is_layer(b: Builder, x: Value, weights: Value) -> bool:
     """Whether the kernel library has a layer for the product."""
-    return x.dtype == "f32" and x.known is None and weights.numbers is not None and weights.rank == 2 and x.rank > 0
+    return (
+        b.layers
+        and x.dtype == "f32"
+        and x.known is None
+        and weights.numbers is not None
+        and weights.rank == 2
+        and x.rank > 0
+    )
 
 
 def dot(
@@ -35,7 +42,11 @@ def dot(
 
 
 @operator("Gemm")
-def _gemm(call: Call) -> Value:
+def _gemm(call: Call) -> Results:
+    return gemm(call)
+
+
+def gemm(call: Call) -> Value:
     """Alpha * x @ y + beta * z, with x and y transposed if the attributes say so."""
     b, x, y, z = call.builder, call.input(0), call.input(1), call.maybe(2)
     a, alpha, beta = arithmetic(call, x), call.real("alpha", 1), call.real("beta", 1)
@@ -45,7 +56,7 @@ def _gemm(call: Call) -> Value:
         z = None
     if z is not None and beta != 1:
         z = a.mul(z, beta)
-    if is_layer(x, y):
+    if is_layer(b, x, y):
         weights = y if alpha == 1 else a.mul(y, alpha)
         bias = None if z is None else _vector(z, weights.sizes[1 - is_turned])
         made = dense(b, x, weights, is_turned, bias)
@@ -70,7 +81,7 @@ def _matmul(call: Call) -> Value:
 
 def matmul(b: Builder, x: Value, y: Value) -> Value:
     """As numpy.matmul."""
-    if is_layer(x, y):
+    if is_layer(b, x, y):
         return dense(b, x, y, 0)
     if y.rank == 1 or x.rank == 1 or y.rank == 2:
         # One product over all leading axes.
@@ -163,7 +174,7 @@ def _pair(b: Builder, x: Value, left: list[str], y: Value, right: list[str], kep
     common = {label: b.together(*(_size(v, n.index(label)) for v, n in ((x, left), (y, right)))) for label in shared}
     x, y = (_widened(b, value, n, common) for value, n in ((x, left), (y, right)))
     free = [[label for label in n if label not in (*shared, *over)] for n in (left, right)]
-    if not shared and len(over) == 1 and left[-1] == over[0] and is_layer(x, y):
+    if not shared and len(over) == 1 and left[-1] == over[0] and is_layer(b, x, y):
         return dense(b, x, y, right.index(over[0])), [*free[0], *free[1]]
     places = [([left.index(each) for each in n], [right.index(each) for each in n]) for n in (over, shared)]
     made = dot(b, x, y, places[0], places[1])

@@ -8,10 +8,11 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
 from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.convolutions import by_channel, channels_first, convolution
 from tfaot_pkg.onnx_lowering.elementwise import Arithmetic
-from tfaot_pkg.onnx_lowering.moving import cut, stretched
-from tfaot_pkg.onnx_lowering.products import matmul
+from tfaot_pkg.onnx_lowering.moving import cut, join, stretched
+from tfaot_pkg.onnx_lowering.normalizing import softmax
+from tfaot_pkg.onnx_lowering.products import centered, matmul
 from tfaot_pkg.onnx_lowering.reductions import maximum, minimum
-from tfaot_pkg.onnx_lowering.table import MICROSOFT, Call, operator
+from tfaot_pkg.onnx_lowering.table import MICROSOFT, OPERATORS, Call, Results, operator
 from tfaot_pkg.onnx_lowering.values import Value
 
 _QUANTIZED = frozenset("u8 s8 u16 s16".split())
@@ -73,7 +74,12 @@ def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Valu
 
 
 @operator("DynamicQuantizeLinear")
-def _dynamic_quantize(call: Call) -> tuple[Value, ...]:
+def _dynamic_quantize(call: Call) -> Results:
+    return _by_range(call)
+
+
+def _by_range(call: Call) -> tuple[Value, Value, Value]:
+    """Bytes, their scale and their zero point."""
     b, x = call.builder, call.input(0)
     a, axes = Arithmetic(b, x), range(x.rank)
     low, high = a.min(minimum(b, x, axes, keep=False), 0), a.max(maximum(b, x, axes, keep=False), 0)
@@ -120,3 +126,98 @@ def _qlinear_conv(call: Call) -> Value:
     factor = a.mul(x_scale, w_scale)
     factor = by_channel(b, factor, rank) if factor.rank == 1 else factor
     return quantized(call, a.mul(made, a.div(factor, y_scale)), zero, zero.dtype)
+
+
+# -- operators of ONNX Runtime's tools -------------------------------------------------------------------------------
+
+
+def _between(call: Call, place: int) -> Value:
+    """The numbers that the inputs from `place` on represent, with one scale for all."""
+    b, zero = call.builder, call.maybe(place + 2)
+    made = b.convert(call.input(place), "f32")
+    a = Arithmetic(b, made)
+    return a.mul(made if zero is None else a.sub(made, b.convert(zero, "f32")), call.input(place + 1))
+
+
+def _of_many(call: Call, values: Value, place: int, dtype: str) -> Value:
+    """`values` by the scale and the zero point at `place`; without that they are of `dtype`."""
+    zero = call.maybe(place + 1)
+    made = call.builder.map("divide", values, call.input(place))
+    return quantized(call, made, zero, zero.dtype if zero is not None else dtype)
+
+
+@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def _qlinear_pair(call: Call) -> Value:
+    opcode = "add" if call.op == "QLinearAdd" else "multiply"
+    made = call.builder.map(opcode, _between(call, 0), _between(call, 3))
+    return _of_many(call, made, 6, call.input(0).dtype)
+
+
+_SINGLES = {
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearReduceMean": "ReduceMean",
+    "QLinearSigmoid": "Sigmoid",
+}
+
+
+@operator(*_SINGLES, domain=MICROSOFT)
+def _qlinear_single(call: Call) -> Value:
+    if call.whole("channels_last", 0):
+        raise call.fault("channels in the last axis")
+    op = _SINGLES[call.op]
+    made = OPERATORS["ai.onnx", op](call.like(op, _between(call, 0)))
+    assert isinstance(made, Value)
+    return _of_many(call, made, 3, call.input(0).dtype)
+
+
+@operator("QLinearSoftmax", domain=MICROSOFT)
+def _qlinear_softmax(call: Call) -> Value:
+    x = _between(call, 0)
+    made = softmax(call.builder, x, call.axis(call.whole("axis", -1), x.rank))
+    return _of_many(call, made, 3, call.input(0).dtype)
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def _qlinear_concat(call: Call) -> Value:
+    parts = [_between(call, place) for place in range(2, len(call.inputs), 3)]
+    made = join(call.builder, parts, call.axis(call.whole("axis"), parts[0].rank))
+    return _of_many(call, made, 0, "u8")
+
+
+@operator("QGemm", domain=MICROSOFT)
+def _qgemm(call: Call) -> Value:
+    b, is_turned = call.builder, bool(call.whole("transB", 0))
+    first, second, added = call.input(0), call.input(3), call.maybe(6)
+    x = centered(b, first, call.input(2), -1)
+    y = b.convert(second, "s32")
+    y = Arithmetic(b, y).sub(y, b.convert(_along(b, call.input(5), second, 0 if is_turned else 1), "s32"))
+    x, y = (
+        b.transpose(each, [1, 0]) if turned else each for each, turned in ((x, call.whole("transA", 0)), (y, is_turned))
+    )
+    made = matmul(b, b.convert(x, "f32"), b.convert(y, "f32"))
+    a = Arithmetic(b, made)
+    made = made if added is None else a.add(made, b.convert(added, "f32"))
+    made = a.mul(made, a.mul(a.mul(call.input(1), call.input(4)), call.real("alpha", 1)))
+    return made if call.maybe(7) is None else _of_many(call, made, 7, "u8")
+
+
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
+def _matmul_integer_to_float(call: Call) -> Value:
+    return _to_float(call, [call.maybe(place) for place in range(7)])
+
+
+def _to_float(call: Call, given: list[Value | None]) -> Value:
+    b, (x, y, x_scale, y_scale, x_zero, y_zero, bias) = call.builder, given
+    assert x is not None and y is not None and x_scale is not None and y_scale is not None
+    made = b.convert(matmul(b, centered(b, x, x_zero, -2), centered(b, y, y_zero, -1)), "f32")
+    a = Arithmetic(b, made)
+    made = a.mul(made, a.mul(x_scale, y_scale))
+    return made if bias is None else a.add(made, bias)
+
+
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
+def _dynamic_quantize_matmul(call: Call) -> Value:
+    x, scale, zero = _by_range(call)
+    return _to_float(call, [x, call.input(1), scale, call.input(2), zero, call.maybe(3), call.maybe(4)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Call:
     @property
     def op(self) -> str:
         return self.node.op
+
+    def like(self, op: str, *inputs: Value | None) -> Call:
+        """The node as one of the operator `op` of ONNX's own domain, in its newest form, of other inputs."""
+        return replace(self, node=replace(self.node, op=op, domain=ONNX), version=99, inputs=inputs)
 
     def fault(self, why: str) -> Unsupported:
         return Unsupported(why)
