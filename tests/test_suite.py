@@ -112,6 +112,14 @@ def test_each_entry_of_the_snapshot_of_words_has_a_test(pytestconfig: pytest.Con
     assert not entries_without_a_test(pytestconfig), "`make wording` drops them"
 
 
+def test_the_snapshot_of_words_has_those_of_errors_alone() -> None:
+    """What a command prints if nothing is wrong is no error: its test names the facts."""
+    asks = re.compile(r"\bworded\(.*stdout")
+    files = [path for path in Path(__file__).parent.rglob("test_*.py") if path != Path(__file__)]
+    lines = [line for path in files for line in path.read_text().splitlines() if "worded(" in line]
+    assert lines and not [line for line in lines if asks.search(line)]
+
+
 def test_what_runs_only_at_night_is_on_the_page_about_the_suite() -> None:
     named = re.findall(r"^\| `([^`]+\.py)` \|", (HERE / "README.md").read_text(), re.MULTILINE)
     marked = [

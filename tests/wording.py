@@ -1,8 +1,8 @@
-"""The words of messages, in one file: `tests/wording.snapshot`. A test pins what happens, the snapshot pins how it is said.
+"""The words of errors, in one file: `tests/wording.snapshot`. A test pins what happens, the snapshot pins how it is said.
 
     with reported(SpecError, path="compilation.batch_sizes[1]"):    an error, with its hint
         read_spec(path)
-    worded(done.stderr)                                              any other text for people
+    worded(done.stderr)                                              an error that a program printed, or a part of one
 
 Each call is compared with the entry of the running test and its number in that test. What differs from run to run (temporary
 directories, ports, digests, times) is replaced first; `varies` names what else does.

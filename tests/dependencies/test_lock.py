@@ -312,25 +312,29 @@ def test_the_commands_from_resolve_to_update(
     publish("digits", "1.0")
     publish("wine", "1.0")
     project = tmp_path / "project"
+    locked = ["tfaot-model-digits@1.0", "tfaot-model-wine@1.0"]
     done = tool("resolve", "digits>=1,<2", "wine", "--registry", registry.root)
-    worded(done.stdout)
+    assert done.stdout.splitlines() == [*locked, "tfaot.lock: written"]
     before = (project / "tfaot.lock").read_bytes()
-    worded(tool("resolve", "wine", "digits>=1,<2", "--registry", registry.root).stdout)
+    done = tool("resolve", "wine", "digits>=1,<2", "--registry", registry.root)
+    assert done.stdout.splitlines() == [*locked, "tfaot.lock: unchanged"]
     assert (project / "tfaot.lock").read_bytes() == before
 
     tool("install", "--locked", "--prefix", "external")
-    worded(tool("outdated").stdout)
+    assert "1.0" not in tool("outdated").stdout
     publish("digits", "1.1")
     publish("digits", "2.0")
-    worded(tool("outdated").stdout)
+    (newer,) = tool("outdated").stdout.splitlines()
+    assert newer.startswith("tfaot-model-digits 1.0: ") and "1.1" in newer and "2.0" in newer
     tool("update", "--dry-run")
     assert (project / "tfaot.lock").read_bytes() == before
-    worded(tool("update", "wine").stdout)
+    assert "digits" not in tool("update", "wine").stdout
     changed = json.loads(tool("update", "--json").stdout)["changes"]
     assert changed == [{"name": "tfaot-model-digits", "before": "1.0", "after": "1.1"}]
     registry.yank("digits", "1.1", "wrong weights")
-    done = tool("install", "--locked", "--lock", "tfaot.lock", "--prefix", "external")
-    worded(done.stdout)
+    told = tool("install", "--locked", "--lock", "tfaot.lock", "--prefix", "external").stdout
+    assert "tfaot-model-digits 1.1: replaced" in told and "was 1.0" in told and "yanked: wrong weights" in told
+    assert "tfaot-model-wine 1.0: unchanged" in told and "find_package(tfaot-model-digits REQUIRED)" in told
     tool("verify-install", "external")
     (project / "external/share/tfaot-model-digits/info.json").write_text("changed")
     assert "changed: share/tfaot-model-digits/info.json" in tool("verify-install", "external", code=22).stdout

@@ -38,7 +38,7 @@ def test_networks_of_keras_by_tf2onnx_agree(shared_home_folder: Path, tmp_path: 
     python = _environment(shared_home_folder, _NETWORKS)
     run([python, "-I", _HERE / "exported_networks.py", tmp_path], timeout=1800)
     found = _judged(shared_home_folder, tmp_path)
-    assert len(found) == 56
+    assert found.keys() == {path.stem for path in tmp_path.glob("*.onnx")} != set()
     assert {name: verdict for name, verdict in found.items() if not _agrees(verdict, 1e-5)} == {}
 
 
@@ -46,7 +46,7 @@ def test_trees_of_scikit_learn_and_boosters_agree(shared_home_folder: Path, tmp_
     python = _environment(shared_home_folder, _TREES)
     run([python, "-I", "-W", "ignore", _HERE / "exported_trees.py", tmp_path], timeout=900)
     found = _judged(shared_home_folder, tmp_path)
-    assert len(found) == 64
+    assert found.keys() == {path.stem for path in tmp_path.glob("*.onnx")} != set()
     assert {name: verdict for name, verdict in found.items() if not _agrees(verdict, 1e-6)} == {}
 
 

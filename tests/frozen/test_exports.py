@@ -29,5 +29,5 @@ def test_what_exporters_write_is_loaded_with_the_same_answers(
     python = ensure(tensorflow, folders=folders, progress=Silent()).python
     run([python, "-I", "-B", _HERE / "exports.py", _PROGRAM, tmp_path], timeout=500)
     found = json.loads((tmp_path / "differences.json").read_text())
-    assert len(found) == 14
+    assert found
     assert {name: told for name, told in found.items() if not isinstance(told, float) or told > 1e-6} == {}

@@ -28,13 +28,11 @@ def test_models_give_their_librarys_answers_and_others_are_refused(shared_home_f
     for python, what in ((frontend.python, "write"), (toolchain.python, "run")):
         run([python, "-I", program, what, _WORKER, tmp_path], timeout=300)
     found = json.loads((tmp_path / "results.json").read_text())
-    assert len(found["exact"]) == 18
     assert {name for name, (equal, all_) in found["exact"].items() if equal == all_} >= {
         f"{name}.{'xml' if name.endswith('weights') else 'skops'}" for name in _SUMS
     }
     assert max(found["off"].values()) < 5e-16
     refused = found["refused"]
-    assert len(refused) == 19
     assert all(refused.values())
     for file, part in (
         ("forest.joblib", "is a pickle"),
