@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +29,9 @@ def connect(ask: Callable[[Ask], Told]) -> None:
 class Reference:
     """The reference of the operation `operation`, which runs elsewhere. What it raises becomes a ModelFault."""
 
-    def __init__(self, operation: str, attributes: Mapping[str, tuple[float, ...]]) -> None:
-        self._operation, self._attributes = operation, attributes
+    def __init__(self, operation: str, attributes: Mapping[str, Sequence[float]]) -> None:
+        self._operation = operation
+        self._attributes = {key: tuple(values) for key, values in attributes.items()}
 
     def __call__(self, *inputs: npt.ArrayLike) -> tuple[Array, ...]:
         """Its results for `inputs`, all with the batch as their first axis."""

@@ -62,3 +62,6 @@ Keras: TypeAlias = Any
 KerasModel: TypeAlias = Any
 
 KerasLayer: TypeAlias = Any
+
+Session: TypeAlias = Any
+"""An `onnxruntime.InferenceSession`, or what has its `run` (from_onnx/authored_nodes.py)."""

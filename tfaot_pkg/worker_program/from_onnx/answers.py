@@ -1,5 +1,10 @@
 """Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
 from from_onnx import walking
 from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
@@ -8,7 +13,13 @@ from from_onnx.sessions import session
 from messages import elements
 from messages.requests import Reference
 
-_loaded: dict = {}
+if TYPE_CHECKING:
+    import freedoms
+    from framework_types import Array, Session
+    from onnx import ModelProto, NodeProto
+
+
+_loaded: dict[str, Any] = {}
 """The last file that was requested, and its session: one validation asks for it many times."""
 
 
@@ -43,10 +54,12 @@ class OnnxModel:
         self.dtypes = {name: types[key] for name, key in self._feeds.items()}
         self.operations = _loaded["operations"]
 
-    def run(self, feeds: dict) -> dict:
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         return self._named(self._session.run, feeds)
 
-    def walk(self, feeds: dict, *, double: bool, observe) -> dict:
+    def walk(
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+    ) -> dict[str, Array]:
         """As `run`, node by node (walking.py). Raises CannotWalk."""
         if self._authored:
             raise walking.CannotWalk("operators of the model's author")
@@ -59,14 +72,16 @@ class OnnxModel:
         walk = _loaded["walk"]
         return self._named(lambda wanted, given: walk.run(wanted, given, double=double, observe=observe), feeds)
 
-    def _named(self, run, feeds: dict) -> dict:
+    def _named(
+        self, run: Callable[[list[str], dict[str, Array]], list[Array]], feeds: dict[str, Array]
+    ) -> dict[str, Array]:
         names = sorted(self._fetches)
         given = self._constants | {self._feeds[name]: values for name, values in feeds.items()}
         found = run([self._fetches[name] for name in names], given)
         return {name: elements.numbers(values, values.dtype.name) for name, values in zip(names, found, strict=True)}
 
 
-def _types(session) -> dict:
+def _types(session: Session) -> dict[str, str]:
     # The name of a type is in parentheses: `tensor(int64)`.
     return {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in session.get_inputs()}
 
@@ -80,7 +95,7 @@ def _cut(request: Reference) -> CutSession:
     return CutSession(model, request.operations, session)
 
 
-def _whole(file: str):
+def _whole(file: str) -> Session:
     """A session of the file, with numbers instead of strings and maps, which answers of a library cannot be."""
     import onnx
 
@@ -92,7 +107,7 @@ def _whole(file: str):
     return session(file) if before == after else session(after, beside=file)
 
 
-def _sort(model) -> None:
+def _sort(model: ModelProto) -> None:
     """Make each TopK with `sorted=0`, whose order the standard leaves open, give its elements in order."""
     for node in _nodes(model):
         for attribute in node.attribute if node.op_type == "TopK" else ():
@@ -100,7 +115,7 @@ def _sort(model) -> None:
                 attribute.i = 1
 
 
-def _operations(file: str) -> list:
+def _operations(file: str) -> list[str]:
     """The kinds of nodes, also as `ai.onnx.NAME`: TensorFlow has operations of the same names."""
     import onnx
 
@@ -108,7 +123,7 @@ def _operations(file: str) -> list:
     return sorted(found | {f"ai.onnx.{name}" for name in found})
 
 
-def _nodes(model):
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
     """All nodes: inner graphs and functions have nodes of their own."""
     waiting = [model.graph.node, *(function.node for function in model.functions)]
     while waiting:

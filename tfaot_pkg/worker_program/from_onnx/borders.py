@@ -1,11 +1,18 @@
 """Classifiers of ONNX files return maps, strings and lists; libraries return numbers: scores, positions of labels."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from from_onnx.graphs import OLDEST
 from from_onnx.table import ML
 
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, ValueInfoProto
 
-def as_numbers(model) -> list:
+
+def as_numbers(model: ModelProto) -> list[list[str]]:
     """Change `model` so that its outputs are tensors of numbers.
 
     A ZipMap passes its tensor on, a list of tensors becomes an output for each (NAME_0, NAME_1 ...), and labels that
@@ -14,7 +21,7 @@ def as_numbers(model) -> list:
     Returns the lists of such labels in this order, each once; [] if all labels are numbers.
     """
     sequences = {value.name: value for value in model.graph.output if value.type.WhichOneof("value") == "sequence_type"}
-    labels: list = []
+    labels: list[list[str]] = []
     for node in model.graph.node:
         if node.op_type == "ZipMap" and node.domain == ML:
             _unmap(node, sequences.get(node.output[0]))
@@ -29,7 +36,7 @@ def as_numbers(model) -> list:
     return [each for place, each in enumerate(labels) if each not in labels[:place]]
 
 
-def _divide_lists(model) -> None:
+def _divide_lists(model: ModelProto) -> None:
     """Make an output of each item of a list of tensors that the graph makes as an output."""
     import onnx
 
@@ -48,7 +55,7 @@ def _divide_lists(model) -> None:
         model.graph.output.extend(rest)
 
 
-def _unmap(node, value) -> None:
+def _unmap(node: NodeProto, value: ValueInfoProto | None) -> None:
     """Make a ZipMap an Identity, and the graph's output a tensor."""
     import onnx
 
@@ -60,7 +67,7 @@ def _unmap(node, value) -> None:
         value.type.CopyFrom(made.type)
 
 
-def _know_identity(model) -> None:
+def _know_identity(model: ModelProto) -> None:
     """Import an opset of ONNX's own domain if the file has none: CatBoost's files import `ai.onnx.ml` alone."""
     import onnx
 
@@ -68,7 +75,7 @@ def _know_identity(model) -> None:
         model.opset_import.append(onnx.helper.make_opsetid("", OLDEST))
 
 
-def _texts(node) -> list:
+def _texts(node: NodeProto) -> list[str]:
     """The labels of a classifier that are strings, which become numbers."""
     for attribute in node.attribute:
         if attribute.name == "classlabels_strings" and attribute.strings:
@@ -82,7 +89,7 @@ def _texts(node) -> list:
     return []
 
 
-def _constants(model) -> list:
+def _constants(model: ModelProto) -> list[list[str]]:
     """The lists of labels that a graph takes out of constants of strings, which become constants of numbers."""
     from onnx import TensorProto, numpy_helper
 
@@ -97,7 +104,7 @@ def _constants(model) -> list:
     return found
 
 
-def _give_types(model) -> None:
+def _give_types(model: ModelProto) -> None:
     """Change the type of labels from string to int64, in casts and outputs."""
     from onnx import TensorProto
 

@@ -4,6 +4,8 @@ A scope names the modules that made a node. A module that is called again gets a
 `encoder_1`): by these, the graph of a package's page shows that both share their weights (layers.py).
 """
 
+from __future__ import annotations
+
 import ast
 import base64
 import binascii
@@ -12,9 +14,15 @@ import json
 import os
 import re
 import zipfile
+import zlib
+from typing import TYPE_CHECKING
 
 from messages.elements import write_arrays
 from messages.requests import ModelFault
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
 
 MODEL, ANSWERS = "model.onnx", "answers.npz"
 """Files that reading writes: the model of a .pt2 file; arrays of answers, named "in/KEY" and "out/KEY"."""
@@ -37,7 +45,7 @@ def model_in(file: str) -> bytes | None:
         raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
     except OSError:
         return None  # the next reader of the file reports why
-    except (EOFError, NotImplementedError, RuntimeError, zipfile.zlib.error) as error:
+    except (EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
     name = os.path.basename(file)
     raise ModelFault(
@@ -47,7 +55,7 @@ def model_in(file: str) -> bytes | None:
     )
 
 
-def about(model) -> tuple[str, dict]:
+def about(model: ModelProto) -> tuple[str, dict[str, tuple[int, int]]]:
     """The framework with its version, such as "PyTorch 2.13.0", and the limits of symbols; "" if nothing is known."""
     text = next((each.value for each in model.metadata_props if each.key == _ABOUT), "")
     if not text:
@@ -64,7 +72,7 @@ def about(model) -> tuple[str, dict]:
     return f"PyTorch {version}", sound
 
 
-def write_answers(model, keys: list, folder: str) -> bool:
+def write_answers(model: ModelProto, keys: list[str], folder: str) -> bool:
     """Write the answers in the file, if there are any for the inputs and outputs `keys`, to the folder."""
     import numpy as np
 
@@ -90,7 +98,7 @@ _NOTE = "pkg.torch.onnx.name_scopes"
 _MOST_TEXT, _MOST_DEPTH = 4000, 40
 
 
-def scopes(graph) -> list:
+def scopes(graph: GraphProto) -> list[str]:
     """The scope and name of each node of an ONNX graph ("encoder_1/fc/linear_3"); "" if the file has none."""
     weights = {tensor.name for tensor in graph.initializer}
     return scopes_of(
@@ -98,7 +106,7 @@ def scopes(graph) -> list:
     )
 
 
-def _noted(node) -> list:
+def _noted(node: NodeProto) -> list[str]:
     """The modules around a node, outermost first, and its own name; [] if the note is missing or of another form."""
     text = next((each.value for each in node.metadata_props if each.key == _NOTE), "")
     try:
@@ -110,15 +118,15 @@ def _noted(node) -> list:
     return [one for one in found if one] if is_form else []
 
 
-def scopes_of(nodes: list) -> list:
+def scopes_of(nodes: list[tuple[list[str], str]]) -> list[str]:
     """The scopes of nodes in their order, each given as ([modules, ..., own name], its weight or "").
 
     A module or weight that occurs first in a call marks the beginning of the next call when it occurs again.
     """
-    calls: dict = {}
-    begins: dict = {}
-    opened: list = []  # (module, scope) of the calls that the last node was in
-    found = []
+    calls: dict[str, int] = {}
+    begins: dict[str, str] = {}
+    opened: list[tuple[str, str]] = []  # (module, scope) of the calls that the last node was in
+    found: list[str] = []
     for noted, weight in nodes:
         modules, name = noted[:-1], noted[-1] if noted else ""
         path = [*modules, f"weight {weight}" if weight else ""]

@@ -1,9 +1,13 @@
 """Read an ONNX file, check it, and write its graph in a form that needs no ONNX to be read (graphs.py)."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from from_onnx import exported
 from from_onnx.authored_nodes import has_foreign, require_outside
@@ -16,13 +20,19 @@ from messages.requests import ModelFault, one_line
 from messages.sources import ReadOnnx, SourceModel, SourceTensor
 from wiring import free, parameter
 
+if TYPE_CHECKING:
+    from framework_types import Report
+    from messages.conversions import Values
+    from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, ValueInfoProto
+
+
 _EXPORT = "export the model again, and check it: python -c \"import onnx; onnx.checker.check_model('FILE.onnx')\""
 
 
 _DTYPES = frozenset("float16 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
 
 
-def read(request: ReadOnnx, report) -> SourceModel:
+def read(request: ReadOnnx, report: Report) -> SourceModel:
     """Describe inputs and outputs of the file; write its graph, with functions expanded, to `request.out`.
 
     Without that folder, for a first spec, ONNX Runtime alone checks that it can run the graph.
@@ -76,7 +86,7 @@ def _file_in(path: str) -> str:
     return os.path.join(path, files[0])
 
 
-def _loaded(file: str, content: bytes | None):
+def _loaded(file: str, content: bytes | None) -> ModelProto:
     """The model with all of its tensors; ModelFault if the file is not valid ONNX."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -99,19 +109,21 @@ def _loaded(file: str, content: bytes | None):
     # KeyError: an element type that ONNX does not have.
     except (onnx.checker.ValidationError, OSError, ValueError, KeyError) as error:
         raise ModelFault(f"{file} is not valid ONNX: {one_line(error)}", _EXPORT) from error
-    return model
+    result: ModelProto = model
+    return result
 
 
-def _sort(graph) -> None:
+def _sort(graph: GraphProto) -> None:
     """Put nodes behind those whose values they read, as ONNX's own check asks and ONNX Runtime does not.
 
     Its converter to float16 appends the casts of inputs. Nodes of a cycle stay where they are: the check names them.
     """
     made = {name for node in graph.node for name in node.output}
-    order: list = []
-    waiting, known = list(graph.node), set()
+    order: list[NodeProto] = []
+    waiting = list(graph.node)
+    known: set[str] = set()
     while waiting:
-        later = []
+        later: list[NodeProto] = []
         for node in waiting:
             if _reads(node) & made <= known:
                 order.append(node)
@@ -126,14 +138,14 @@ def _sort(graph) -> None:
         graph.node.extend(order)
 
 
-def _reads(node) -> set:
+def _reads(node: NodeProto) -> set[str]:
     """The names that a node reads, also in graphs within it."""
     inner = [each for attribute in node.attribute if attribute.HasField("g") for each in attribute.g.node]
     return {name for name in node.input if name}.union(*map(_reads, inner))
 
 
 @contextlib.contextmanager
-def _output_shapes(model):
+def _output_shapes(model: ModelProto) -> Iterator[None]:
     """Give all outputs types and shapes: ONNX Runtime runs files without them, which ONNX's own check rejects.
 
     Within the block, a shape that cannot be inferred is that of a scalar; after it, it is missing again.
@@ -148,14 +160,14 @@ def _output_shapes(model):
             for each in missing:
                 each.type.CopyFrom(types[each.name])
     unknown = [each.type.tensor_type for each in missing if not each.type.tensor_type.HasField("shape")]
-    for each in unknown:
-        each.shape.SetInParent()
+    for kind in unknown:
+        kind.shape.SetInParent()
     yield
-    for each in unknown:
-        each.ClearField("shape")
+    for kind in unknown:
+        kind.ClearField("shape")
 
 
-def _require_external_data(model, folder: str) -> None:
+def _require_external_data(model: ModelProto, folder: str) -> None:
     """ModelFault for external data that is missing, or outside of the model's folder."""
     from onnx import external_data_helper as external
 
@@ -176,7 +188,7 @@ def _require_external_data(model, folder: str) -> None:
             )
 
 
-def _opset(model) -> int:
+def _opset(model: ModelProto) -> int:
     import onnx
 
     # Files without ONNX's own domain have only operators of others, and no opset to check.
@@ -195,7 +207,7 @@ def _opset(model) -> int:
     return opset
 
 
-def _origin(model, opset: int, labels: list) -> str:
+def _origin(model: ModelProto, opset: int, labels: list[list[str]]) -> str:
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
     text += "".join(f", labels from 0 on: {', '.join(each)}" for each in labels)
@@ -203,7 +215,7 @@ def _origin(model, opset: int, labels: list) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
 
 
-def _give_constants(model, constants: dict) -> None:
+def _give_constants(model: ModelProto, constants: Mapping[str, Values]) -> None:
     """Add initializers with these values for the inputs that `constants` names, which are then no inputs."""
     import onnx
 
@@ -227,9 +239,13 @@ def _give_constants(model, constants: dict) -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, keys[name].name))
 
 
-def keys_of(values, kind: str) -> dict:
+Named = TypeVar("Named", bound="str | ValueInfoProto")
+
+
+def keys_of(values: Iterable[Named], kind: str) -> dict[str, Named]:
     """Names that are valid in C++ -> the items of `values`: names, or objects with a `name`."""
-    found, taken = {}, set()
+    found: dict[str, Named] = {}
+    taken: set[str] = set()
     for value in values:
         theirs = value if isinstance(value, str) else value.name
         # TensorFlow appends `:0` to names of tensors, which means nothing to users.
@@ -240,7 +256,9 @@ def keys_of(values, kind: str) -> dict:
     return found
 
 
-def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
+def _give_shapes(
+    inputs: list[ValueInfoProto], keys: Mapping[str, ValueInfoProto], shapes: Mapping[str, tuple[int | str | None, ...]]
+) -> bool:
     """Write the spec's `shapes` into the model; return whether one makes an axis of size 1 in the file the batch."""
     by_row = False
     if unknown := sorted(set(shapes) - set(keys)):
@@ -274,7 +292,7 @@ def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
     return by_row
 
 
-def _are_no_rows(inputs: list) -> bool:
+def _are_no_rows(inputs: list[ValueInfoProto]) -> bool:
     """Whether first axes without a size are no batch, as in graphs with nodes in rows and edges in columns ([2, n]).
 
     Signs are an input whose first axis is fixed and another one is not, and a symbol that is the first axis of one
@@ -289,7 +307,7 @@ def _are_no_rows(inputs: list) -> bool:
     return bool(firsts & later) or any(each[:1] == [False] and any(each[1:]) for each in opens)
 
 
-def _tensor(name: str, value, names_first: bool) -> SourceTensor:
+def _tensor(name: str, value: ValueInfoProto, names_first: bool) -> SourceTensor:
     import onnx
 
     kind = value.type.WhichOneof("value")
@@ -316,12 +334,12 @@ def _tensor(name: str, value, names_first: bool) -> SourceTensor:
     return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape)
 
 
-def _fixed(axis):
+def _fixed(axis: TensorShapeProto.Dimension) -> int | None:
     """The size of an axis; None for an open one, which exporters also write as -1 or 0."""
     return axis.dim_value if axis.HasField("dim_value") and axis.dim_value > 0 else None
 
 
-def _size(axis, place: int, names_first: bool):
+def _size(axis: TensorShapeProto.Dimension, place: int, names_first: bool) -> int | str | None:
     if (size := _fixed(axis)) is not None:
         return size
     # The first axis, if it has no size, is the batch.
@@ -330,7 +348,7 @@ def _size(axis, place: int, names_first: bool):
     return axis.dim_param or None
 
 
-def _write(model, found: SourceModel, folder: str) -> None:
+def _write(model: ModelProto, found: SourceModel, folder: str) -> None:
     # Types and shapes of inner values in a file may be wrong, and exporters leave the sizes of their example there.
     del model.graph.value_info[:]
     # Inferred again after expansion: the definitions of operators depend on types, and add values.
@@ -359,17 +377,18 @@ def _write(model, found: SourceModel, folder: str) -> None:
     writer.save(os.path.join(folder, TENSORS))
 
 
-def _inferred(model):
+def _inferred(model: ModelProto) -> ModelProto:
     """`model` with the types and shapes of its values, as far as ONNX can tell."""
     import onnx
 
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        result: ModelProto = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return result
     except (onnx.shape_inference.InferenceError, ValueError) as error:
         raise ModelFault(f"the shapes in the file contradict one another: {one_line(error)}", _EXPORT) from error
 
 
-def _expanded(model):
+def _expanded(model: ModelProto) -> ModelProto:
     """`model` with its functions, and operators that ONNX defines by others, expanded into NATIVE operators."""
     from onnx import inliner
 
@@ -377,12 +396,15 @@ def _expanded(model):
     native = [("", name) for name in NATIVE]
     model = _with_types(model)
     try:
-        return inliner.inline_selected_functions(model, native, exclude=True, inline_schema_functions=True)
+        result: ModelProto = inliner.inline_selected_functions(
+            model, native, exclude=True, inline_schema_functions=True
+        )
+        return result
     except (RuntimeError, ValueError) as error:
         raise ModelFault(f"the functions in the file cannot be expanded: {one_line(error)}", _EXPORT) from error
 
 
-def _with_types(model):
+def _with_types(model: ModelProto) -> ModelProto:
     """`model` with types of initializers and defaults of attributes, which the inliner does not look up itself."""
     import onnx
 
@@ -399,7 +421,7 @@ def _with_types(model):
     return model
 
 
-def _give_defaults(model, node) -> None:
+def _give_defaults(model: ModelProto, node: NodeProto) -> None:
     import onnx
 
     if node.domain not in ("", "ai.onnx") or node.op_type in NATIVE:
@@ -414,5 +436,5 @@ def _give_defaults(model, node) -> None:
             node.attribute.append(attribute.default_value)
 
 
-def _known(shape):
+def _known(shape: Sequence[int | str | None] | None) -> list[int | None] | None:
     return None if shape is None else [size if isinstance(size, int) else None for size in shape]

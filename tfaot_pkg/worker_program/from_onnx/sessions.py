@@ -1,8 +1,15 @@
 """ONNX Runtime's sessions of ONNX files: one thread, and no fusion of operators."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from messages.requests import ModelFault, one_line
+
+if TYPE_CHECKING:
+    from framework_types import Session
+
 
 _HINTS = {
     "Could not find an implementation": "it has no kernel for the operator with this type: cast bfloat16, float64 and "
@@ -14,7 +21,7 @@ _HINTS = {
 _TRY = "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
 
 
-def session(file: str | bytes, *, beside: str = "", rewriting: bool = True):
+def session(file: str | bytes, *, beside: str = "", rewriting: bool = True) -> Session:
     """A session of a file, or of a model as bytes; ModelFault if ONNX Runtime cannot run it.
 
     Weights in files of their own are beside the file `beside`, or beside `file` if that is a path.

@@ -1,7 +1,16 @@
 """Runs ONNX files node by node with the reference implementation of the ONNX package, also in float64."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import freedoms
 import numpy as np
+
+if TYPE_CHECKING:
+    from framework_types import Array
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 
 class CannotWalk(Exception):
@@ -15,13 +24,15 @@ _DTYPES = ("dtype", "to", "output_dtype", "stash_type")
 class Walk:
     """The model in `file`, whose operators have no functions of their own."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model: ModelProto) -> None:
         # Shapes are not checked, and types change.
         del model.graph.value_info[:]
         self._models = {False: model, True: doubled(model)}
-        self._evaluators: dict = {}
+        self._evaluators: dict[bool, Any] = {}
 
-    def run(self, wanted: list, given: dict, *, double: bool, observe) -> list:
+    def run(
+        self, wanted: list[str], given: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+    ) -> list[Array]:
         """The outputs `wanted` for the arrays `given`. Raises CannotWalk."""
         try:
             evaluator = self._evaluator(double)
@@ -34,7 +45,7 @@ class Walk:
         except Exception as error:
             raise CannotWalk(str(error)) from error
 
-    def _evaluator(self, double: bool):
+    def _evaluator(self, double: bool) -> Any:
         from onnx.reference import ReferenceEvaluator
 
         if double not in self._evaluators:
@@ -44,23 +55,24 @@ class Walk:
         return self._evaluators[double]
 
 
-def _older_operators() -> list:
+def _older_operators() -> list[type]:
     """Operators that the package lacks in opsets that many files have."""
     from onnx.reference.op_run import OpRun
 
-    class DequantizeLinear(OpRun):
+    class DequantizeLinear(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
         op_domain = ""
 
-        def _run(self, x, scale, zero=None, axis=1, **_):
+        def _run(self, x: Array, scale: Array, zero: Array | None = None, axis: int = 1, **_: Any) -> tuple[Array]:
             sizes = [-1 if place == axis % max(x.ndim, 1) else 1 for place in range(x.ndim)]
-            scale, zero = (each if each is None or each.ndim == 0 else each.reshape(sizes) for each in (scale, zero))
+            scale = scale.reshape(sizes) if scale.ndim else scale
+            zero = zero if zero is None or zero.ndim == 0 else zero.reshape(sizes)
             whole = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
             return ((whole * scale).astype(scale.dtype),)
 
     return [DequantizeLinear]
 
 
-def _observed(observe, node, known: dict) -> None:
+def _observed(observe: Callable[[freedoms.Node], None], node: Any, known: dict[str, Array]) -> None:
     name = f"ai.onnx.{node.op_type}"
     if not freedoms.watched(name):
         return
@@ -75,11 +87,11 @@ def _observed(observe, node, known: dict) -> None:
     )  # fmt: skip
 
 
-def _widened(values):
+def _widened(values: Array) -> Array:
     return values.astype(np.float64) if values.dtype == np.float32 else values
 
 
-def doubled(model):
+def doubled(model: ModelProto) -> ModelProto:
     """A copy of `model` with float64 in place of float32."""
     from onnx import ModelProto
 
@@ -92,7 +104,7 @@ def doubled(model):
     return copy
 
 
-def _double_graph(graph) -> None:
+def _double_graph(graph: GraphProto) -> None:
     for tensor in graph.initializer:
         _double_tensor(tensor)
     for value in (*graph.input, *graph.output):
@@ -102,7 +114,7 @@ def _double_graph(graph) -> None:
         _double_node(node)
 
 
-def _double_node(node) -> None:
+def _double_node(node: NodeProto) -> None:
     from onnx import AttributeProto, numpy_helper
 
     for attribute in node.attribute:
@@ -113,13 +125,13 @@ def _double_node(node) -> None:
         elif attribute.type == AttributeProto.INT and attribute.name in _DTYPES:
             attribute.i = _double(attribute.i)
         elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
-            values = np.float64(attribute.f if attribute.name == "value_float" else list(attribute.floats))
+            values = np.asarray(attribute.f if attribute.name == "value_float" else list(attribute.floats), np.float64)
             attribute.Clear()
             attribute.name, attribute.type = "value", AttributeProto.TENSOR
             attribute.t.CopyFrom(numpy_helper.from_array(values))
 
 
-def _double_tensor(tensor) -> None:
+def _double_tensor(tensor: TensorProto) -> None:
     from onnx import numpy_helper
 
     if tensor.data_type != _double(tensor.data_type):

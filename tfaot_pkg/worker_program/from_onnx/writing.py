@@ -1,19 +1,27 @@
 """Write a checked ONNX graph as JSON and arrays (graphs.py)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from from_onnx.exported import scopes
 from messages.elements import write_arrays
 from messages.requests import ModelFault, one_line
+
+if TYPE_CHECKING:
+    from framework_types import Array
+    from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
 
 
 class Writer:
     """Writes graphs, and collects their tensors."""
 
     def __init__(self) -> None:
-        self._arrays: dict = {}
-        self.dtypes: dict = {}
+        self._arrays: dict[str, Array] = {}
+        self.dtypes: dict[str, str] = {}
 
-    def graph(self, graph) -> dict:
+    def graph(self, graph: GraphProto) -> dict[str, Any]:
         initializers = {tensor.name: self._tensor(tensor) for tensor in graph.initializer}
         initializers.update({tensor.values.name: self._sparse(tensor) for tensor in graph.sparse_initializer})
         values = (*graph.input, *graph.value_info, *graph.output)
@@ -31,7 +39,7 @@ class Writer:
     def save(self, path: str) -> None:
         write_arrays(path, self._arrays)
 
-    def _node(self, node, number: int, scope: str) -> dict:
+    def _node(self, node: NodeProto, number: int, scope: str) -> dict[str, Any]:
         import onnx
 
         return {
@@ -48,7 +56,7 @@ class Writer:
             },
         }
 
-    def _attribute(self, node, attribute):
+    def _attribute(self, node: NodeProto, attribute: AttributeProto) -> Any:
         from onnx import AttributeProto, helper
 
         if attribute.type == AttributeProto.TENSOR:
@@ -71,7 +79,7 @@ class Writer:
             f"{node.op_type} (node {node.name!r}): its attribute {attribute.name!r} has a type that is not supported"
         )
 
-    def _tensor(self, tensor) -> str:
+    def _tensor(self, tensor: TensorProto) -> str:
         """The name of the array of the values of `tensor`."""
         from onnx import TensorProto, numpy_helper
 
@@ -88,7 +96,7 @@ class Writer:
         other = values.dtype.name if values.dtype.kind == "V" or values.dtype.name not in np.sctypeDict else ""
         return self._kept(values.view(f"u{values.dtype.itemsize}") if other else values, other)
 
-    def _sparse(self, tensor) -> str:
+    def _sparse(self, tensor: SparseTensorProto) -> str:
         from onnx import numpy_helper
 
         values, places = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
@@ -100,7 +108,7 @@ class Writer:
             dense[tuple(places.T)] = values
         return self._kept(dense, "")
 
-    def _kept(self, values, dtype: str) -> str:
+    def _kept(self, values: Array, dtype: str) -> str:
         name = f"t{len(self._arrays)}"
         self._arrays[name] = values
         if dtype:
@@ -108,7 +116,7 @@ class Writer:
         return name
 
 
-def _sizes(value):
+def _sizes(value: ValueInfoProto) -> list[int | None] | None:
     """The sizes of a value, None for unknown ones; None if the rank is not known."""
     if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
         return None
