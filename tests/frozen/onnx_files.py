@@ -727,7 +727,9 @@ def rejected():
         node.name = "same"
     graph = Graph(("x", FLOAT, ["N", 4]))
     summed = graph.model(y=(graph.add("Add", "x", graph.add("Cast", "x", to=TensorProto.INT64)), FLOAT, ["N", 4]))
-    return {**files, "bfloat16": unknown, "named": named, "summed": summed}
+    graph = Graph(("x", FLOAT, ["N", 64]))
+    frames = graph.model(y=(graph.add("STFT", "x", graph.constant(np.int64(8))), FLOAT, None))
+    return {**files, "bfloat16": unknown, "named": named, "summed": summed, "frames": frames}
 
 
 def main():

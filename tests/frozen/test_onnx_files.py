@@ -81,6 +81,7 @@ def test_files_that_cannot_be_read_are_the_models_fault(pool: WorkerPool, files:
         "bfloat16": ("cannot run the file", "cast bfloat16"),
         "named": ("same node name", "different names"),
         "summed": ("Type Error", "Cast"),
+        "frames": ("neither a window nor a length of frames", ""),
     }
     for name, (message, hint) in wanted.items():
         (tmp_path / name).mkdir()

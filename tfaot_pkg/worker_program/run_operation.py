@@ -47,8 +47,7 @@ class Reference:
             for key, values in attributes.items()
         }
         spec = importlib.util.spec_from_file_location(f"reference_{name}", file)
-        if spec is None or spec.loader is None:
-            raise ModelFault(f"{self.where} is not in a Python file: {os.path.basename(file)}", _HINT)
+        assert spec is not None and spec.loader is not None  # the host names it NAME.py
         module = importlib.util.module_from_spec(spec)
         self._guarded(spec.loader.exec_module, module)
         function = getattr(module, name, None)

@@ -3,9 +3,13 @@
 Nodes whose inputs are all known are computed at once, so that arithmetic on shapes and weights costs nothing later.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -37,12 +41,16 @@ from from_onnx.table import MICROSOFT, OPERATORS, Node
 from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildOnnx
 
+if TYPE_CHECKING:
+    from framework_types import Report
+
+
 _LONGEST_SCOPE = 400
 _MOST_FOLDED = 1 << 24
 """Larger results are not computed at once: a constant that is expanded may have any number of elements."""
 
 
-def build(request: BuildOnnx, report) -> Nothing:
+def build(request: BuildOnnx, report: Report) -> Nothing:
     """Write the SavedModel, with one signature, `serving_default`."""
     with open(os.path.join(request.graph, GRAPH), encoding="utf-8") as file:
         document = json.load(file)
@@ -60,7 +68,7 @@ def build(request: BuildOnnx, report) -> Nothing:
 _SIMPLIFY = "simplify the file (python -m onnxsim IN.onnx OUT.onnx), or export it with another opset"
 
 
-def function_of(document: dict, arrays: dict, operations=()):
+def function_of(document: dict[str, Any], arrays: dict[str, Any], operations: Collection[str] = ()) -> tf.Tensor:
     """The graph as a function of its inputs, in their order, which returns outputs by name.
 
     `operations` are those operators that the author supplies.
@@ -68,7 +76,7 @@ def function_of(document: dict, arrays: dict, operations=()):
     specs = [tf.TensorSpec(each["shape"], each["dtype"], name=each["name"]) for each in document["inputs"]]
 
     @tf.function(input_signature=specs, autograph=False)
-    def serve(*feeds):
+    def serve(*feeds: tf.Tensor) -> tf.Tensor:
         builder = Builder(document, arrays, operations)
         given = {each["key"]: feed for each, feed in zip(document["inputs"], feeds, strict=True)}
         values = builder.run(document["graph"], given)
@@ -78,11 +86,11 @@ def function_of(document: dict, arrays: dict, operations=()):
 
 
 class Builder:
-    def __init__(self, document: dict, arrays: dict, operations) -> None:
+    def __init__(self, document: dict[str, Any], arrays: dict[str, Any], operations: Collection[str]) -> None:
         self._operations = operations
         self._opsets, self._arrays, self._by_row = document["opsets"], arrays, document["by_row"]
 
-    def run(self, graph: dict, given: dict, outer: dict | None = None) -> dict:
+    def run(self, graph: dict[str, Any], given: dict[str, Any], outer: dict[str, Any] | None = None) -> dict[str, Any]:
         """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
         # An inner graph reads the values of those around it, and hides those whose names it uses itself.
         values = dict(outer or {})
@@ -102,7 +110,7 @@ class Builder:
                     values[name] = _shaped(tf.convert_to_tensor(result), graph["shapes"].get(name), self._by_row)
         return values
 
-    def _node(self, document: dict, values: dict) -> Node:
+    def _node(self, document: dict[str, Any], values: dict[str, Any]) -> Node:
         node = Node(
             op=document["op"],
             domain=document["domain"],
@@ -118,16 +126,16 @@ class Builder:
             raise node.fault(f"its input {missing[0]!r} is computed nowhere before it")
         return node
 
-    def _attribute(self, value):
+    def _attribute(self, value: tf.Tensor) -> tf.Tensor:
         if isinstance(value, dict):
             return self._arrays[value["tensor"]] if "tensor" in value else value["graph"]
         return value
 
-    def _constant(self, name: str):
+    def _constant(self, name: str) -> tf.Tensor:
         array = self._arrays[name]
         return tf.constant(array, dtype=tf.string if array.dtype.kind == "U" else None)
 
-    def _computed(self, node: Node, inputs: list) -> tuple:
+    def _computed(self, node: Node, inputs: list[Any]) -> tuple[Any, ...]:
         """The outputs of one node."""
         if authored_nodes.is_authored(node.domain, node.op, self._operations):
             return authored_nodes.tensors(node, inputs)
@@ -160,7 +168,7 @@ class Builder:
             raise node.fault(f"TensorFlow cannot express it: {one_line(error)}", _SIMPLIFY) from error
 
 
-def _is_small(made) -> bool:
+def _is_small(made: tf.Tensor) -> bool:
     """Whether a result may be a constant."""
     return made is None or (not isinstance(made, Sequence) and np.prod(made.shape) <= _MOST_FOLDED)
 
@@ -179,15 +187,15 @@ def _has_graphs(node: Node) -> bool:
     return any(isinstance(value, dict) for value in node.attributes.values())
 
 
-def _constants(known: list, inputs: list) -> list:
+def _constants(known: list[Any], inputs: list[Any]) -> list[Any]:
     return [None if each is None else tf.constant(value, each.dtype) for value, each in zip(known, inputs, strict=True)]
 
 
-def _tuple(made) -> tuple:
+def _tuple(made: tf.Tensor) -> tuple[Any, ...]:
     return made if isinstance(made, tuple) else (made,)
 
 
-def _shaped(tensor, shape, by_row: bool):
+def _shaped(tensor: tf.Tensor, shape: tf.Tensor, by_row: bool) -> tf.Tensor:
     """`tensor` with the sizes that ONNX's inference found and TensorFlow did not."""
     if shape is None or tensor.shape.is_fully_defined():
         return tensor
@@ -198,11 +206,11 @@ def _shaped(tensor, shape, by_row: bool):
     return tensor
 
 
-def _list(tensor, count: int) -> list:
+def _list(tensor: tf.Tensor, count: int) -> list[Any]:
     return tensor.shape.as_list() if tensor.shape.rank is not None else [None] * count
 
 
-def _array(array, dtype):
+def _array(array: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if dtype is None:
         return array
     return array.view(tf.as_dtype(dtype).as_numpy_dtype)

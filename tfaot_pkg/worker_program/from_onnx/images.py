@@ -1,6 +1,10 @@
 """Resizing: the places and weights of each element, by the formulas of ONNX's page on Resize."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -8,16 +12,20 @@ from from_onnx.table import operator
 from from_onnx.tensors import axis_of, ints, rank, required, sizes, transposed
 from interpolation import weighed, windows_of
 
+if TYPE_CHECKING:
+    from framework_types import Array
+    from from_onnx.table import Node
+
 
 @operator("Upsample")
-def _upsample(node, x, scales=None):
+def _upsample(node: Node, x: tf.Tensor, scales: tf.Tensor | None = None) -> tf.Tensor:
     scales = node.get("scales") if scales is None else [float(each) for each in required(node, scales, "the scales")]
     mode = node.get("mode", "nearest")
     return _resized(node, x, list(range(rank(node, x))), scales, None, mode, "asymmetric", "floor")
 
 
 @operator("Resize")
-def _resize(node, x, *more):
+def _resize(node: Node, x: tf.Tensor, *more: tf.Tensor) -> tf.Tensor:
     roi, scales, wanted = _arguments(node, more)
     count = rank(node, x)
     axes = [axis_of(node, each, count) for each in node.get("axes") or range(count)]
@@ -29,7 +37,7 @@ def _resize(node, x, *more):
     return _resized(node, x, axes, scales, wanted, mode, place, nearest, roi)
 
 
-def _arguments(node, more: tuple) -> tuple:
+def _arguments(node: Node, more: tuple[Any, ...]) -> tuple[Any, ...]:
     """Region, scales and sizes; None for each that is not given."""
     if node.version < 11:
         return None, [float(each) for each in required(node, more[0], "the scales")], None
@@ -42,7 +50,7 @@ def _arguments(node, more: tuple) -> tuple:
     )
 
 
-def _wanted(node, tensor) -> list:
+def _wanted(node: Node, tensor: tf.Tensor) -> list[Any]:
     """The sizes in `tensor`; None for a size that depends on the inputs, such as that of the batch."""
     partial = tf.get_static_value(tensor, partial=True)
     if partial is None:
@@ -50,7 +58,17 @@ def _wanted(node, tensor) -> list:
     return [None if each is None else int(each) for each in partial]
 
 
-def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest: str, roi=None):
+def _resized(
+    node: Node,
+    x: tf.Tensor,
+    axes: list[int],
+    scales: tf.Tensor,
+    wanted: tf.Tensor,
+    mode: str,
+    place: str,
+    nearest: str,
+    roi: tf.Tensor | None = None,
+) -> tf.Tensor:
     given = sizes(x)
     if wanted is not None:
         # Exporters write the size of the batch itself for the first axis, which then does not change.
@@ -82,7 +100,7 @@ def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest
     return transposed(x, [order.index(axis) for axis in range(len(order))])
 
 
-def _channels_last(axes: list, count: int) -> list:
+def _channels_last(axes: list[int], count: int) -> list[Any]:
     """The axes in an order in which those that stay as they are, which are computed together, lie side by side."""
     changed = [axis for axis in axes if axis > 1] or list(axes)
     return (
@@ -92,7 +110,7 @@ def _channels_last(axes: list, count: int) -> list:
     )
 
 
-def _scales_of(node, given: list, wanted: list) -> tuple:
+def _scales_of(node: Node, given: list[Any], wanted: list[Any]) -> tuple[Any, ...]:
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     scales = [
         new / old if isinstance(old, int) else 1.0 if new == 1 else math.nan
@@ -105,7 +123,7 @@ def _scales_of(node, given: list, wanted: list) -> tuple:
     return [scale] * len(given), [math.floor(scale * size + 0.5) for size in given]
 
 
-def _points(node, mode: str, size: int, length: int, scale: float, region: tuple):
+def _points(node: Node, mode: str, size: int, length: int, scale: float, region: tuple[Any, ...]) -> tf.Tensor:
     """The position in the input of each element of the output: the formulas of ONNX's page on Resize."""
     x = np.arange(length, dtype=np.float64)
     if mode == "half_pixel":
@@ -130,7 +148,7 @@ def _points(node, mode: str, size: int, length: int, scale: float, region: tuple
     raise node.fault(f"the coordinate_transformation_mode {mode!r} is not supported")
 
 
-_ROUNDINGS = {
+_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
     # Only ties differ from rounding to the nearest: they go down or up.
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -139,7 +157,18 @@ _ROUNDINGS = {
 }
 
 
-def _interpolated(node, x, axis: int, size: int, points, scale: float, mode: str, nearest: str, *, is_cropped: bool):
+def _interpolated(
+    node: Node,
+    x: tf.Tensor,
+    axis: int,
+    size: int,
+    points: tf.Tensor,
+    scale: float,
+    mode: str,
+    nearest: str,
+    *,
+    is_cropped: bool,
+) -> tf.Tensor:
     if mode == "nearest":
         places = np.clip(_ROUNDINGS[nearest](points), 0, size - 1).astype(np.int32)
         made = tf.gather(x, places, axis=axis)
@@ -154,7 +183,7 @@ def _interpolated(node, x, axis: int, size: int, points, scale: float, mode: str
     return made
 
 
-def _window(node, size: int, points, scale: float, mode: str) -> tuple:
+def _window(node: Node, size: int, points: tf.Tensor, scale: float, mode: str) -> tuple[Any, ...]:
     """[outputs, n]: the places of the inputs that each output uses, and their weights.
 
     These are the elements that ONNX Runtime reads, also those that happen to have the weight 0.
@@ -177,7 +206,9 @@ def _window(node, size: int, points, scale: float, mode: str) -> tuple:
     return places, weights
 
 
-def _wide_window(node, size: int, points, scale: float, kernel, reach: int) -> tuple:
+def _wide_window(
+    node: Node, size: int, points: tf.Tensor, scale: float, kernel: tf.Tensor, reach: int
+) -> tuple[Any, ...]:
     """The same with antialiasing: if the result is smaller, the kernel is as wide as the elements that become one."""
     width = max(1.0, 1 / scale)
     # One position more on each side, so that rounding of floats cannot cut a kernel off.
@@ -196,19 +227,19 @@ def _wide_window(node, size: int, points, scale: float, kernel, reach: int) -> t
     return windows_of(matrix, read)
 
 
-def _without_outside(places, weights, size: int):
+def _without_outside(places: tf.Tensor, weights: tf.Tensor, size: int) -> tf.Tensor:
     weights = weights * ((places >= 0) & (places < size))
     return weights / weights.sum(1, keepdims=True)
 
 
-def _linear(x):
+def _linear(x: tf.Tensor) -> tf.Tensor:
     return np.maximum(1 - np.abs(x), 0)
 
 
-def _cubic(a: float):
+def _cubic(a: float) -> tf.Tensor:
     """The kernel of cubic convolution (Keys, IEEE Trans. ASSP 29, 1981)."""
 
-    def kernel(x):
+    def kernel(x: tf.Tensor) -> tf.Tensor:
         x = np.abs(x)
         near = (a + 2) * x**3 - (a + 3) * x**2 + 1
         far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a

@@ -1,6 +1,9 @@
 """Operators that read and write elements by their indices, and that sort."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,9 +22,12 @@ from from_onnx.tensors import (
     wrapped,
 )
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
 
 @operator("Gather")
-def _gather(node, x, indices):
+def _gather(node: Node, x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
     # Exporters cut shapes into sizes and pack some of them again; known sizes must stay known on this way.
     place, parts = static(indices), scalars(x) if is_packed(x) else None
@@ -35,7 +41,7 @@ def _gather(node, x, indices):
 
 
 @operator("GatherElements")
-def _gather_elements(node, x, indices):
+def _gather_elements(node: Node, x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     axis, count = axis_of(node, node.get("axis", 0), rank(node, x)), rank(node, x)
     indices = wrapped(indices, sizes(x)[axis])
     # Other axes of `indices` may be shorter.
@@ -45,7 +51,7 @@ def _gather_elements(node, x, indices):
 
 
 @operator("GatherND")
-def _gather_nd(node, x, indices):
+def _gather_nd(node: Node, x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     batch = node.get("batch_dims", 0)
     depth = indices.shape[-1]
     if depth is None:
@@ -62,7 +68,7 @@ _SCATTERS = {
 }
 
 
-def _scattered(node, x, indices, updates):
+def _scattered(node: Node, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
     reduction = node.get("reduction", "none") or "none"
     if reduction == "mul":
         return _multiplied(node, x, indices, updates)
@@ -85,7 +91,7 @@ def _scattered(node, x, indices, updates):
 _MOST_COMPARED = 1 << 20
 
 
-def _multiplied(node, x, indices, updates):
+def _multiplied(node: Node, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
     """Each element times all updates for it. XLA scatters no products: each index is compared with each position."""
     depth, given = indices.shape[-1], x.shape.as_list()
     count = indices.shape[:-1].num_elements()
@@ -104,7 +110,7 @@ def _multiplied(node, x, indices, updates):
 
 
 @operator("TensorScatter")
-def _tensor_scatter(node, past, update, starts=None):
+def _tensor_scatter(node: Node, past: tf.Tensor, update: tf.Tensor, starts: tf.Tensor | None = None) -> tf.Tensor:
     """Each row's update at the row's own position of the axis: each position selects one of both arrays."""
     axis = axis_of(node, node.get("axis", -2), rank(node, past))
     room, count = sizes(past)[axis], sizes(update)[axis]
@@ -122,7 +128,7 @@ def _tensor_scatter(node, past, update, starts=None):
 
 
 @operator("ScatterND")
-def _scatter_nd(node, x, indices, updates):
+def _scatter_nd(node: Node, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
     depth = indices.shape[-1]
     if depth is None:
         raise node.fault("the size of the last axis of its indices is not known")
@@ -130,7 +136,7 @@ def _scatter_nd(node, x, indices, updates):
 
 
 @operator("Scatter", "ScatterElements")
-def _scatter_elements(node, x, indices, updates):
+def _scatter_elements(node: Node, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
     axis, count = axis_of(node, node.get("axis", 0), rank(node, x)), rank(node, x)
     indices = wrapped(indices, sizes(x)[axis])
     given = sizes(indices)
@@ -141,7 +147,7 @@ def _scatter_elements(node, x, indices, updates):
     return _scattered(node, x, tf.stack(places, -1), updates)
 
 
-def _along(place: int, given: list, dtype):
+def _along(place: int, given: list[Any], dtype: tf.DType) -> tf.Tensor:
     """0, 1, 2 and so on along the axis `place`."""
     shape = [1] * len(given)
     shape[place] = -1
@@ -149,7 +155,7 @@ def _along(place: int, given: list, dtype):
 
 
 @operator("TopK")
-def _top_k(node, x, k=None):
+def _top_k(node: Node, x: tf.Tensor, k: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     axis = axis_of(node, node.get("axis", -1), rank(node, x))
     number = node.get("k") if k is None else int(np.ravel(required(node, k, "the number of elements that it takes"))[0])
     values = moved_last(x, axis)

@@ -1,19 +1,26 @@
 """Convolutions. ONNX has channels in axis 1; TensorFlow's kernels need them last."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
 from from_onnx.table import operator
 from from_onnx.tensors import by_channel, constant_or, rank, reshaped, sizes, transposed, vector
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
 
-def channels_last(x):
+
+def channels_last(x: tf.Tensor) -> tf.Tensor:
     return transposed(x, [0, *range(2, x.shape.rank), 1])
 
 
-def channels_first(x):
+def channels_first(x: tf.Tensor) -> tf.Tensor:
     return transposed(x, [0, x.shape.rank - 1, *range(1, x.shape.rank - 1)])
 
 
-def paddings(node, given: list, kernel: list, strides: list, dilations: list) -> list:
+def paddings(node: Node, given: list[Any], kernel: list[int], strides: list[int], dilations: list[int]) -> list[Any]:
     """(before, after) for each axis of space, of sizes `given`."""
     mode = node.get("auto_pad", "NOTSET")
     count = len(kernel)
@@ -35,17 +42,17 @@ def paddings(node, given: list, kernel: list, strides: list, dilations: list) ->
     return found
 
 
-def attributes(node, count: int) -> tuple:
+def attributes(node: Node, count: int) -> tuple[Any, ...]:
     return node.get("strides") or [1] * count, node.get("dilations") or [1] * count
 
 
 @operator("Conv")
-def _conv(node, x, w, bias=None):
+def _conv(node: Node, x: tf.Tensor, w: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
     made = convolution(node, x, w)
     return made if bias is None else made + by_channel(bias, x.shape.rank)
 
 
-def convolution(node, x, w):
+def convolution(node: Node, x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
     """The convolution of `node` without its bias."""
     count = rank(node, x) - 2
     if None in w.shape.as_list():
@@ -58,7 +65,9 @@ def convolution(node, x, w):
     return channels_first(_convolved(channels_last(x), weights, strides, dilations, pads, groups))
 
 
-def _convolved(x, weights, strides: list, dilations: list, pads: list, groups: int):
+def _convolved(
+    x: tf.Tensor, weights: tf.Tensor, strides: list[int], dilations: list[int], pads: list[tuple[int, int]], groups: int
+) -> tf.Tensor:
     count = len(strides)
     x = tf.pad(x, [(0, 0), *pads, (0, 0)]) if any(map(any, pads)) else x
     # One group for each channel. TensorFlow's kernel takes images with one stride for both axes.
@@ -70,7 +79,7 @@ def _convolved(x, weights, strides: list, dilations: list, pads: list, groups: i
     return _one_group(x, weights, strides, dilations)
 
 
-def _one_group(x, weights, strides: list, dilations: list):
+def _one_group(x: tf.Tensor, weights: tf.Tensor, strides: list[int], dilations: list[int]) -> tf.Tensor:
     """As a convolution of images.
 
     If filters have holes, tf.nn.convolution makes more rows of smaller arrays, whose number may not divide a size that
@@ -84,7 +93,7 @@ def _one_group(x, weights, strides: list, dilations: list):
     return tf.nn.conv2d(x, weights, strides, "VALID", dilations=dilations)
 
 
-def _depthwise(x, weights, strides: list, dilations: list):
+def _depthwise(x: tf.Tensor, weights: tf.Tensor, strides: list[int], dilations: list[int]) -> tf.Tensor:
     channels = x.shape[-1]
     height, width, _, outputs = weights.shape
     # Output c * m + i is computed from channel c.
@@ -97,7 +106,7 @@ def _depthwise(x, weights, strides: list, dilations: list):
 
 
 @operator("ConvTranspose")
-def _conv_transpose(node, x, w, bias=None):
+def _conv_transpose(node: Node, x: tf.Tensor, w: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
     count, groups = rank(node, x) - 2, node.get("group", 1)
     kernel = w.shape.as_list()[2:]
     strides, dilations = attributes(node, count)
@@ -116,7 +125,7 @@ def _conv_transpose(node, x, w, bias=None):
     return made if bias is None else made + by_channel(bias, x.shape.rank)
 
 
-def with_holes(w, dilations: list):
+def with_holes(w: tf.Tensor, dilations: list[int]) -> tf.Tensor:
     """`w`, of two axes and those of space, with zeros between the elements of these."""
     for place, dilation in enumerate(dilations):
         axis, shape = place + 2, sizes(w)
@@ -128,7 +137,7 @@ def with_holes(w, dilations: list):
     return w
 
 
-def _transposed_convolution(x, weights, strides: list):
+def _transposed_convolution(x: tf.Tensor, weights: tf.Tensor, strides: list[int]) -> tf.Tensor:
     """The full result: all elements that an input contributes to."""
     given = sizes(x)
     kernel, outputs = weights.shape.as_list()[: len(strides)], weights.shape.as_list()[-2]
@@ -136,7 +145,9 @@ def _transposed_convolution(x, weights, strides: list):
     return tf.nn.conv_transpose(x, weights, vector([given[0], *shape, outputs]), strides, "VALID")
 
 
-def _transpose_paddings(node, given: list, strides: list, spread: list, extra: list, count: int) -> list:
+def _transpose_paddings(
+    node: Node, given: list[Any], strides: list[int], spread: list[int], extra: list[int], count: int
+) -> list[Any]:
     wanted, mode = node.get("output_shape"), node.get("auto_pad", "NOTSET")
     if not wanted and mode in ("NOTSET", ""):
         pads = node.get("pads") or [0] * (2 * count)
@@ -157,7 +168,7 @@ def _transpose_paddings(node, given: list, strides: list, spread: list, extra: l
     return found
 
 
-def _cut(x, pads: list, extra: list):
+def _cut(x: tf.Tensor, pads: list[tuple[int, int]], extra: list[int]) -> tf.Tensor:
     """`x` without the elements that padding removes, and with zeros that `output_padding` adds."""
     more = [max(added - high, 0) for (_, high), added in zip(pads, extra, strict=True)]
     less = [max(high - added, 0) for (_, high), added in zip(pads, extra, strict=True)]

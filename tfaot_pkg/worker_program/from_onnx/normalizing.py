@@ -1,13 +1,20 @@
 """Softmax and normalizations."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
 from from_onnx.tensors import axis_of, by_channel, rank, reshaped, sizes
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
-def _softmax(node, x):
+def _softmax(node: Node, x: tf.Tensor) -> tf.Tensor:
     count = rank(node, x)
     function = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}[node.op]
     if node.version >= 13:
@@ -21,12 +28,14 @@ def _softmax(node, x):
     return reshaped(flat, given)
 
 
-def _hardmax(x, axis: int):
+def _hardmax(x: tf.Tensor, axis: int) -> tf.Tensor:
     return tf.one_hot(tf.argmax(x, axis), tf.shape(x)[axis], axis=axis, dtype=x.dtype)
 
 
 @operator("BatchNormalization")
-def _batch_normalization(node, x, scale, offset, mean, variance):
+def _batch_normalization(
+    node: Node, x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor
+) -> tf.Tensor:
     if node.get("training_mode", 0) or (node.version < 14 and len([name for name in node.outputs if name]) > 1):
         raise node.fault("it is in training mode", "export the model for inference: model.eval()")
     epsilon, count = node.get("epsilon", 1e-5), rank(node, x)
@@ -42,7 +51,9 @@ def _batch_normalization(node, x, scale, offset, mean, variance):
 
 
 @operator("LayerNormalization")
-def _layer_normalization(node, x, scale, offset=None):
+def _layer_normalization(
+    node: Node, x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     count = rank(node, x)
     axis = axis_of(node, node.get("axis", -1), count)
     axes, epsilon = list(range(axis, count)), node.get("epsilon", 1e-5)
@@ -56,7 +67,7 @@ def _layer_normalization(node, x, scale, offset=None):
 
 
 @operator("InstanceNormalization")
-def _instance_normalization(node, x, scale, offset):
+def _instance_normalization(node: Node, x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
     count = rank(node, x)
     axes = list(range(2, count))
     mean = tf.reduce_mean(x, axes, keepdims=True)
@@ -66,7 +77,7 @@ def _instance_normalization(node, x, scale, offset):
 
 
 @operator("MeanVarianceNormalization")
-def _mean_variance_normalization(node, x):
+def _mean_variance_normalization(node: Node, x: tf.Tensor) -> tf.Tensor:
     axes = node.get("axes") or [0, 2, 3]
     mean = tf.reduce_mean(x, axes, keepdims=True)
     # As ONNX defines it, down to the order of operations and the constant below.
@@ -75,7 +86,7 @@ def _mean_variance_normalization(node, x):
 
 
 @operator("LpNormalization")
-def _lp_normalization(node, x):
+def _lp_normalization(node: Node, x: tf.Tensor) -> tf.Tensor:
     axis, order = node.get("axis", -1), node.get("p", 2)
     norm = tf.reduce_sum(tf.abs(x), axis, True) if order == 1 else tf.sqrt(tf.reduce_sum(tf.square(x), axis, True))
     # ONNX Runtime gives zeros if the norm is 0.
@@ -83,7 +94,7 @@ def _lp_normalization(node, x):
 
 
 @operator("LRN")
-def _lrn(node, x):
+def _lrn(node: Node, x: tf.Tensor) -> tf.Tensor:
     size = node.get("size")
     alpha, beta, bias = node.get("alpha", 1e-4), node.get("beta", 0.75), node.get("bias", 1.0)
     low = (size - 1) // 2

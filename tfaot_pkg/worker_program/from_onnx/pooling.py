@@ -1,7 +1,10 @@
 """Pooling, and its inverses: MaxUnpool and Col2Im."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -9,8 +12,13 @@ from from_onnx.layers import attributes, channels_first, channels_last, paddings
 from from_onnx.table import operator
 from from_onnx.tensors import ints, rank, reshaped, sizes, vector
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
 
-def _pool_paddings(node, x, kernel: list, strides: list, dilations: list) -> tuple:
+
+def _pool_paddings(
+    node: Node, x: tf.Tensor, kernel: list[int], strides: list[int], dilations: list[int]
+) -> tuple[Any, ...]:
     """ONNX's padding, and the further padding that completes the last window of each axis (ceil_mode)."""
     given = sizes(x)[2:]
     pads = paddings(node, given, kernel, strides, dilations)
@@ -29,7 +37,7 @@ def _pool_paddings(node, x, kernel: list, strides: list, dilations: list) -> tup
     return pads, more
 
 
-def _windows(x, kernel: list, strides: list, dilations: list) -> list:
+def _windows(x: tf.Tensor, kernel: list[int], strides: list[int], dilations: list[int]) -> list[Any]:
     """For each position in a window, its elements in all windows of `x`, which has channels last."""
     given = sizes(x)[1:-1]
     counts = [(s - (k - 1) * d - 1) // t + 1 for s, k, t, d in zip(given, kernel, strides, dilations, strict=True)]
@@ -43,14 +51,14 @@ def _windows(x, kernel: list, strides: list, dilations: list) -> list:
     return parts
 
 
-def _is_plain(x, kernel: list, strides: list, dilations: list) -> bool:
+def _is_plain(x: tf.Tensor, kernel: list[int], strides: list[int], dilations: list[int]) -> bool:
     if any(stride > width for stride, width in zip(strides, kernel, strict=True)):
         return False
     return max(dilations) == 1 and x.shape.rank <= 5 and x.dtype in (tf.float32, tf.float64)
 
 
 @operator("MaxPool")
-def _max_pool(node, x):
+def _max_pool(node: Node, x: tf.Tensor) -> tf.Tensor:
     kernel = node.get("kernel_shape")
     strides, dilations = attributes(node, len(kernel))
     pads, more = _pool_paddings(node, x, kernel, strides, dilations)
@@ -64,13 +72,15 @@ def _max_pool(node, x):
     return channels_first(functools.reduce(tf.maximum, _windows(padded, kernel, strides, dilations)))
 
 
-def _largest_places(node, x, padded, pads: list, more: list) -> tuple:
+def _largest_places(
+    node: Node, x: tf.Tensor, padded: tf.Tensor, pads: list[tuple[int, int]], more: list[int]
+) -> tuple[Any, ...]:
     """The largest elements, and the index of the first of each in the flattened `x`."""
     kernel, given = node.get("kernel_shape"), x.shape.as_list()[1:]
     strides, dilations = attributes(node, len(kernel))
     if None in given:
         raise node.fault("the sizes of its input are not known")
-    order = "F" if node.get("storage_order", 0) else "C"
+    order: Literal["F", "C"] = "F" if node.get("storage_order", 0) else "C"
     # Positions within one image, so that rows of a batch stay independent until the last step.
     places = np.arange(math.prod(given[1:])).reshape(given[1:], order=order)
     places = tf.constant(np.pad(places, [(low, high + add) for (low, high), add in zip(pads, more, strict=True)]))
@@ -86,7 +96,7 @@ def _largest_places(node, x, padded, pads: list, more: list) -> tuple:
 
 
 @operator("MaxUnpool")
-def _max_unpool(node, x, places, wanted=None):
+def _max_unpool(node: Node, x: tf.Tensor, places: tf.Tensor, wanted: tf.Tensor | None = None) -> tf.Tensor:
     kernel, given = node.get("kernel_shape"), x.shape.as_list()[2:]
     strides, _ = attributes(node, len(kernel))
     pads = node.get("pads") or [0] * (2 * len(kernel))
@@ -111,7 +121,7 @@ def _max_unpool(node, x, places, wanted=None):
 
 
 @operator("Col2Im")
-def _col2im(node, x, image, block):
+def _col2im(node: Node, x: tf.Tensor, image: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
     image, block = ints(node, image, "the sizes of the image"), ints(node, block, "the sizes of a block")
     strides, dilations = attributes(node, len(block))
     pads = node.get("pads") or [0] * (2 * len(block))
@@ -134,7 +144,7 @@ def _col2im(node, x, image, block):
     return functools.reduce(tf.add, parts)[(slice(None), slice(None), *cut)]
 
 
-def _padded(x, pads: list, more: list, filler):
+def _padded(x: tf.Tensor, pads: list[tuple[int, int]], more: list[int], filler: tf.Tensor) -> tf.Tensor:
     table = [(low, high + add) for (low, high), add in zip(pads, more, strict=True)]
     if not any(map(any, table)):
         return x
@@ -142,7 +152,7 @@ def _padded(x, pads: list, more: list, filler):
 
 
 @operator("AveragePool")
-def _average_pool(node, x):
+def _average_pool(node: Node, x: tf.Tensor) -> tf.Tensor:
     kernel = node.get("kernel_shape")
     strides, dilations = attributes(node, len(kernel))
     pads, more = _pool_paddings(node, x, kernel, strides, dilations)
@@ -159,7 +169,7 @@ def _average_pool(node, x):
     return channels_first(total / counts)
 
 
-def _sums(x, kernel: list, strides: list, dilations: list):
+def _sums(x: tf.Tensor, kernel: list[int], strides: list[int], dilations: list[int]) -> tf.Tensor:
     if _is_plain(x, kernel, strides, dilations):
         # TensorFlow has no sums of windows; all windows are full here, so that averages have one divisor.
         return tf.nn.pool(x, kernel, "AVG", strides, "VALID") * tf.constant(math.prod(kernel), x.dtype)
@@ -167,7 +177,7 @@ def _sums(x, kernel: list, strides: list, dilations: list):
 
 
 @operator("LpPool")
-def _lp_pool(node, x):
+def _lp_pool(node: Node, x: tf.Tensor) -> tf.Tensor:
     kernel, order = node.get("kernel_shape"), node.get("p", 2)
     strides, dilations = attributes(node, len(kernel))
     pads, more = _pool_paddings(node, x, kernel, strides, dilations)
@@ -176,7 +186,7 @@ def _lp_pool(node, x):
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def _global_pool(node, x):
+def _global_pool(node: Node, x: tf.Tensor) -> tf.Tensor:
     axes = list(range(2, rank(node, x)))
     if node.op == "GlobalLpPool":
         order = node.get("p", 2)

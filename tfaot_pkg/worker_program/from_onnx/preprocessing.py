@@ -1,6 +1,9 @@
 """Operators of ai.onnx.ml that prepare inputs, and linear models and support vector machines."""
 
+from __future__ import annotations
+
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -8,9 +11,12 @@ from from_onnx.products import matmul
 from from_onnx.table import ML, operator
 from from_onnx.tensors import rank, reshaped, sizes
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
 
 @operator("Scaler", domain=ML)
-def _scaler(node, x):
+def _scaler(node: Node, x: tf.Tensor) -> tf.Tensor:
     offset, scale = (
         np.array(node.get(name, default), np.float32) for name, default in (("offset", [0.0]), ("scale", [1.0]))
     )
@@ -18,7 +24,7 @@ def _scaler(node, x):
 
 
 @operator("Normalizer", domain=ML)
-def _normalizer(node, x):
+def _normalizer(node: Node, x: tf.Tensor) -> tf.Tensor:
     x = tf.cast(x, tf.float32)
     norms = {
         # As in ONNX Runtime: the largest number, not the largest absolute value, and NaN does not count.
@@ -34,12 +40,12 @@ def _normalizer(node, x):
 
 
 @operator("Binarizer", domain=ML)
-def _binarizer(node, x):
+def _binarizer(node: Node, x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x > tf.constant(node.get("threshold", 0.0), x.dtype), x.dtype)
 
 
 @operator("Imputer", domain=ML)
-def _imputer(node, x):
+def _imputer(node: Node, x: tf.Tensor) -> tf.Tensor:
     floats = node.get("imputed_value_floats")
     values = np.array(floats or node.get("imputed_value_int64s"), x.dtype.as_numpy_dtype)
     missing = node.get("replaced_value_float", 0.0) if floats else node.get("replaced_value_int64", 0)
@@ -48,19 +54,19 @@ def _imputer(node, x):
 
 
 @operator("FeatureVectorizer", domain=ML)
-def _feature_vectorizer(node, *inputs):
+def _feature_vectorizer(node: Node, *inputs: tf.Tensor) -> tf.Tensor:
     flat = [reshaped(each, [sizes(each)[0], -1]) if rank(node, each) != 2 else each for each in inputs]
     return tf.concat([tf.cast(each, tf.float32) for each in flat], -1)
 
 
 @operator("ArrayFeatureExtractor", domain=ML)
-def _array_feature_extractor(node, x, places):
+def _array_feature_extractor(node: Node, x: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """A vector counts as one row, as in ONNX Runtime."""
     return tf.gather(x if x.shape.rank != 1 else x[tf.newaxis], tf.reshape(places, [-1]), axis=-1)
 
 
 @operator("LabelEncoder", domain=ML)
-def _label_encoder(node, x):
+def _label_encoder(node: Node, x: tf.Tensor) -> tf.Tensor:
     """Numbers for numbers: the value of the key that each element equals."""
     keys, values = (_numbers(node, name) for name in ("keys", "values"))
     if keys is None or values is None or "U" in (keys.dtype.kind, values.dtype.kind) or node.version < 2:
@@ -78,7 +84,7 @@ def _label_encoder(node, x):
     return made
 
 
-def _numbers(node, name: str):
+def _numbers(node: Node, name: str) -> tf.Tensor:
     for kind, dtype in (("floats", np.float32), ("int64s", np.int64)):
         if node.get(f"{name}_{kind}"):
             return np.array(node.get(f"{name}_{kind}"), dtype)
@@ -86,7 +92,7 @@ def _numbers(node, name: str):
 
 
 @operator("OneHotEncoder", domain=ML)
-def _one_hot_encoder(node, x):
+def _one_hot_encoder(node: Node, x: tf.Tensor) -> tf.Tensor:
     known = node.get("cats_int64s")
     if not known:
         raise node.fault("its categories are strings", "encode strings as numbers before the model")
@@ -97,7 +103,7 @@ def _one_hot_encoder(node, x):
 
 
 @operator("SVMRegressor", domain=ML)
-def _svm_regressor(node, x):
+def _svm_regressor(node: Node, x: tf.Tensor) -> tf.Tensor:
     x, factors = tf.cast(x, tf.float32), np.array(node.get("coefficients"), np.float32)
     if node.get("n_supports", 0):
         vectors = np.array(node.get("support_vectors"), np.float32).reshape(-1, x.shape[-1])
@@ -111,7 +117,7 @@ def _svm_regressor(node, x):
 
 
 @operator("SVMClassifier", domain=ML)
-def _svm_classifier(node, x):
+def _svm_classifier(node: Node, x: tf.Tensor) -> Any:
     """One machine for each pair of classes. The label is the class of most votes, the first one of equals.
 
     The scores are those of the machines, or probabilities if the file has Platt's factors (`prob_a`, `prob_b`).
@@ -143,7 +149,7 @@ def _svm_classifier(node, x):
     return label, _finished(node, scores)
 
 
-def _linear_machines(node, x, labels: list[int]):
+def _linear_machines(node: Node, x: tf.Tensor, labels: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
     """The machines of liblinear: a score for each class, with one offset for all."""
     weights = np.array(node.get("coefficients"), np.float32).reshape(len(labels), -1)
     scores = matmul(node, x, tf.constant(np.ascontiguousarray(weights.T))) + np.float32(node.get("rho")[0])
@@ -155,7 +161,7 @@ def _linear_machines(node, x, labels: list[int]):
     return tf.gather(tf.constant(labels, tf.int64), place), _finished(node, scores)
 
 
-def _probabilities(node, scores, pairs, classes: int):
+def _probabilities(node: Node, scores: tf.Tensor, pairs: tf.Tensor, classes: int) -> tf.Tensor:
     """[rows, classes]: probabilities of classes from those of pairs.
 
     Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling" (2004), algorithm 2,
@@ -173,7 +179,7 @@ def _probabilities(node, scores, pairs, classes: int):
     squares = tf.reduce_sum(tf.square(r), 1)[..., None] * np.eye(classes, dtype=np.float32)
     q = squares - r * tf.transpose(r, [0, 2, 1])
 
-    def updated(step, p, qp, going):
+    def updated(step: tf.Tensor, p: tf.Tensor, qp: tf.Tensor, going: tf.Tensor) -> tuple[Any, ...]:
         """One class's probability is set so that its equation holds, then all are scaled to a sum of 1."""
         now = step % classes
         total = tf.reduce_sum(p * qp, -1, keepdims=True)
@@ -195,14 +201,15 @@ def _probabilities(node, scores, pairs, classes: int):
     return tf.while_loop(lambda step, p, qp, going: (step < steps) & tf.reduce_any(going), updated, start)[1]
 
 
-def _labels(node) -> list[int]:
+def _labels(node: Node) -> list[int]:
     labels = node.get("classlabels_ints")
     if not labels:
         raise node.fault("its labels are strings, which libraries do not support", "train with numbers as labels")
-    return labels
+    result: list[int] = labels
+    return result
 
 
-def _kernel(node, x, vectors):
+def _kernel(node: Node, x: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
     """[rows, vectors]: the kernel of each row with each vector."""
     gamma, first, degree = (*(node.get("kernel_params") or []), 0.0, 0.0, 0.0)[:3]
     kind = node.get("kernel_type", "LINEAR")
@@ -221,13 +228,13 @@ def _kernel(node, x, vectors):
 
 
 @operator("LinearRegressor", domain=ML)
-def _linear_regressor(node, x):
+def _linear_regressor(node: Node, x: tf.Tensor) -> tf.Tensor:
     made = _linear(node, x, node.get("targets", 1))
     return _finished(node, made)
 
 
 @operator("LinearClassifier", domain=ML)
-def _linear_classifier(node, x):
+def _linear_classifier(node: Node, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     labels = _labels(node)
     rows = len(node.get("coefficients")) // x.shape[-1]
     scores = _linear(node, x, rows)
@@ -243,14 +250,14 @@ def _linear_classifier(node, x):
     return tf.gather(tf.constant(labels, tf.int64), place), made
 
 
-def _linear(node, x, rows: int):
+def _linear(node: Node, x: tf.Tensor, rows: int) -> tf.Tensor:
     weights = np.array(node.get("coefficients"), np.float32).reshape(rows, -1).T
     made = matmul(node, tf.cast(x, tf.float32), tf.constant(weights))
     offsets = node.get("intercepts")
     return made + np.array(offsets, np.float32) if offsets else made
 
 
-def transformed(node, scores, kind: str):
+def transformed(node: Node, scores: tf.Tensor, kind: str) -> tf.Tensor:
     """`scores` after the transformation `kind` (`post_transform`); ModelFault if it is not supported."""
     functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _softmax_zero}
     if kind not in functions:
@@ -258,11 +265,11 @@ def transformed(node, scores, kind: str):
     return functions[kind](scores)
 
 
-def _finished(node, scores):
+def _finished(node: Node, scores: tf.Tensor) -> tf.Tensor:
     return transformed(node, scores, node.get("post_transform", "NONE"))
 
 
-def _softmax_zero(scores):
+def _softmax_zero(scores: tf.Tensor) -> tf.Tensor:
     """Softmax over scores that are not zero; zeros stay near zero (ONNX Runtime's ComputeSoftmaxZero and its limit)."""
     most = tf.reduce_max(scores, -1, keepdims=True)
     near = tf.abs(scores) <= tf.constant(1e-7, scores.dtype)

@@ -1,15 +1,21 @@
 """Products of matrices and tensors, reductions along axes, and running sums."""
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
 from from_onnx.tensors import axis_of, constant_or, ints, rank, required, static, transposed
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
 
 @operator("Gemm")
-def gemm(node, a, b, c=None):
+def gemm(node: Node, a: tf.Tensor, b: tf.Tensor, c: tf.Tensor | None = None) -> tf.Tensor:
     """Return alpha * a @ b + beta * c, with a and b transposed if the attributes say so."""
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     a = tf.transpose(a) if node.get("transA", 0) else a
@@ -24,11 +30,11 @@ def gemm(node, a, b, c=None):
 
 
 @operator("MatMul")
-def _matmul(node, a, b):
+def _matmul(node: Node, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     return matmul(node, a, b)
 
 
-def matmul(node, a, b):
+def matmul(node: Node, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     """As numpy.matmul."""
     if rank(node, b) == 1:
         return tf.tensordot(a, b, [[rank(node, a) - 1], [0]])
@@ -41,17 +47,19 @@ def matmul(node, a, b):
 
 
 @operator("Einsum")
-def _einsum(node, *inputs):
+def _einsum(node: Node, *inputs: tf.Tensor) -> tf.Tensor:
     return tf.einsum(node.get("equation").replace(" ", ""), *inputs)
 
 
 @operator("Det")
-def _det(node, x):
+def _det(node: Node, x: tf.Tensor) -> tf.Tensor:
     return tf.linalg.det(x)
 
 
 @operator("MatMulInteger")
-def _matmul_integer(node, a, b, a_zero=None, b_zero=None):
+def _matmul_integer(
+    node: Node, a: tf.Tensor, b: tf.Tensor, a_zero: tf.Tensor | None = None, b_zero: tf.Tensor | None = None
+) -> tf.Tensor:
     return integer_product(node, _centered(a, a_zero, -2), _centered(b, b_zero, -1))
 
 
@@ -59,7 +67,7 @@ EXACT = 1 << 24
 """Integers up to which float32 is exact."""
 
 
-def integer_product(node, a, b):
+def integer_product(node: Node, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     """The product of integers of up to 9 bits, as a sum of products of floats, each short enough to be exact."""
     depth, values = a.shape[-1], static(b)
     if depth is None or rank(node, a) < 2 or rank(node, b) < 2:
@@ -74,7 +82,7 @@ def integer_product(node, a, b):
     return functools.reduce(tf.add, parts)
 
 
-def _centered(x, zero, axis: int):
+def _centered(x: tf.Tensor, zero: tf.Tensor, axis: int) -> tf.Tensor:
     """`x` minus its zero point: one for all elements, or one for each row (axis -2) or column (axis -1)."""
     x = tf.cast(x, tf.int32)
     if zero is None:
@@ -100,7 +108,7 @@ _REDUCTIONS = {
 
 
 @operator(*_REDUCTIONS)
-def _reduce(node, x, axes=None):
+def _reduce(node: Node, x: tf.Tensor, axes: tf.Tensor | None = None) -> tf.Tensor:
     axes = node.get("axes") if axes is None else ints(node, axes, "the axes")
     count, keep = rank(node, x), bool(node.get("keepdims", 1))
     if not axes:
@@ -116,7 +124,7 @@ def _reduce(node, x, axes=None):
 
 
 @operator("ArgMax", "ArgMin")
-def _arg(node, x):
+def _arg(node: Node, x: tf.Tensor) -> tf.Tensor:
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
     find = tf.argmax if node.op == "ArgMax" else tf.argmin
     if node.get("select_last_index", 0):
@@ -131,7 +139,7 @@ def _arg(node, x):
 
 
 @operator("CumSum", "CumProd")
-def _cumulated(node, x, axis):
+def _cumulated(node: Node, x: tf.Tensor, axis: tf.Tensor) -> tf.Tensor:
     axis = axis_of(node, int(required(node, axis, "the axis").reshape(())), rank(node, x))
     function = tf.cumsum if node.op == "CumSum" else tf.math.cumprod
     return function(x, axis, bool(node.get("exclusive", 0)), bool(node.get("reverse", 0)))

@@ -1,7 +1,10 @@
 """Quantized numbers, computed as the numbers that they represent."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,10 +13,14 @@ from from_onnx.products import EXACT, integer_product, matmul
 from from_onnx.table import MICROSOFT, OPERATORS, operator
 from from_onnx.tensors import axis_of, constant_or, rank
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
+
 _RANGES = {tf.uint8: (0, 255), tf.int8: (-128, 127), tf.uint16: (0, 65535), tf.int16: (-32768, 32767)}
 
 
-def _along(node, values, x, axis: int, block: int = 0):
+def _along(node: Node, values: tf.Tensor, x: tf.Tensor, axis: int, block: int = 0) -> tf.Tensor:
     """`values`, one for all, one for each element of an axis, or one for each block along it, in the shape of `x`."""
     if values is None or values.shape.rank == 0:
         return values
@@ -24,7 +31,7 @@ def _along(node, values, x, axis: int, block: int = 0):
     return tf.reshape(values, [-1 if place == axis else 1 for place in range(rank(node, x))])
 
 
-def _axis_of_scales(node, axis: int, x, scale) -> int:
+def _axis_of_scales(node: Node, axis: int, x: tf.Tensor, scale: tf.Tensor) -> int:
     """The axis along which scales differ; if there is one scale for all, files may name any axis."""
     is_one = scale.shape.rank == 0 or (scale.shape.rank == 1 and scale.shape[0] == 1)
     return 0 if is_one else axis_of(node, axis, rank(node, x))
@@ -32,7 +39,7 @@ def _axis_of_scales(node, axis: int, x, scale) -> int:
 
 @operator("DequantizeLinear", domain=MICROSOFT)
 @operator("DequantizeLinear")
-def _dequantize(node, x, scale, zero=None):
+def _dequantize(node: Node, x: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor | None = None) -> tf.Tensor:
     axis, block = node.get("axis", 1), node.get("block_size", 0)
     axis = _axis_of_scales(node, axis, x, scale)
     scale, zero = _along(node, scale, x, axis, block), _along(node, zero, x, axis, block)
@@ -44,7 +51,7 @@ def _dequantize(node, x, scale, zero=None):
 
 @operator("QuantizeLinear", domain=MICROSOFT)
 @operator("QuantizeLinear")
-def _quantize(node, x, scale, zero=None):
+def _quantize(node: Node, x: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor | None = None) -> tf.Tensor:
     from from_onnx.elementwise import type_of
 
     axis, block = node.get("axis", 1), node.get("block_size", 0)
@@ -54,7 +61,7 @@ def _quantize(node, x, scale, zero=None):
     return quantized(node, tf.cast(x, tf.float32) / tf.cast(scale, tf.float32), zero, dtype)
 
 
-def quantized(node, values, zero, dtype):
+def quantized(node: Node, values: tf.Tensor, zero: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """`values`, rounded and moved by the zero point, in the range of `dtype`."""
     if dtype not in _RANGES:
         raise node.fault(f"the element type {dtype.name} is not supported")
@@ -68,7 +75,7 @@ def quantized(node, values, zero, dtype):
 
 
 @operator("DynamicQuantizeLinear")
-def _dynamic_quantize(node, x):
+def _dynamic_quantize(node: Node, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     low, high = tf.minimum(tf.reduce_min(x), 0), tf.maximum(tf.reduce_max(x), 0)
     scale = (high - low) / np.float32(255)
     # Zero is in the range always (above), so that it is represented exactly, as padding needs.
@@ -77,12 +84,22 @@ def _dynamic_quantize(node, x):
 
 
 @operator("QLinearMatMul")
-def _qlinear_matmul(node, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+def _qlinear_matmul(
+    node: Node,
+    a: tf.Tensor,
+    a_scale: tf.Tensor,
+    a_zero: tf.Tensor,
+    b: tf.Tensor,
+    b_scale: tf.Tensor,
+    b_zero: tf.Tensor,
+    y_scale: tf.Tensor,
+    y_zero: tf.Tensor,
+) -> tf.Tensor:
     made = matmul(node, _number(a, a_scale, a_zero, -2), _number(b, b_scale, b_zero, -1))
     return quantized(node, made / tf.cast(y_scale, tf.float32), y_zero, y_zero.dtype)
 
 
-def _number(x, scale, zero, axis: int):
+def _number(x: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor, axis: int) -> tf.Tensor:
     scale, zero = tf.cast(scale, tf.float32), tf.cast(zero, tf.float32)
     if axis == -2:
         scale, zero = (each[:, None] if each.shape.rank == 1 and each.shape[0] != 1 else each for each in (scale, zero))
@@ -90,7 +107,18 @@ def _number(x, scale, zero, axis: int):
 
 
 @operator("QLinearConv")
-def _qlinear_conv(node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None):
+def _qlinear_conv(
+    node: Node,
+    x: tf.Tensor,
+    x_scale: tf.Tensor,
+    x_zero: tf.Tensor,
+    w: tf.Tensor,
+    w_scale: tf.Tensor,
+    w_zero: tf.Tensor,
+    y_scale: tf.Tensor,
+    y_zero: tf.Tensor,
+    bias: tf.Tensor | None = None,
+) -> tf.Tensor:
     shape = [-1] + [1] * (rank(node, x) - 1)
     # One zero point for all filters, or one for each.
     weights = tf.cast(w, tf.float32) - tf.reshape(tf.cast(w_zero, tf.float32), shape)
@@ -102,7 +130,9 @@ def _qlinear_conv(node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
 
 
 @operator("ConvInteger")
-def _conv_integer(node, x, w, x_zero=None, w_zero=None):
+def _conv_integer(
+    node: Node, x: tf.Tensor, w: tf.Tensor, x_zero: tf.Tensor | None = None, w_zero: tf.Tensor | None = None
+) -> tf.Tensor:
     x, w = tf.cast(x, tf.float32), tf.cast(w, tf.float32)
     x = x if x_zero is None else x - tf.cast(x_zero, tf.float32)
     if w_zero is not None:
@@ -111,7 +141,7 @@ def _conv_integer(node, x, w, x_zero=None, w_zero=None):
     return functools.reduce(tf.add, [tf.cast(convolution(node, *part), tf.int32) for part in _exact_parts(node, x, w)])
 
 
-def _exact_parts(node, x, w) -> list:
+def _exact_parts(node: Node, x: tf.Tensor, w: tf.Tensor) -> list[Any]:
     """Parts of the channels whose convolutions are exact: float32 represents the sums of 258 products of bytes."""
     if not w.shape.is_fully_defined():
         raise node.fault("the sizes of its weights are not known")
@@ -126,13 +156,13 @@ def _exact_parts(node, x, w) -> list:
     return [(x[:, start : start + most], w[:, start : start + most]) for start in starts]
 
 
-def _between(a, a_scale, a_zero):
+def _between(a: tf.Tensor, a_scale: tf.Tensor, a_zero: tf.Tensor) -> tf.Tensor:
     """The numbers that `a` represents, with one scale for all."""
     made = tf.cast(a, tf.float32)
     return (made if a_zero is None else made - tf.cast(a_zero, tf.float32)) * a_scale
 
 
-def _of_many(values, scale, zero, dtype, node):
+def _of_many(values: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor, dtype: tf.DType, node: Node) -> tf.Tensor:
     return quantized(node, values / scale, zero, zero.dtype if zero is not None else dtype)
 
 
@@ -140,7 +170,17 @@ _PAIRS = {"QLinearAdd": tf.add, "QLinearMul": tf.multiply}
 
 
 @operator(*_PAIRS, domain=MICROSOFT)
-def _qlinear_pair(node, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero=None):
+def _qlinear_pair(
+    node: Node,
+    a: tf.Tensor,
+    a_scale: tf.Tensor,
+    a_zero: tf.Tensor,
+    b: tf.Tensor,
+    b_scale: tf.Tensor,
+    b_zero: tf.Tensor,
+    scale: tf.Tensor,
+    zero: tf.Tensor | None = None,
+) -> tf.Tensor:
     made = _PAIRS[node.op](_between(a, a_scale, a_zero), _between(b, b_scale, b_zero))
     return _of_many(made, scale, zero, a.dtype, node)
 
@@ -155,7 +195,9 @@ _SINGLES = {
 
 
 @operator(*_SINGLES, domain=MICROSOFT)
-def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
+def _qlinear_single(
+    node: Node, x: tf.Tensor, x_scale: tf.Tensor, x_zero: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor | None = None
+) -> tf.Tensor:
     if node.get("channels_last", 0):
         raise node.fault("channels in the last axis are not supported", "save the file with ORT_ENABLE_BASIC")
     made = OPERATORS["ai.onnx", _SINGLES[node.op]](node.like(_SINGLES[node.op]), _between(x, x_scale, x_zero))
@@ -163,20 +205,33 @@ def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
-def _qlinear_softmax(node, x, x_scale, x_zero, scale, zero=None):
+def _qlinear_softmax(
+    node: Node, x: tf.Tensor, x_scale: tf.Tensor, x_zero: tf.Tensor, scale: tf.Tensor, zero: tf.Tensor | None = None
+) -> tf.Tensor:
     made = tf.nn.softmax(_between(x, x_scale, x_zero), axis_of(node, node.get("axis", -1), rank(node, x)))
     return _of_many(made, scale, zero, x.dtype, node)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def _qlinear_concat(node, scale, zero, *inputs):
+def _qlinear_concat(node: Node, scale: tf.Tensor, zero: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
     parts = [_between(*inputs[place : place + 3]) for place in range(0, len(inputs), 3)]
     made = tf.concat(parts, axis_of(node, node.get("axis"), rank(node, parts[0])))
     return _of_many(made, scale, zero, zero.dtype, node)
 
 
 @operator("QGemm", domain=MICROSOFT)
-def _qgemm(node, a, a_scale, a_zero, b, b_scale, b_zero, c=None, scale=None, zero=None):
+def _qgemm(
+    node: Node,
+    a: tf.Tensor,
+    a_scale: tf.Tensor,
+    a_zero: tf.Tensor,
+    b: tf.Tensor,
+    b_scale: tf.Tensor,
+    b_zero: tf.Tensor,
+    c: tf.Tensor | None = None,
+    scale: tf.Tensor | None = None,
+    zero: tf.Tensor | None = None,
+) -> tf.Tensor:
     a = tf.cast(a, tf.float32) - tf.cast(a_zero, tf.float32)
     along = 0 if node.get("transB", 0) else 1
     b = tf.cast(b, tf.float32) - tf.cast(_along(node, b_zero, b, along), tf.float32)
@@ -189,7 +244,16 @@ def _qgemm(node, a, a_scale, a_zero, b, b_scale, b_zero, c=None, scale=None, zer
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
-def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
+def _matmul_integer_to_float(
+    node: Node,
+    a: tf.Tensor,
+    b: tf.Tensor,
+    a_scale: tf.Tensor,
+    b_scale: tf.Tensor,
+    a_zero: tf.Tensor | None = None,
+    b_zero: tf.Tensor | None = None,
+    bias: tf.Tensor | None = None,
+) -> tf.Tensor:
     a, b = (
         tf.cast(each, tf.int32) if zero is None else tf.cast(each, tf.int32) - tf.cast(zero, tf.int32)
         for each, zero in ((a, a_zero), (b, b_zero))
@@ -199,7 +263,7 @@ def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=N
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
-def _dynamic_quantize_lstm(node, *inputs):
+def _dynamic_quantize_lstm(node: Node, *inputs: tf.Tensor) -> None:
     raise node.fault(
         "recurrent layers whose states are quantized are not read",
         "quantize other layers only: quantize_dynamic(..., op_types_to_quantize=['MatMul', 'Gemm'])",
@@ -207,6 +271,13 @@ def _dynamic_quantize_lstm(node, *inputs):
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
-def _dynamic_quantize_matmul(node, a, b, b_scale, b_zero=None, bias=None):
+def _dynamic_quantize_matmul(
+    node: Node,
+    a: tf.Tensor,
+    b: tf.Tensor,
+    b_scale: tf.Tensor,
+    b_zero: tf.Tensor | None = None,
+    bias: tf.Tensor | None = None,
+) -> tf.Tensor:
     bytes_of_a, scale, zero = _dynamic_quantize(node, a)
     return _matmul_integer_to_float(node, bytes_of_a, b, scale, b_scale, zero, b_zero, bias)

@@ -1,11 +1,19 @@
 """RNN, GRU and LSTM: a loop over the time steps for each direction."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from from_onnx.elementwise import hard_sigmoid
 from from_onnx.table import operator
 from from_onnx.tensors import constant_or, sizes, static, transposed, vector
+
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
 
 _ACTIVATIONS = {
     "affine": lambda x, alpha, beta: alpha * x + beta,
@@ -30,23 +38,58 @@ _GATES = {"RNN": (1, ("Tanh",)), "GRU": (3, ("Sigmoid", "Tanh")), "LSTM": (4, ("
 
 
 @operator("RNN")
-def _rnn(node, x, w, r, bias=None, lengths=None, start=None):
+def _rnn(
+    node: Node,
+    x: tf.Tensor,
+    w: tf.Tensor,
+    r: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    lengths: tf.Tensor | None = None,
+    start: tf.Tensor | None = None,
+) -> tf.Tensor:
     return _layer(node, x, w, r, bias, lengths, [start])
 
 
 @operator("GRU")
-def _gru(node, x, w, r, bias=None, lengths=None, start=None):
+def _gru(
+    node: Node,
+    x: tf.Tensor,
+    w: tf.Tensor,
+    r: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    lengths: tf.Tensor | None = None,
+    start: tf.Tensor | None = None,
+) -> tf.Tensor:
     return _layer(node, x, w, r, bias, lengths, [start])
 
 
 @operator("LSTM")
-def _lstm(node, x, w, r, bias=None, lengths=None, start=None, start_cell=None, peepholes=None):
+def _lstm(
+    node: Node,
+    x: tf.Tensor,
+    w: tf.Tensor,
+    r: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    lengths: tf.Tensor | None = None,
+    start: tf.Tensor | None = None,
+    start_cell: tf.Tensor | None = None,
+    peepholes: tf.Tensor | None = None,
+) -> tf.Tensor:
     known = static(peepholes)
     seen = peepholes if known is None or known.any() else None
     return _layer(node, x, w, r, bias, lengths, [start, start_cell], seen)
 
 
-def _layer(node, x, w, r, bias, lengths, starts: list, peepholes=None) -> tuple:
+def _layer(
+    node: Node,
+    x: tf.Tensor,
+    w: tf.Tensor,
+    r: tf.Tensor,
+    bias: tf.Tensor,
+    lengths: tf.Tensor,
+    starts: list[Any],
+    peepholes: tf.Tensor | None = None,
+) -> tuple[Any, ...]:
     """All outputs: [steps, directions, batch, units] and the last states, or with the batch first (`layout` 1)."""
     batch_first = node.get("layout", 0)
     x = transposed(x, [1, 0, 2]) if batch_first else x
@@ -70,14 +113,16 @@ def _layer(node, x, w, r, bias, lengths, starts: list, peepholes=None) -> tuple:
     return tuple(outputs)
 
 
-def _part(place: int):
+def _part(place: int) -> tf.Tensor:
     return lambda tensor: constant_or(lambda each: each[place], tensor)
 
 
 class _Cell:
     """One direction of a layer: its weights, as TensorFlow multiplies with them, and its activations."""
 
-    def __init__(self, node, w, r, bias, place: int, peepholes) -> None:
+    def __init__(
+        self, node: Node, w: tf.Tensor, r: tf.Tensor, bias: tf.Tensor, place: int, peepholes: tf.Tensor
+    ) -> None:
         self.kind, self._linear_before_reset = node.op, bool(node.get("linear_before_reset", 0))
         self._gates, names = _GATES[node.op]
         self._units = r.shape[-1]
@@ -93,9 +138,9 @@ class _Cell:
 
     @property
     def units(self) -> int:
-        return self._units
+        return int(self._units)
 
-    def products(self, x):
+    def products(self, x: tf.Tensor) -> tf.Tensor:
         """The products with the inputs of all steps, computed before the loop: they do not depend on the state."""
         bias = self._bias_w
         if self.kind != "GRU" or not self._linear_before_reset:
@@ -105,14 +150,15 @@ class _Cell:
             bias = bias + tf.concat([self._bias_r[: 2 * self._units], tf.zeros([self._units], bias.dtype)], 0)
         return tf.tensordot(x, self._w, [[2], [0]]) + bias
 
-    def step(self, given, states: list) -> list:
+    def step(self, given: tf.Tensor, states: list[Any]) -> list[Any]:
         """The states after one step; `given` is the step's part of `products`."""
-        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.kind](given, *states)
+        steps: dict[str, Callable[..., list[Any]]] = {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}
+        return steps[self.kind](given, *states)
 
-    def _rnn(self, given, state) -> list:
+    def _rnn(self, given: tf.Tensor, state: tf.Tensor) -> list[Any]:
         return [self._active(0, given + tf.matmul(state, self._r))]
 
-    def _gru(self, given, state) -> list:
+    def _gru(self, given: tf.Tensor, state: tf.Tensor) -> list[Any]:
         units = self._units
         if self._linear_before_reset:
             inner = tf.matmul(state, self._r)
@@ -126,7 +172,7 @@ class _Cell:
         # ONNX: the update gate keeps the old state, as in Keras and cuDNN.
         return [(1 - update) * self._active(1, hidden) + update * state]
 
-    def _lstm(self, given, state, cell) -> list:
+    def _lstm(self, given: tf.Tensor, state: tf.Tensor, cell: tf.Tensor) -> list[Any]:
         units = self._units
         gates = given + tf.matmul(state, self._r)
         # ONNX's order: input, output, forget, cell.
@@ -140,14 +186,14 @@ class _Cell:
             leave = leave + self._seen[1] * cell
         return [self._active(0, leave) * self._active(2, cell), cell]
 
-    def _active(self, place: int, x):
+    def _active(self, place: int, x: tf.Tensor) -> tf.Tensor:
         # Before the activation, as the standard says.
         if self._clip:
             x = tf.clip_by_value(x, -self._clip, self._clip)
         return self._activations[place](x)
 
 
-def _activations_of(node, names: tuple, place: int) -> list:
+def _activations_of(node: Node, names: tuple[Any, ...], place: int) -> list[Any]:
     count = len(names)
     alphas, betas = list(node.get("activation_alpha") or []), list(node.get("activation_beta") or [])
     found = []
@@ -163,11 +209,13 @@ def _activations_of(node, names: tuple, place: int) -> list:
     return [functools.partial(_applied, *each) for each in chosen]
 
 
-def _applied(function, alpha: float, beta: float, x):
+def _applied(function: Callable[..., Any], alpha: float, beta: float, x: tf.Tensor) -> tf.Tensor:
     return function(x, alpha, beta)
 
 
-def _direction(node, cell: _Cell, x, lengths, states: list, backward: bool) -> tuple:
+def _direction(
+    node: Node, cell: _Cell, x: tf.Tensor, lengths: tf.Tensor, states: list[Any], backward: bool
+) -> tuple[Any, ...]:
     """The states of all steps ([steps, batch, units]), and the last ones."""
     steps, batch, _ = sizes(x)
     known = static(lengths)
@@ -188,13 +236,13 @@ def _direction(node, cell: _Cell, x, lengths, states: list, backward: bool) -> t
     return sequence, last
 
 
-def _loop(cell: _Cell, given, states: list, steps, lengths) -> tuple:
+def _loop(cell: _Cell, given: tf.Tensor, states: list[Any], steps: tf.Tensor, lengths: tf.Tensor) -> tuple[Any, ...]:
     inputs = tf.TensorArray(given.dtype, size=steps, element_shape=given.shape[1:]).unstack(given)
     # The batch is not known: neither are the first sizes of the states in the loop.
     shape = tf.TensorShape([None, cell.units])
     outputs = tf.TensorArray(given.dtype, size=steps, element_shape=shape)
 
-    def body(step, kept, *before):
+    def body(step: tf.Tensor, kept: tf.Tensor, *before: tf.Tensor) -> tuple[Any, ...]:
         after = cell.step(inputs.read(step), list(before))
         shown = after[0]
         if lengths is not None:

@@ -1,8 +1,11 @@
 """Operators that read images at points between their elements."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,11 +13,15 @@ from from_onnx.layers import paddings
 from from_onnx.table import operator
 from from_onnx.tensors import constant_or, rank, reshaped, sizes, transposed
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
+
 _CUBIC = -0.75  # as in ONNX's reference implementation; no attribute sets it
 
 
 @operator("GridSample")
-def _grid_sample(node, x, grid):
+def _grid_sample(node: Node, x: tf.Tensor, grid: tf.Tensor) -> tf.Tensor:
     count = rank(node, x) - 2
     mode = node.get("mode", "linear").removeprefix("bi")
     aligned, padding = node.get("align_corners", 0), node.get("padding_mode", "zeros")
@@ -32,34 +39,35 @@ def _grid_sample(node, x, grid):
     return transposed(made, [0, count + 1, *range(1, count + 1)])
 
 
-def _space(node, x) -> list:
+def _space(node: Node, x: tf.Tensor) -> list[Any]:
     """The sizes of the image's axes."""
     given = x.shape.as_list()[2:]
     if None in given:
         raise node.fault("the sizes of its image are not known")
-    return given
+    result: list[Any] = given
+    return result
 
 
-def _flat(x):
+def _flat(x: tf.Tensor) -> tf.Tensor:
     """[batch, places, channels]."""
     count = x.shape.rank
     last = transposed(x, [0, *range(2, count), 1])
     return reshaped(last, [sizes(x)[0], math.prod(x.shape.as_list()[2:]), sizes(x)[1]])
 
 
-def _near(fraction) -> list:
+def _near(fraction: tf.Tensor) -> list[Any]:
     return [(0, None)]
 
 
-def _linear(fraction) -> list:
+def _linear(fraction: tf.Tensor) -> list[Any]:
     return [(0, 1 - fraction), (1, fraction)]
 
 
-def _cubic(fraction) -> list:
-    def near(x):
+def _cubic(fraction: tf.Tensor) -> list[Any]:
+    def near(x: tf.Tensor) -> tf.Tensor:
         return ((_CUBIC + 2) * x - (_CUBIC + 3)) * x * x + 1
 
-    def far(x):
+    def far(x: tf.Tensor) -> tf.Tensor:
         return ((_CUBIC * x - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
 
     return [(-1, far(fraction + 1)), (0, near(fraction)), (1, near(1 - fraction)), (2, far(2 - fraction))]
@@ -69,7 +77,15 @@ _TAPS = {"nearest": _near, "linear": _linear, "cubic": _cubic}
 """Mode -> the elements that a point reads, as distances from the element before it, and their weights."""
 
 
-def sampled(flat, space: list, points: list, mode: str = "linear", padding: str = "zeros", *, aligned: bool = True):
+def sampled(
+    flat: tf.Tensor,
+    space: list[Any],
+    points: list[Any],
+    mode: str = "linear",
+    padding: str = "zeros",
+    *,
+    aligned: bool = True,
+) -> tf.Tensor:
     """[batch, points, channels]: `flat` at `points`, one coordinate of [batch, points] for each axis of `space`."""
     taps = []
     for size, point in zip(space, points, strict=True):
@@ -92,7 +108,7 @@ def sampled(flat, space: list, points: list, mode: str = "linear", padding: str 
     return functools.reduce(tf.add, parts)
 
 
-def _padded(place, size: int, padding: str, aligned: bool) -> tuple:
+def _padded(place: tf.Tensor, size: int, padding: str, aligned: bool) -> tuple[Any, ...]:
     """The index of the element that is read at `place`, and whether that is inside of the image (None: always)."""
     inside = None
     if padding == "zeros":
@@ -106,7 +122,7 @@ def _padded(place, size: int, padding: str, aligned: bool) -> tuple:
 
 
 @operator("RoiAlign")
-def _roi_align(node, x, regions, owners):
+def _roi_align(node: Node, x: tf.Tensor, regions: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
     ratio = node.get("sampling_ratio", 0)
     if ratio < 1:
         raise node.fault("how many points it reads depends on the inputs (sampling_ratio 0)", "export it with a number")
@@ -137,12 +153,13 @@ def _roi_align(node, x, regions, owners):
     return tf.transpose(made, [0, 3, 1, 2])
 
 
-def _largest_corner(flat, space: list, points: list):
+def _largest_corner(flat: tf.Tensor, space: list[Any], points: list[Any]) -> tf.Tensor:
     """The largest product of an element and its weight, which is the maximum of ONNX and ONNX Runtime."""
     corners = []
     floors = [tf.floor(point) for point in points]
     for steps in itertools.product((0, 1), repeat=2):
-        index, weight = None, None
+        index: tf.Tensor = None
+        weight: tf.Tensor = None
         for size, point, first, step in zip(space, points, floors, steps, strict=True):
             place = tf.cast(tf.minimum(first + step, size - 1), tf.int32)
             index = place if index is None else index * size + place
@@ -153,7 +170,14 @@ def _largest_corner(flat, space: list, points: list):
 
 
 @operator("DeformConv")
-def _deform_conv(node, x, w, offset, bias=None, mask=None):
+def _deform_conv(
+    node: Node,
+    x: tf.Tensor,
+    w: tf.Tensor,
+    offset: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    mask: tf.Tensor | None = None,
+) -> tf.Tensor:
     space, (outputs, inputs, *kernel) = _space(node, x), w.shape.as_list()
     if len(kernel) != 2:
         raise node.fault("only images of two axes are supported")

@@ -4,15 +4,23 @@ bounded.py lets values decide the number of rows in `Where` and `Unique` only, a
 itself alone.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
 from from_onnx.tensors import axis_of, rank, required, sizes, static, vector
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
+
 _NONE = -np.inf
 
 
-def places_of(tensor):
+def places_of(tensor: tf.Tensor) -> tf.Tensor:
     """The result of `Where`, positions in rows, if `tensor` is its transposition, as NonZero has it; else None."""
     if tf.executing_eagerly() or tensor.op.type != "Transpose" or tensor.op.inputs[0].op.type != "Where":
         return None
@@ -20,7 +28,7 @@ def places_of(tensor):
 
 
 @operator("NonZero")
-def _non_zero(node, x):
+def _non_zero(node: Node, x: tf.Tensor) -> tf.Tensor:
     values = static(x)
     if values is not None:
         return tf.constant(np.stack(np.nonzero(values)), tf.int64)
@@ -28,7 +36,7 @@ def _non_zero(node, x):
 
 
 @operator("Compress")
-def _compress(node, x, condition):
+def _compress(node: Node, x: tf.Tensor, condition: tf.Tensor) -> tf.Tensor:
     axis, values = node.get("axis"), static(condition)
     if axis is None:
         x, axis = tf.reshape(x, [-1]), 0
@@ -39,7 +47,7 @@ def _compress(node, x, condition):
 
 
 @operator("Unique")
-def _unique(node, x):
+def _unique(node: Node, x: tf.Tensor) -> Any:
     values = static(x)
     if values is None:
         return _kinds(node, x)
@@ -53,7 +61,7 @@ def _unique(node, x):
     return (tf.constant(made), *(tf.constant(np.ravel(each), tf.int64) for each in (first, inverse, counts)))
 
 
-def _kinds(node, x):
+def _kinds(node: Node, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Unique for values that depend on inputs: each element is compared with each other one."""
     if node.get("axis") is not None and rank(node, x) != 1:
         raise node.fault(
@@ -76,13 +84,20 @@ def _kinds(node, x):
     return values, at, inverse, counts
 
 
-def _first_of(same, at):
+def _first_of(same: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
     """For each element, the position of the first one that equals it."""
     return tf.reduce_min(tf.where(same, at[None, :], tf.size(at)), 1)
 
 
 @operator("NonMaxSuppression")
-def _non_max_suppression(node, boxes, scores, most=None, overlap=None, least=None):
+def _non_max_suppression(
+    node: Node,
+    boxes: tf.Tensor,
+    scores: tf.Tensor,
+    most: tf.Tensor | None = None,
+    overlap: tf.Tensor | None = None,
+    least: tf.Tensor | None = None,
+) -> tf.Tensor:
     most = 0 if most is None else int(np.ravel(required(node, most, "how many boxes it takes"))[0])
     overlap = tf.reshape(tf.zeros([]) if overlap is None else overlap, [])
     count = scores.shape[-1]
@@ -94,7 +109,9 @@ def _non_max_suppression(node, boxes, scores, most=None, overlap=None, least=Non
     overlaps = _overlaps(boxes, centered=bool(node.get("center_point_box", 0))) > overlap
     alive = scores if least is None else tf.where(scores > tf.reshape(least, []), scores, _NONE)
 
-    def step(number, alive, places, taken):
+    def step(
+        number: tf.Tensor, alive: tf.Tensor, places: tf.Tensor, taken: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         best = tf.argmax(alive, -1)  # of equal ones the first
         slot = tf.one_hot(number, steps, on_value=True, off_value=False)
         # A class whose boxes are all suppressed takes none in the steps that are left.
@@ -117,7 +134,7 @@ def _non_max_suppression(node, boxes, scores, most=None, overlap=None, least=Non
     return tf.gather_nd(rows, tf.where(taken))
 
 
-def _overlaps(boxes, *, centered: bool):
+def _overlaps(boxes: tf.Tensor, *, centered: bool) -> tf.Tensor:
     """[batch, count, count]: intersection over union of each two boxes."""
     first, second, third, fourth = tf.unstack(boxes, axis=-1)
     if centered:  # x, y, width, height

@@ -1,5 +1,9 @@
 """Operators that create, move, join and cut tensors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.selecting import places_of
@@ -20,6 +24,10 @@ from from_onnx.tensors import (
     vector,
 )
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
+
 _CONSTANTS = {
     "value": None,
     "sparse_value": None,
@@ -34,7 +42,7 @@ _CONSTANTS = {
 
 
 @operator("Constant")
-def _constant(node):
+def _constant(node: Node) -> tf.Tensor:
     for name, dtype in _CONSTANTS.items():
         value = node.get(name)
         if value is not None:
@@ -43,19 +51,19 @@ def _constant(node):
 
 
 @operator("ConstantOfShape")
-def _constant_of_shape(node, shape):
+def _constant_of_shape(node: Node, shape: tf.Tensor) -> tf.Tensor:
     value = node.get("value")
     value = np.zeros(1, np.float32) if value is None else value
     return tf.fill(_shape(shape), tf.constant(value.reshape(())))
 
 
-def _shape(tensor):
+def _shape(tensor: tf.Tensor) -> tf.Tensor:
     """A shape that TensorFlow's operations take: int32."""
     return tf.cast(tensor, tf.int32)
 
 
 @operator("Shape")
-def _shape_of(node, x):
+def _shape_of(node: Node, x: tf.Tensor) -> tf.Tensor:
     count = rank(node, x)
     start, end = (_within(each, count) for each in (node.get("start", 0), node.get("end", count)))
     return vector(sizes(x)[start:end], tf.int64)
@@ -66,12 +74,12 @@ def _within(place: int, count: int) -> int:
 
 
 @operator("Size")
-def _size(node, x):
+def _size(node: Node, x: tf.Tensor) -> tf.Tensor:
     return tf.size(x, tf.int64)
 
 
 @operator("Reshape")
-def _reshape(node, x, shape=None):
+def _reshape(node: Node, x: tf.Tensor, shape: tf.Tensor | None = None) -> tf.Tensor:
     values = node.get("shape") if shape is None else static(shape)
     if values is None:
         return _reshaped_at_run_time(node, x, shape)
@@ -86,13 +94,14 @@ def _reshape(node, x, shape=None):
     return reshaped(x, wanted)
 
 
-def _reshaped_at_run_time(node, x, shape):
+def _reshaped_at_run_time(node: Node, x: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
     if node.get("allowzero", 0):
         return tf.reshape(x, _shape(shape))
     count = shape.shape[0]
     if count is None:
         return tf.reshape(x, _shape(shape))
-    known = [_shape(each) for each in (scalars(shape) if is_packed(shape) else tf.unstack(shape, count))]
+    packed = scalars(shape) if is_packed(shape) else None
+    known = [_shape(each) for each in (tf.unstack(shape, count) if packed is None else packed)]
     given = sizes(x)
     wanted = []
     for place, each in enumerate(known):
@@ -105,7 +114,7 @@ def _reshaped_at_run_time(node, x, shape):
 
 
 @operator("Flatten")
-def _flatten(node, x):
+def _flatten(node: Node, x: tf.Tensor) -> tf.Tensor:
     count, given = rank(node, x), sizes(x)
     axis = node.get("axis", 1)
     axis = axis + count if axis < 0 else axis
@@ -117,7 +126,7 @@ def _flatten(node, x):
     return reshaped(x, [_product(given[:axis]), behind])
 
 
-def _product(values: list):
+def _product(values: list[Any]) -> tf.Tensor:
     known = [each for each in values if isinstance(each, int)]
     made = int(np.prod(known)) if known else 1
     for each in values:
@@ -127,7 +136,7 @@ def _product(values: list):
 
 
 @operator("Squeeze")
-def _squeeze(node, x, axes=None):
+def _squeeze(node: Node, x: tf.Tensor, axes: tf.Tensor | None = None) -> tf.Tensor:
     axes = node.get("axes") if axes is None else ints(node, axes, "the axes")
     if axes is None:
         if None in x.shape.as_list():
@@ -138,15 +147,15 @@ def _squeeze(node, x, axes=None):
     # A column of the result of Where itself: bounded.py follows no transposition.
     if (places := places_of(x)) is not None and axes == {0}:
         return places[:, 0]
-    if is_packed(x) and count == 1 and x.shape[0] == 1 and axes == {0}:
-        return scalars(x)[0]
+    if is_packed(x) and x.shape[0] == 1 and axes == {0} and (elements := scalars(x)) is not None:
+        return elements[0]
     if has_open_rows(x) and all(x.shape[each] == 1 for each in axes):
         return tf.squeeze(x, sorted(axes))
     return reshaped(x, [size for place, size in enumerate(sizes(x)) if place not in axes])
 
 
 @operator("Unsqueeze")
-def _unsqueeze(node, x, axes=None):
+def _unsqueeze(node: Node, x: tf.Tensor, axes: tf.Tensor | None = None) -> tf.Tensor:
     axes = node.get("axes") if axes is None else ints(node, axes, "the axes")
     count = rank(node, x) + len(axes)
     places = {axis_of(node, each, count) for each in axes}
@@ -159,24 +168,25 @@ def _unsqueeze(node, x, axes=None):
 
 
 @operator("Transpose")
-def _transpose(node, x):
+def _transpose(node: Node, x: tf.Tensor) -> tf.Tensor:
     order = node.get("perm") or list(range(rank(node, x)))[::-1]
     places = places_of(x)
     return places if places is not None and order == [1, 0] else transposed(x, order)
 
 
 @operator("Concat")
-def _concat(node, *inputs):
+def _concat(node: Node, *inputs: tf.Tensor) -> tf.Tensor:
     axis, count = node.get("axis"), rank(node, inputs[0])
     # Shapes stay lists of sizes, of which some are known.
-    parts = [scalars(each) for each in inputs] if any(map(is_packed, inputs)) else [None]
-    if None not in parts:
+    found = [scalars(each) for each in inputs] if any(map(is_packed, inputs)) else []
+    parts = [each for each in found if each is not None]
+    if found and len(parts) == len(found):
         return tf.stack([each for part in parts for each in part])
     return tf.concat(inputs, axis_of(node, axis, count))
 
 
 @operator("Split")
-def _split(node, x, split=None):
+def _split(node: Node, x: tf.Tensor, split: tf.Tensor | None = None) -> tf.Tensor:
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
     parts = node.get("split") if split is None else ints(node, split, "the sizes of its parts")
     if parts is None:
@@ -189,7 +199,14 @@ def _split(node, x, split=None):
 
 
 @operator("Slice")
-def _slice(node, x, starts=None, ends=None, axes=None, steps=None):
+def _slice(
+    node: Node,
+    x: tf.Tensor,
+    starts: tf.Tensor | None = None,
+    ends: tf.Tensor | None = None,
+    axes: tf.Tensor | None = None,
+    steps: tf.Tensor | None = None,
+) -> tf.Tensor:
     count = rank(node, x)
     if starts is None:
         starts, ends = node.get("starts"), node.get("ends")
@@ -217,7 +234,7 @@ def _slice(node, x, starts=None, ends=None, axes=None, steps=None):
 _FAR = 2**31 - 1  # exporters write the largest int64 for "to the end"; TensorFlow's slices take 32 bits
 
 
-def _cut(x, axis: int, start, end, step: int) -> slice:
+def _cut(x: tf.Tensor, axis: int, start: tf.Tensor, end: tf.Tensor, step: int) -> slice:
     first, last = _bound(start, step), _bound(end, step)
     if step < 0:
         # NumPy's and TensorFlow's slices read -1 as the last element, and None as "to the front".
@@ -227,7 +244,7 @@ def _cut(x, axis: int, start, end, step: int) -> slice:
     return slice(first, last, step)
 
 
-def _bound(value, step: int):
+def _bound(value: tf.Tensor, step: int) -> tf.Tensor:
     """An integer that fits into 32 bits, or a scalar."""
     known = static(value)
     if known is None:
@@ -236,7 +253,7 @@ def _bound(value, step: int):
 
 
 @operator("Expand")
-def _expand(node, x, shape):
+def _expand(node: Node, x: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
     # What PyTorch writes for x[mask]: indices expand to the largest of their own sizes.
     if has_sizes(x, scalars(shape)):
         return x
@@ -245,12 +262,12 @@ def _expand(node, x, shape):
 
 
 @operator("Tile")
-def _tile(node, x, repeats):
+def _tile(node: Node, x: tf.Tensor, repeats: tf.Tensor) -> tf.Tensor:
     return tf.tile(x, repeats)
 
 
 @operator("Range")
-def _range(node, start, limit, delta):
+def _range(node: Node, start: tf.Tensor, limit: tf.Tensor, delta: tf.Tensor) -> tf.Tensor:
     if start.dtype.is_floating and start.dtype.size < 4:
         # TensorFlow has no range of short floats.
         return tf.cast(tf.range(*(tf.cast(each, tf.float32) for each in (start, limit, delta))), start.dtype)
@@ -258,7 +275,7 @@ def _range(node, start, limit, delta):
 
 
 @operator("EyeLike")
-def _eye_like(node, x):
+def _eye_like(node: Node, x: tf.Tensor) -> tf.Tensor:
     from from_onnx.elementwise import type_of
 
     dtype = type_of(node, node.get("dtype")) if node.get("dtype") else x.dtype
@@ -268,7 +285,7 @@ def _eye_like(node, x):
 
 
 @operator("Trilu")
-def _trilu(node, x, k=None):
+def _trilu(node: Node, x: tf.Tensor, k: tf.Tensor | None = None) -> tf.Tensor:
     offset = 0 if k is None else tf.cast(k, tf.int32)
     offset = tf.reshape(offset, [])
     rows, columns = sizes(x)[-2:]
@@ -278,7 +295,7 @@ def _trilu(node, x, k=None):
 
 
 @operator("DepthToSpace")
-def _depth_to_space(node, x):
+def _depth_to_space(node: Node, x: tf.Tensor) -> tf.Tensor:
     size = node.get("blocksize")
     batch, channels, height, width = sizes(x)
     depth = channels // (size * size)
@@ -291,7 +308,7 @@ def _depth_to_space(node, x):
 
 
 @operator("SpaceToDepth")
-def _space_to_depth(node, x):
+def _space_to_depth(node: Node, x: tf.Tensor) -> tf.Tensor:
     size = node.get("blocksize")
     batch, channels, height, width = sizes(x)
     x = reshaped(x, [batch, channels, height // size, size, width // size, size])
@@ -300,7 +317,13 @@ def _space_to_depth(node, x):
 
 
 @operator("Pad")
-def _pad(node, x, pads=None, value=None, axes=None):
+def _pad(
+    node: Node,
+    x: tf.Tensor,
+    pads: tf.Tensor | None = None,
+    value: tf.Tensor | None = None,
+    axes: tf.Tensor | None = None,
+) -> tf.Tensor:
     count = rank(node, x)
     amounts = node.get("pads") if pads is None else ints(node, pads, "the amounts of padding")
     axes = list(range(count)) if axes is None else [axis_of(node, each, count) for each in ints(node, axes, "the axes")]
@@ -320,7 +343,7 @@ def _pad(node, x, pads=None, value=None, axes=None):
     return _indexed_padding(node, x, table, mode)
 
 
-def _indexed_padding(node, x, table, mode: str):
+def _indexed_padding(node: Node, x: tf.Tensor, table: tf.Tensor, mode: str) -> tf.Tensor:
     """Padding with copies: of the edge, or of the other end."""
     for axis, (low, high) in enumerate(table):
         if low or high:
@@ -332,7 +355,7 @@ def _indexed_padding(node, x, table, mode: str):
 
 
 @operator("OneHot")
-def _one_hot(node, indices, depth, values):
+def _one_hot(node: Node, indices: tf.Tensor, depth: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     number = int(np.ravel(required(node, depth, "the depth"))[0])
     axis = axis_of(node, node.get("axis", -1), rank(node, indices) + 1)
     off, on = tf.unstack(values, 2)
@@ -343,6 +366,6 @@ def _one_hot(node, indices, depth, values):
 
 
 @operator("ReverseSequence")
-def _reverse_sequence(node, x, lengths):
+def _reverse_sequence(node: Node, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     return tf.reverse_sequence(x, lengths, seq_axis=time, batch_axis=batch)

@@ -1,17 +1,25 @@
 """Fourier transforms as products with constant matrices, because libraries contain no FFT."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.elementwise import type_of
 from from_onnx.table import operator
 from from_onnx.tensors import axis_of, ints, moved_back, moved_last, rank, required
 
+if TYPE_CHECKING:
+    from from_onnx.table import Node
+
+
 _LONGEST = 4096
 """Elements of a transform: its matrices then take 128 MiB."""
 
 
 @operator("DFT")
-def _dft(node, x, length=None, axis=None):
+def _dft(node: Node, x: tf.Tensor, length: tf.Tensor | None = None, axis: tf.Tensor | None = None) -> tf.Tensor:
     place = node.get("axis", 1) if node.version < 20 else -2 if axis is None else ints(node, axis, "the axis")[0]
     place = axis_of(node, place, rank(node, x))
     size, inverse, half = x.shape[place], node.get("inverse", 0), node.get("onesided", 0)
@@ -31,16 +39,16 @@ def _dft(node, x, length=None, axis=None):
     return tf.stack([moved_back(each, place) for each in made], -1)
 
 
-def _angles(rows: int, columns: int, points: int):
+def _angles(rows: int, columns: int, points: int) -> tf.Tensor:
     # Reduced to one revolution in integers: sines of large angles would lose digits.
     return 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % points) / points
 
 
-def _product(x, matrix):
+def _product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     return tf.tensordot(x, tf.constant(matrix, x.dtype), 1)
 
 
-def _transform(parts: list, points: int, outputs: int, *, inverse: bool, window=1.0) -> list:
+def _transform(parts: list[Any], points: int, outputs: int, *, inverse: bool, window: tf.Tensor = 1.0) -> list[Any]:
     """Real and imaginary part of the transform along the last axis; one part if `parts` are real numbers."""
     angles = _angles(parts[0].shape[-1], outputs, points)
     factor = np.reshape(window, (-1, 1)) / (points if inverse else 1)
@@ -51,7 +59,7 @@ def _transform(parts: list, points: int, outputs: int, *, inverse: bool, window=
     return [real, imaginary]
 
 
-def _real_inverse(parts: list, points: int):
+def _real_inverse(parts: list[Any], points: int) -> tf.Tensor:
     """The real numbers whose transform begins with `parts`."""
     count = parts[0].shape[-1]
     angles = _angles(count, points, points)
@@ -65,9 +73,16 @@ def _real_inverse(parts: list, points: int):
 
 
 @operator("STFT")
-def _stft(node, x, step, window=None, length=None):
+def _stft(
+    node: Node, x: tf.Tensor, step: tf.Tensor, window: tf.Tensor | None = None, length: tf.Tensor | None = None
+) -> tf.Tensor:
     step = ints(node, step, "the distance of frames")[0]
-    width = ints(node, length, "the length of frames")[0] if length is not None else window.shape[0]
+    if length is not None:
+        width = ints(node, length, "the length of frames")[0]
+    elif window is not None:
+        width = window.shape[0]
+    else:
+        raise node.fault("it has neither a window nor a length of frames")
     if x.shape[1] is None or width > _LONGEST:
         raise node.fault("the length of its signal is not known, or its frames are longer than 4096")
     weights = np.ones(width) if window is None else required(node, window, "its window")
@@ -80,7 +95,9 @@ def _stft(node, x, step, window=None, length=None):
 
 
 @operator("MelWeightMatrix")
-def _mel_weight_matrix(node, bins, length, rate, low, high):
+def _mel_weight_matrix(
+    node: Node, bins: tf.Tensor, length: tf.Tensor, rate: tf.Tensor, low: tf.Tensor, high: tf.Tensor
+) -> tf.Tensor:
     bins, length, rate, low, high = (
         float(required(node, each, "its inputs").reshape(())) for each in (bins, length, rate, low, high)
     )

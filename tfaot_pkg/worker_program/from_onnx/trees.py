@@ -4,7 +4,10 @@ Where ONNX leaves the results open (two classes with one score or base values), 
 Runtime.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +16,12 @@ from from_onnx.table import ML, operator
 from messages import forest as trees
 from own_calls import trees as sums
 
-_MODES = {
+if TYPE_CHECKING:
+    from framework_types import Array
+    from from_onnx.table import Node
+
+
+_MODES: dict[str, int] = {
     "BRANCH_LEQ": trees.LESS_EQUAL,
     "BRANCH_LT": trees.LESS,
     "BRANCH_GTE": trees.GREATER_EQUAL,
@@ -36,33 +44,33 @@ class _Trees:
     `members` are the values of a BRANCH_MEMBER node by its number.
     """
 
-    roots: list
+    roots: list[int]
     feature: np.ndarray
-    mode: list
+    mode: list[int]
     threshold: np.ndarray
     missing_true: np.ndarray
     true: np.ndarray
     false: np.ndarray
     values: np.ndarray
     given: np.ndarray
-    members: dict
+    members: dict[int, Array]
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
-def _regressor(node, x):
+def _regressor(node: Node, x: tf.Tensor) -> tf.Tensor:
     outputs = node.get("n_targets", 1)
     found = _of_older(node, x, "target", outputs)
     aggregate, kind = node.get("aggregate_function", "SUM"), node.get("post_transform", "NONE")
     _known(node, aggregate, _AGGREGATES, "aggregate function")
     scores = _aggregated(node, x, found, aggregate)
-    scores = _based(scores, _numbers(node, "base_values"), found.given.any(0))
+    scores = _based(scores, _numbers(node, "base_values"), np.any(found.given, axis=0))
     if outputs == 1 and kind != "PROBIT":
         kind = "NONE"  # ONNX Runtime ignores all others
     return tf.cast(_transformed(node, scores, kind), tf.float32)
 
 
 @operator("TreeEnsemble", domain=ML)
-def _ensemble(node, x):
+def _ensemble(node: Node, x: tf.Tensor) -> tf.Tensor:
     outputs = node.get("n_targets", 1)
     found = _of_newer(node, outputs)
     scores = _aggregated(node, x, found, _named(node, node.get("aggregate_function", 1), _AGGREGATES))
@@ -79,7 +87,7 @@ def _ensemble(node, x):
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
-def _classifier(node, x):
+def _classifier(node: Node, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     labels = node.get("classlabels_int64s")
     if not labels:
         raise node.fault("its labels are strings, which libraries do not support", "train with numbers as labels")
@@ -99,10 +107,12 @@ def _classifier(node, x):
     return tf.gather(tf.constant(labels, tf.int64), place), tf.cast(made, tf.float32)
 
 
-def _two_classes(node, scores, labels: list, found: _Trees, kind: str):
+def _two_classes(
+    node: Node, scores: tf.Tensor, labels: list[Any], found: _Trees, kind: str
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """The scores of two classes, their labels, the position of the label, and the transformation that remains."""
     # Case by case as TreeAggregatorClassifier of ONNX Runtime (tree_ensemble_aggregator.h).
-    base, (has_first, has_second) = _numbers(node, "base_values"), found.given.any(0).tolist()
+    base, (has_first, has_second) = _numbers(node, "base_values"), np.any(found.given, axis=0).tolist()
     first, second = scores[:, :1], scores[:, 1:]
     if len(base) == 2 and has_second:
         second = base[1] + first
@@ -126,34 +136,34 @@ def _two_classes(node, scores, labels: list, found: _Trees, kind: str):
     return tf.concat([1 - first, first], -1), labels, place, "NONE"
 
 
-def _known(node, name: str, names: tuple, what: str) -> None:
+def _known(node: Node, name: str, names: tuple[Any, ...], what: str) -> None:
     if name not in names:
         raise node.fault(f"the {what} {name!r} is not supported")
 
 
-def _named(node, number: int, names: tuple) -> str:
+def _named(node: Node, number: int, names: tuple[Any, ...]) -> str:
     if not 0 <= number < len(names):
         raise node.fault(f"{number} is none of {', '.join(names)}")
-    return names[number]
+    return str(names[number])
 
 
-def _numbers(node, name: str) -> np.ndarray:
+def _numbers(node: Node, name: str) -> np.ndarray:
     tensor = node.get(f"{name}_as_tensor")
     return np.ravel(tensor) if tensor is not None else np.array(node.get(name, []), np.float32)
 
 
-def _weights(node, kind: str) -> np.ndarray:
+def _weights(node: Node, kind: str) -> np.ndarray:
     return _numbers(node, f"{kind}_weights")
 
 
-def _based(scores, base: np.ndarray, used: np.ndarray):
+def _based(scores: tf.Tensor, base: np.ndarray, used: np.ndarray) -> tf.Tensor:
     """`scores` plus base values, for the outputs that are `used`."""
     if not len(base) or len(base) != scores.shape[-1]:
         return scores
     return scores + tf.constant(np.where(used, base, 0), scores.dtype)
 
 
-def _of_older(node, x, kind: str, outputs: int) -> _Trees:
+def _of_older(node: Node, x: tf.Tensor, kind: str, outputs: int) -> _Trees:
     """The trees of a classifier or regressor: nodes are named by tree and number, leaves are nodes."""
     names = list(zip(node.get("nodes_treeids", []), node.get("nodes_nodeids", []), strict=False))
     place = {name: number for number, name in enumerate(names)}
@@ -168,10 +178,10 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
     number_of.update({each: -1 - number for number, each in enumerate(leaves)})
     ways = []
     for column in columns[1:]:
-        found = [place.get((names[each][0], column[each])) for each in inner]
-        if None in found:
+        targets = [(names[each][0], column[each]) for each in inner]
+        if any(target not in place for target in targets):
             raise node.fault("a branch leads to a node that its tree does not have")
-        ways.append(found)
+        ways.append([place[target] for target in targets])
     children = {*ways[0], *ways[1]}
     held, given = np.zeros((len(leaves), outputs), _total(x)), np.zeros((len(leaves), outputs), bool)
     joined = {"MIN": np.minimum, "MAX": np.maximum}.get(node.get("aggregate_function", "SUM"), np.add)
@@ -203,7 +213,7 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
     )
 
 
-def _missing_true(node, count: int) -> np.ndarray:
+def _missing_true(node: Node, count: int) -> np.ndarray:
     """Whether NaN follows the "true" branch, by node; in files the list may be missing or empty."""
     found = np.array(node.get("nodes_missing_value_tracks_true") or [0] * count, bool)
     if len(found) != count:
@@ -211,13 +221,13 @@ def _missing_true(node, count: int) -> np.ndarray:
     return found
 
 
-def _mode(node, name: str) -> int:
+def _mode(node: Node, name: str) -> int:
     if name not in _MODES or name == "BRANCH_MEMBER":
         raise node.fault(f"the mode {name!r} of a node is not supported")
     return _MODES[name]
 
 
-def _of_newer(node, outputs: int) -> _Trees:
+def _of_newer(node: Node, outputs: int) -> _Trees:
     """The trees of TreeEnsemble: nodes and leaves are numbers, a leaf has one value."""
     modes = [_MODES[_named(node, int(each), _NUMBERED)] for each in np.ravel(node.get("nodes_modes"))]
     splits, weights = np.ravel(node.get("nodes_splits")), np.ravel(node.get("leaf_weights"))
@@ -251,7 +261,7 @@ def _of_newer(node, outputs: int) -> _Trees:
     )
 
 
-def _members(node, modes: list) -> dict:
+def _members(node: Node, modes: list[Any]) -> dict[int, Array]:
     """The sets of BRANCH_MEMBER nodes, which are in one list with a NaN after each."""
     places = [number for number, mode in enumerate(modes) if mode == trees.IN]
     if not places:
@@ -263,11 +273,11 @@ def _members(node, modes: list) -> dict:
     return dict(zip(places, sets, strict=False))
 
 
-def _total(x) -> str:
+def _total(x: tf.Tensor) -> str:
     return "float64" if x.dtype == tf.float64 else "float32"
 
 
-def _aggregated(node, x, found: _Trees, aggregate: str):
+def _aggregated(node: Node, x: tf.Tensor, found: _Trees, aggregate: str) -> tf.Tensor:
     """The scores [batch, outputs], of float64 if x is, else of float32."""
     dtype, features = _total(x), x.shape[-1]
     if x.shape.rank != 2 or features is None:
@@ -293,7 +303,7 @@ def _aggregated(node, x, found: _Trees, aggregate: str):
     return scores
 
 
-def _forest(node, found: _Trees, aggregate: str, dtype: str, features: int, has_members: bool) -> trees.Forest:
+def _forest(node: Node, found: _Trees, aggregate: str, dtype: str, features: int, has_members: bool) -> trees.Forest:
     threshold, words, sets = found.threshold.copy(), np.zeros(len(found.mode), np.int64), []
     length = 0
     for place, members in found.members.items():
@@ -355,12 +365,12 @@ def _targets(found: _Trees) -> np.ndarray | None:
     return uses.argmax(-1) if (uses.sum(-1) <= 1).all() else None
 
 
-def _apart(found: _Trees, common: dict, neutral: float) -> trees.Forest:
+def _apart(found: _Trees, common: dict[str, Any], neutral: float) -> trees.Forest:
     """A forest with an output for each tree and each of its targets; missing values of leaves are `neutral`."""
     count, (leaves, outputs) = len(found.mode), found.values.shape
     values = np.where(found.given, found.values, found.values.dtype.type(neutral))
 
-    def copied(places):
+    def copied(places: tf.Tensor) -> tf.Tensor:
         places = np.asarray(places, np.int64)
         return np.concatenate([places + np.where(places < 0, -k * leaves, k * count) for k in range(outputs)])
 
@@ -381,11 +391,11 @@ def _apart(found: _Trees, common: dict, neutral: float) -> trees.Forest:
     )
 
 
-def _transformed(node, scores, kind: str):
+def _transformed(node: Node, scores: tf.Tensor, kind: str) -> tf.Tensor:
     return _probit(scores) if kind == "PROBIT" else transformed(node, scores, kind)
 
 
-def _probit(scores):
+def _probit(scores: tf.Tensor) -> tf.Tensor:
     """The quantile function of the normal distribution, by Winitzki's approximation with a = 0.147."""
     # With the digits that ONNX Runtime writes (ml_common.h).
     x = 2 * scores - 1
