@@ -66,7 +66,10 @@ def answers_of(program: Program, model: Model, inputs: Mapping[str, Array], rows
         for axis, size in zip(each.axes or (), inputs[each.key].shape, strict=True)
         if isinstance(axis, str)
     }
-    made = interpret.run(program, rows, [inputs[each.key] for each in model.inputs], sizes)
+    given = [inputs[each.key] for each in model.inputs]
+    # Float16 comes as its bits.
+    given = [values.view(np.uint16) if values.dtype == np.float16 else values for values in given]
+    made = interpret.run(program, rows, given, sizes)
     return {each.key: values for each, values in zip(model.outputs, made, strict=True)}
 
 

@@ -75,7 +75,7 @@ class Builder:
         self.symbols, self.ranges = tuple(symbols), Ranges(tuple(symbols))
         self._bindings, self._fit = _points(self.symbols)
         self._ids, self._types, self._scopes = count(), dict[int, Type](), [_Scope()]
-        self._made = 0
+        self._answers: dict[tuple[str, tuple[Shape, ...], Attributes, Shape | None], tuple[Shape, ...]] = {}
 
     # -- the program ---------------------------------------------------------------------------------------------
 
@@ -211,6 +211,22 @@ class Builder:
         return number
 
     def _inferred(
+        self,
+        opcode: str,
+        operands: Sequence[Value],
+        attributes: Attributes,
+        regions: tuple[Region, ...],
+        stated: Shape | None,
+    ) -> tuple[Shape, ...]:
+        if regions:
+            return self._asked(opcode, operands, attributes, regions, stated)
+        # Most operations of a graph occur again, with the same types.
+        question = opcode, tuple(each.shape for each in operands), attributes, stated
+        if question not in self._answers:
+            self._answers[question] = self._asked(opcode, operands, attributes, regions, stated)
+        return self._answers[question]
+
+    def _asked(
         self,
         opcode: str,
         operands: Sequence[Value],

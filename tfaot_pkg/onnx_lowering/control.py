@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,8 +29,20 @@ def _if(call: Call) -> tuple[Value, ...]:
     branches = [call.graph("then_branch"), call.graph("else_branch")]
     if which.numbers is not None:
         return call.run(branches[0 if which.numbers.any() else 1], ())
-    regions = [b.region([], lambda _, graph=graph: call.run(graph, ())) for graph in branches]  # type: ignore[misc]
-    return b.ops("conditional", which, regions=regions)
+    made: list[tuple[Value, ...]] = []
+
+    def lowered(graph: Graph) -> Sequence[Value]:
+        made.append(call.run(graph, ()))
+        return made[-1]
+
+    regions = [b.region([], lambda _, graph=graph: lowered(graph)) for graph in branches]  # type: ignore[misc]
+    return _like(b.ops("conditional", which, regions=regions), made[0])
+
+
+def _like(values: Sequence[Value], others: Sequence[Value]) -> tuple[Value, ...]:
+    """`values`, of float16 where `others` are."""
+    pairs = zip(values, others, strict=True)
+    return tuple(replace(value, is_half=other.is_half) for value, other in pairs)
 
 
 def _scalar(call: Call, place: int) -> Value:
@@ -100,7 +113,7 @@ def _unrolled(call: Call, graph: Graph, trips: int, states: Sequence[Value]) -> 
             raise call.fault("it never runs, and its outputs have no shape")
         return tuple(carried)
     stacked = (join(b, [stretched(b, each, [0]) for each in parts], 0) for parts in zip(*scanned, strict=True))
-    return (*carried, *stacked)
+    return (*carried, *_like(list(stacked), scanned[0]))
 
 
 def _looped(
@@ -109,7 +122,9 @@ def _looped(
     b, count = call.builder, len(states)
     # The step and the states as parameters, as in the loop: what is known then, is known in each iteration.
     types = [Shape("s64", ()), *(each.shape for each in states)]
-    first = _types(b, types, lambda given: call.run(graph, (given[0], b.constant(True, "pred"), *given[1:])))
+    first = _types(
+        b, types, lambda given: call.run(graph, (given[0], b.constant(True, "pred"), *_like(given[1:], states)))
+    )
     scans = first[1 + count :]
     # What its condition says is known: it always goes on, or `trips` counts that.
     is_exact = is_exact or (trips is not None and _is_always(first[0]) and _is_always(call.maybe(1)))
@@ -122,15 +137,15 @@ def _looped(
     start = b.constant(True, "pred") if call.maybe(1) is None else _scalar(call, 1)
 
     def body(step: Value, state: Sequence[Value]) -> list[Value]:
-        kept, made = state[:count], state[count : count + len(rooms)]
+        kept, made = _like(state[:count], states), state[count : count + len(rooms)]
         goes_on, *results = call.run(graph, (b.convert(step, "s64"), b.constant(True, "pred"), *kept))
         filled = [loops.written(b, a, step, each) for a, each in zip(made, results[count:], strict=True)]
         return [*results[:count], *filled, *([] if is_exact else [b.reshape(goes_on, [])])]
 
     if is_exact:
-        return tuple(loops.repeated(b, trips, [*states, *rooms], body))
+        return _like(loops.repeated(b, trips, [*states, *rooms], body), first[1:])
     made = loops.repeated(b, trips, [*states, *rooms, start], body, going=True)
-    return tuple(made[:-1])
+    return _like(made[:-1], first[1:])
 
 
 def _is_always(value: Value | None) -> bool:
@@ -158,13 +173,15 @@ def _scan(call: Call) -> tuple[Value, ...]:
     states, scanned = inputs[: len(inputs) - number], inputs[len(inputs) - number :]
     outputs = len(graph.outputs) - len(states)
     axes, directions = (call.wholes(f"scan_input_{name}") or [0] * number for name in ("axes", "directions"))
-    scanned = [_moved(b, each, 0, call.axis(axis, each.rank)) for each, axis in zip(scanned, axes, strict=True)]
-    scanned = [reverse(b, each, 0) if back else each for each, back in zip(scanned, directions, strict=True)]
+    moved = [_moved(b, each, 0, call.axis(axis, each.rank)) for each, axis in zip(scanned, axes, strict=True)]
+    moved = [reverse(b, each, 0) if back else each for each, back in zip(moved, directions, strict=True)]
+    scanned = list(_like(moved, scanned))
     found, last = _steps(call, graph, states, scanned)
     axes, directions = (call.wholes(f"scan_output_{name}") or [0] * outputs for name in ("axes", "directions"))
+    shown = found
     found = [reverse(b, each, 0) if back else each for each, back in zip(found, directions, strict=True)]
-    found = [_moved(b, each, call.axis(axis, each.rank), 0) for each, axis in zip(found, axes, strict=True)]
-    return (*last, *found)
+    stacked = [_moved(b, each, call.axis(axis, each.rank), 0) for each, axis in zip(found, axes, strict=True)]
+    return (*last, *_like(stacked, shown))
 
 
 def _moved(b: Builder, x: Value, to: int, axis: int) -> Value:
@@ -179,14 +196,15 @@ def _steps(
 ) -> tuple[list[Value], list[Value]]:
     b, count, steps = call.builder, len(states), scanned[0].sizes[0]
     types = [*(each.shape for each in states), *(Shape(each.dtype, each.sizes[1:]) for each in scanned)]
-    first = _types(b, types, lambda given: call.run(graph, given))
+    first = _types(b, types, lambda given: call.run(graph, _like(given, [*states, *scanned])))
     rooms = [loops.room(b, steps, each.shape) for each in first[count:]]
 
     def body(step: Value, state: Sequence[Value]) -> list[Value]:
         kept, made = state[:count], state[count:]
-        results = call.run(graph, (*kept, *(loops.read(b, each, step) for each in scanned)))
+        given = [*kept, *(loops.read(b, each, step) for each in scanned)]
+        results = call.run(graph, _like(given, [*states, *scanned]))
         filled = [loops.written(b, a, step, each) for a, each in zip(made, results[count:], strict=True)]
         return [*results[:count], *filled]
 
-    found = loops.repeated(b, steps, [*states, *rooms], body)
-    return found[count:], found[:count]
+    found = _like(loops.repeated(b, steps, [*states, *rooms], body), first)
+    return list(found[count:]), list(found[:count])

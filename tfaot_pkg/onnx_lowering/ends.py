@@ -14,6 +14,9 @@ def signature_of(model: Model, program: Program) -> Signature:
     known = program.entry.by_id()
     taken = zip(model.inputs, (each.shape for each in program.entry.parameters), strict=True)
     given = zip(model.outputs, (known[result].shape for result in program.entry.results), strict=True)
+    opcodes = {known[result].opcode for result in program.entry.results}
+    if "bits-of-f16" in opcodes or any(each.dtype == "float16" for each in model.inputs):
+        raise Unsupported("inputs or outputs of float16")
     return Signature(
         inputs=tuple(_tensor(each.name, shape, program.symbols) for each, shape in taken),
         outputs=tuple(_tensor(each.name, shape, program.symbols) for each, shape in given),

@@ -7,6 +7,9 @@ on shapes, cost nothing at run time. An operator or a form of one that has no lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
@@ -26,6 +29,7 @@ from tfaot_pkg.onnx_lowering import (
     quantized,
     recurrent,
     reductions,
+    sampling,
     signals,
 )
 from tfaot_pkg.onnx_lowering.builder import Builder
@@ -35,7 +39,7 @@ from tfaot_pkg.onnx_lowering.values import DTYPES, Value
 
 FILLED_BY = (
     contributed, control, convolutions, elementwise, forests, images, indexing, linear, moving, normalizing, pooling,
-    products, quantized, recurrent, reductions, signals,
+    products, quantized, recurrent, reductions, sampling, signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
@@ -51,11 +55,18 @@ def lower(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) 
     shapes = [_shape(each, names) for each in model.inputs]
 
     def body(given: Sequence[Value]) -> list[Value]:
-        values = dict(zip((each.key for each in model.inputs), given, strict=True))
+        taken = zip(model.inputs, given, strict=True)
+        values = {each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken}
         found = _Walk(model, builder).values(model.graph, values, {})
-        return [_found(each.key, found) for each in model.outputs]
+        results = [_found(each.key, found) for each in model.outputs]
+        return [builder.op("bits-of-f16", each) if each.is_half else each for each in results]
 
     return builder.program(shapes, body)
+
+
+def _read(builder: Builder, bits: Value) -> Value:
+    """An input of float16, which comes as its bits."""
+    return replace(builder.op("f16-of-bits", bits), is_half=True)
 
 
 def _found(name: str, values: Mapping[str, Value]) -> Value:
@@ -67,7 +78,7 @@ def _found(name: str, values: Mapping[str, Value]) -> Value:
 def _shape(given: Input, symbols: set[str]) -> Shape:
     if given.axes is None:
         raise Unsupported(f"the number of axes of the input {given.name!r} is not known: give it in model.shapes")
-    if given.dtype not in DTYPES:
+    if given.dtype not in DTYPES and given.dtype != "float16":
         raise Unsupported(f"the input {given.name!r} has the element type {given.dtype}")
     sizes = []
     for place, axis in enumerate(given.axes):
@@ -81,7 +92,7 @@ def _shape(given: Input, symbols: set[str]) -> Shape:
             raise Unsupported(
                 f"the size of axis {place} of the input {given.name!r} is not known: give it in model.shapes"
             )
-    return Shape(DTYPES[given.dtype], tuple(sizes))
+    return Shape("u16" if given.dtype == "float16" else DTYPES[given.dtype], tuple(sizes))
 
 
 class _Walk:
@@ -137,17 +148,54 @@ class _Walk:
             run=run,
         )
         try:
-            return _tuple(function(call))
+            return tuple(self._rounded(call, each) for each in _tuple(function(call)))
         except Unsupported as error:
             raise error if isinstance(error, _OfNode) else self._fault(node, str(error)) from None
         # A file is not trusted: numbers of attributes may be of any size, and lists of any length.
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise self._fault(node, f"its attributes or inputs do not fit: {type(error).__name__}: {error}") from error
 
+    def _rounded(self, call: Call, value: Value | None) -> Value | None:
+        """A result as one of float16, if the operator gives that: ONNX Runtime computes in float32, and rounds."""
+        if value is None or value.dtype != "f32" or call.op in _OF_INNER_GRAPHS:
+            return value
+        is_half = _gives_halves(call)
+        if is_half and not value.is_half and call.op not in _EXACT:
+            value = self._builder.op("round-to-f16", value)
+        return value if value.is_half == is_half else replace(value, is_half=is_half)
+
     def _fault(self, node: Node, why: str) -> Unsupported:
         domain = "" if node.domain == ONNX else f"{node.domain}."
         version = self._model.opsets.get(node.domain, 1)
         return _OfNode(f"{domain}{node.op} (node {node.name!r}, opset {version}): {why}")
+
+
+_HALF = 10
+"""ONNX's number of float16."""
+_EXACT = frozenset(
+    "Abs Clip Concat Compress DepthToSpace Expand Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max "
+    "MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape Sign Slice SpaceToDepth Split Squeeze Tile TopK Transpose "
+    "Trilu Unsqueeze Where".split()
+)
+"""Operators whose results are elements of their inputs: they need no rounding."""
+_OF_INNER_GRAPHS = ("If", "Loop", "Scan")
+"""Operators whose results are those of inner graphs, which know whether they are of float16."""
+_TYPED = {"Cast": "to", "EyeLike": "dtype", "MelWeightMatrix": "output_datatype"}
+"""Operators with an attribute that has the type of the result."""
+
+
+def _gives_halves(call: Call) -> bool:
+    """Whether floats that a node gives are of float16."""
+    attribute = _TYPED.get(call.op)
+    if attribute is not None and call.has(attribute):
+        return call.whole(attribute) == _HALF
+    if call.op in ("Constant", "ConstantOfShape"):
+        found = call.tensor("value")
+        return found is not None and found.dtype == np.float16
+    if call.op == "CastLike":
+        return call.input(1).is_half
+    # Of several floats the first one has the type of the result; scales and the like come behind it.
+    return next((each.is_half for each in call.inputs if each is not None and each.dtype == "f32"), False)
 
 
 class _OfNode(Unsupported):

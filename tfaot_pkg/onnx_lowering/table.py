@@ -17,10 +17,11 @@ ONNX, ML, MICROSOFT = "ai.onnx", "ai.onnx.ml", "com.microsoft"
 """Domains of operators."""
 
 _TYPES = {
-    1: "f32", 2: "u8", 3: "s8", 4: "u16", 5: "s16", 6: "s32", 7: "s64", 9: "pred", 11: "f64", 12: "u32", 13: "u64",
+    1: "f32", 2: "u8", 3: "s8", 4: "u16", 5: "s16", 6: "s32", 7: "s64", 9: "pred", 10: "f32", 11: "f64", 12: "u32",
+    13: "u64",
 }  # fmt: skip
 """Numbers of ONNX's TensorProto.DataType -> element types of programs."""
-_OTHERS = {8: "text", 10: "float16", 14: "complex64", 15: "complex128", 16: "bfloat16"}
+_OTHERS = {8: "text", 14: "complex64", 15: "complex128", 16: "bfloat16"}
 
 Results = Value | tuple[Value | None, ...]
 
@@ -146,7 +147,7 @@ class Call:
         return found
 
     def dtype(self, number: int) -> str:
-        """The element type with ONNX's number."""
+        """The element type with ONNX's number; that of float16 is float32."""
         if number not in _TYPES:
             raise self.fault(f"element type {_OTHERS.get(number, number)}")
         return _TYPES[number]
@@ -173,6 +174,8 @@ class Call:
 
 def constant_of(array: Array) -> Value:
     """A known value with the elements of an array. Raises Unsupported for texts and the like."""
+    if array.dtype == np.float16:
+        return replace(known(array.astype(np.float32), "f32"), is_half=True)
     if array.dtype.name not in DTYPES:
         raise Unsupported(f"element type {'text' if array.dtype.kind in 'OUS' else array.dtype.name}")
     return known(array, DTYPES[array.dtype.name])

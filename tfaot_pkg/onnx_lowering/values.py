@@ -27,6 +27,8 @@ class Undecided(Exception):
 class Value:
     """An array: `id` is that of the operation that computes it; `known` are its elements, if they are known.
 
+    If `is_half`, it is of float16: float32 numbers that are rounded to it (decision 073).
+
     Elements of an array of objects are `Size`, integers that depend on symbols; its `shape` has their type, which may
     be a float.
     """
@@ -34,6 +36,7 @@ class Value:
     shape: Shape
     known: Array | None = None
     id: int | None = None
+    is_half: bool = False
 
     @property
     def dtype(self) -> str:
