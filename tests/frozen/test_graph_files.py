@@ -83,12 +83,17 @@ pytestmark = [
 ]
 
 
-def saved(pool: WorkerPool, files: Path, **said: Any) -> SavedModel:
+def info_of(said: dict[str, Any]) -> ModelInfo:
+    said = dict(said)
     keys: tuple[str, ...] = ("graph", "saved_model", "config", "checkpoint", "serving_key")
     named = {key: said.pop(key) for key in keys if key in said}
     kind: Format = "graph" if "graph" in named else "saved_model"
-    info = ModelInfo(name="m", version="1.0", files=files_of(kind, named.pop(kind), **named), **said)
-    tree = source_tree(files, Path(info.files.path), field=kind, beside=info.files_beside)
+    return ModelInfo(name="m", version="1.0", files=files_of(kind, named.pop(kind), **named), **said)
+
+
+def saved(pool: WorkerPool, files: Path, **said: Any) -> SavedModel:
+    info = info_of(said)
+    tree = source_tree(files, Path(info.files.path), field=info.files.format, beside=info.files_beside)
     return SavedModel(info, tree, pool)
 
 
@@ -288,7 +293,7 @@ def test_graphs_that_make_no_first_spec_are_refused_in_words(pool: WorkerPool, f
 
 
 def checked(pool: WorkerPool, model: SavedModel, files: Path, **said: object) -> Checked:
-    info = ModelInfo(name="m", version="1.0", **said)  # type: ignore[arg-type]  # the values of a table
+    info = info_of(said)
     spec = ModelSpec(
         path=files / "spec.yaml",
         model=replace(info, feeds=()),
