@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiler.guarded import guarded
 from tests.kept import REPOSITORY, kept
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
@@ -95,12 +96,9 @@ def constants_of(folder: Path) -> list[Array]:
     return constants
 
 
-_BEHIND = 64
-
-
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """A compiled program."""
+    """A compiled program. All memory of its calls is guarded."""
 
     program: Program
     function: Any
@@ -110,10 +108,9 @@ class Code:
     @staticmethod
     def of(program: Program, emitted: Emitted, function: Any) -> Code:
         size = max([offset + values.nbytes for offset, values in emitted.constants], default=0)
-        weights = np.zeros(size + 64, np.uint8)
-        start = -weights.ctypes.data % 64
+        weights = guarded(size, alignment=_ALIGNED, is_last=True, fill=0)
         for offset, values in emitted.constants:
-            weights[start + offset :][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+            weights[offset:][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
         return Code(program=program, function=function, weights=weights, scratch=emitted.scratch)
 
     def __call__(self, *inputs: Array) -> list[Array]:
@@ -121,38 +118,49 @@ class Code:
         return self.at_sizes([], *inputs)
 
     def at_sizes(self, sizes: Sequence[int], *inputs: Array) -> list[Array]:
-        """The same, with the sizes of the program's symbols."""
+        """The same, with the sizes of the program's symbols.
+
+        Two calls: arrays end at a guard in one, and begin at one in the other.
+        """
+        first, second = (self._called(sizes, inputs, is_last=is_last) for is_last in (True, False))
+        for one, other in zip(first, second, strict=True):
+            assert one.tobytes() == other.tobytes(), "answers depend on addresses, or on memory that was not written"
+        return first
+
+    def _called(self, sizes: Sequence[int], inputs: Sequence[Array], *, is_last: bool) -> list[Array]:
         rows = len(inputs[0])
         symbols = {symbol.name: size for symbol, size in zip(self.program.symbols, sizes, strict=True)}
-        known, types = self.program.entry.by_id(), NUMPY_TYPES
-        results = [known[result].shape for result in self.program.entry.results]
-        sizes_of = [shape.at(rows, symbols) for shape in results]
-        # Each before bytes that must stay as they are.
-        memory = [
-            np.full(math.prod(size) * types[shape.dtype].itemsize + _BEHIND, 0xFF, np.uint8)
-            for size, shape in zip(sizes_of, results, strict=True)
-        ]
-        outputs = [
-            each[:-_BEHIND].view(types[shape.dtype]).reshape(size)
-            for each, size, shape in zip(memory, sizes_of, results, strict=True)
-        ]
-        given = [np.ascontiguousarray(each) for each in inputs]
-        scratch = np.full(self.scratch + 64, 0xFF, np.uint8)
+        known = self.program.entry.by_id()
+        shapes = [known[result].shape for result in self.program.entry.results]
+        outputs = [_guarded(shape.at(rows, symbols), NUMPY_TYPES[shape.dtype], is_last=is_last) for shape in shapes]
+        given = [_guarded(each.shape, each.dtype, is_last=is_last) for each in inputs]
+        for own, each in zip(given, inputs, strict=True):
+            own[...] = each
+        scratch = guarded(self.scratch, alignment=_ALIGNED, is_last=is_last)
         brought = [(ctypes.c_size_t * len(sizes))(*sizes)] if sizes else []
         self.function(
-            ctypes.c_size_t(rows), *brought, _addresses(given), _addresses(outputs), _aligned(self.weights),
-            _aligned(scratch),
+            ctypes.c_size_t(rows), *brought, _addresses(given), _addresses(outputs), _address(self.weights),
+            _address(scratch),
         )  # fmt: skip
-        assert all((each[-_BEHIND:] == 0xFF).all() for each in memory), "written behind an output"
         return outputs
+
+
+_ALIGNED = 64
+"""Bytes to which weights and scratch are aligned. Inputs and outputs are as callers have them."""
+
+
+def _guarded(shape: Sequence[int], dtype: np.dtype[Any] | type, *, is_last: bool) -> Array:
+    type_ = np.dtype(dtype)
+    memory = guarded(math.prod(shape) * type_.itemsize, alignment=type_.itemsize, is_last=is_last)
+    return memory.view(type_).reshape(shape)
 
 
 def _addresses(arrays: Sequence[Array]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
 
 
-def _aligned(memory: Array) -> ctypes.c_void_p:
-    return ctypes.c_void_p(memory.ctypes.data + (-memory.ctypes.data) % 64)
+def _address(memory: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(memory.ctypes.data)
 
 
 Compile = Callable[[Program, int], Code]

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compiler.test_random_programs import Grower
+from tests.compiler.random_programs import Grower
 from tests.compiler.test_text import renumbered
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes import PASSES, UnknownPass, named, run, until

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import Networks
-from tests.compiler.test_random_programs import Grower
+from tests.compiler.random_programs import Grower
 from tests.compiler.test_trees import program_of, small
 from tests.kept import REPOSITORY
 from tests.toolchains import VERSIONS

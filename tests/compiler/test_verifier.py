@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compiler.test_random_programs import Grower, inputs_of
+from tests.compiler.random_programs import Grower, inputs_of
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.importing import import_program
