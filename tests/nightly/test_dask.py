@@ -85,6 +85,9 @@ def cluster(folder: Path) -> Iterator[tuple[Path, int]]:
     with (folder / "dask.log").open("wb") as log:
         processes = [subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) for command in commands]
     try:
+        # Limits of time in tests are for a lost scheduler, and not for Python's start on a busy machine.
+        while not file.exists() and processes[0].poll() is None:
+            time.sleep(0.05)
         yield file, processes[0].pid
     finally:
         for process in processes:
