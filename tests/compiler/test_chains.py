@@ -12,12 +12,12 @@ from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.affine import Index
-from tfaot_pkg.compiler.chains import Chain, Step, step_of
-from tfaot_pkg.compiler.elements import Access, Element
+from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.chains import Step, linked, takes
+from tfaot_pkg.compiler.each import EachLoop
+from tfaot_pkg.compiler.elements import Access, Element, Store
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
-from tfaot_pkg.compiler.writer import Body, Constants
-from tfaot_pkg.compiler.writer import Writer as Lines
 
 _LINES = 5
 
@@ -211,22 +211,24 @@ def _step(of: str, to: str, *, rows: Size = N, size: int = 3, offset: int = 0) -
         Access(f"p{place}", base, "f32", Index(Size(offset), (Size(size), ONE)))
         for place, base in enumerate(of.split())
     ]
-    target = Access("o0", to, "f32", Index(ZERO, (Size(size), ONE)))
-    body = Body((rows, Size(size)))
-    step = step_of("each(", body.extents, body, accesses, Element("x0"), target, lambda: None)
-    assert step is not None
+    store = Store(Access("o0", to, "f32", Index(ZERO, (Size(size), ONE))), Element("x0"))
+    body = Body((rows, Size(size)), accesses=accesses)
+    step = linked(body.inner(), [store], EachLoop(inner=body.inner(), stores=(store,)))
+    assert isinstance(step, Step)
     return step
 
 
 def test_a_chain_takes_loops_over_its_rows_that_read_what_it_made() -> None:
-    chain = Chain(writer=Lines((), Constants()), steps=[(_step("v0", "v1"), None)])
-    assert chain.takes(_step("v1", "v2"))
-    assert chain.takes(_step("v0 v1", "v2"))
-    assert not chain.takes(_step("v0", "v2")), "of nothing that it made"
-    assert not chain.takes(_step("v1", "v2", rows=N + N)), "more rows"
-    assert not chain.takes(_step("v1", "v2", offset=3)), "other rows"
+    chain = [_step("v0", "v1")]
+    assert takes(chain, _step("v1", "v2"), {})
+    assert takes(chain, _step("v0 v1", "v2"), {})
+    assert not takes(chain, _step("v0", "v2"), {}), "of nothing that it made"
+    assert not takes(chain, _step("v1", "v2", rows=N + N), {}), "more rows"
+    assert not takes(chain, _step("v1", "v2", offset=3), {}), "other rows"
     for overwritten in ("v0", "v1"):  # a tile reads it when the one before has written
-        assert not chain.takes(_step("v1", overwritten))
+        assert not takes(chain, _step("v1", overwritten), {})
+    assert takes(chain, _step("v1", "s2"), {"s2": ("v2", "v3")})
+    assert not takes(chain, _step("v1", "s2"), {"s2": ("v2", "v0")}), "what a variable may point to"
 
 
 def test_a_chain_writes_only_what_others_read() -> None:

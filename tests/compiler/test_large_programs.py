@@ -9,11 +9,10 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.memory import Buffer, Lifetime, Memory
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.compiler.simplify import simplify
-from tfaot_pkg.compiler.writer import Constants
-from tfaot_pkg.compiler.writer import Writer as Memory
 from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.listing import NoAttributes, Number
 
@@ -66,8 +65,8 @@ def test_memory_of_a_thread_has_a_limit() -> None:
 
 @pytest.mark.parametrize(("floats", "rows"), [(1 << 10, (64, 64)), (1 << 16, (1, 8)), (1 << 19, (1, 2))])
 def test_a_block_suits_the_cache_and_has_eight_rows_for_products_in_loops(floats: int, rows: tuple[int, int]) -> None:
-    memory = Memory((), Constants())
-    memory.buffer("f32", N * Size(floats))
+    buffer = Buffer("v0", "f32", N * Size(floats))
+    memory = Memory(buffers=[buffer], lifetimes={"v0": Lifetime(0, 1)}, symbols=(), weights=0)
     assert tuple(memory.chosen_block(multiplies_in_loops=each) for each in (False, True)) == rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfaot_pkg.compiler.loops import Block, Line, text_lines
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.compiler.steps import with_comments, with_steps
 
@@ -12,20 +13,34 @@ def operation(number: int, node: str) -> Operation:
 
 def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> None:
     first, second = operation(1, "a/add"), operation(2, "b/add")
+    last = operation(3, "b/add")
+
+    def block(head: str, text: str, maker: Operation, inside: Operation, *, continues: bool = False) -> Block:
+        return Block(head=(head,), nodes=(line(text, inside),), maker=maker, continues=continues)
+
+    def line(text: str, maker: Operation | None) -> Line:
+        return Line(pieces=(text,), maker=maker)
+
+    nodes: list[Line | Block] = [
+        block("", "x();", first, second),
+        block("if (s0)", "y();", second, first),
+        block("else", "z();", last, second, continues=True),
+        line("give();", None),
+    ]
     lines = ["  {", "    x();", "  }", "  if (s0) {", "    y();", "  }", "  else {", "    z();", "  }", "  give();"]
-    makers = [first, second, first, second, first, second, second, second, second, None]
-    written, steps = with_steps(lines, makers)
+    with_calls, steps = with_steps(nodes)
+    written = [*text_lines(with_calls)]
     assert [line for line in written if "begin" not in line] == lines
     assert [written.index(f"  profiled.begin({number});") for number in range(2)] == [0, 4]
     # What nothing in particular makes belongs to the step before it.
     assert [(step.name, step.node) for step in steps] == [("add f32[batch,4]", "a/add"), ("add f32[batch,4]", "b/add")]
 
     # For readers: a comment where another node begins.
-    made = with_comments(lines, [*makers[:9], operation(3, "b/add")])
+    made = [*text_lines(with_comments([*nodes[:3], line("give();", last)]))]
     assert [line for line in made if "//" not in line] == lines
     assert [(made.index(f"  // {node}"), node) for node in ("a/add", "b/add")] == [(0, "a/add"), (4, "b/add")]
 
 
 def test_names_of_a_hostile_model_stay_inside_of_their_string() -> None:
-    _, (step,) = with_steps(["  f();"], [operation(1, 'x"; system("id"); //\\\n??/' + "a" * 999)])
+    _, (step,) = with_steps([Line(pieces=("f();",), maker=operation(1, 'x"; system("id"); //\\\n??/' + "a" * 999))])
     assert not set('"\\\n?') & set(step.node) and len(step.node) == 300

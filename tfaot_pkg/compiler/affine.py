@@ -4,17 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Monomial, Size, Unsupported
 
 
+class Term(Protocol):
+    """A number that is known at run time, from 0 to `most`. It reads the arrays `bases`; its text is C++."""
+
+    @property
+    def most(self) -> Size: ...
+
+    @property
+    def bases(self) -> frozenset[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The variable of a loop, which counts from 0 to `size` - 1."""
+
+    name: str
+    size: Size
+
+    @property
+    def most(self) -> Size:
+        return self.size + Size(-1)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset()
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An affine index: `offset`, `runtime` terms (a C++ expression and its factor), and a factor per axis."""
+    """An affine index: `offset`, `runtime` terms with their factors, and a factor per axis."""
 
     offset: Size
     factors: tuple[Size, ...]
-    runtime: tuple[tuple[str, Size], ...] = ()
+    runtime: tuple[tuple[Term, Size], ...] = ()
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The arrays that its terms are read from."""
+        return frozenset[str]().union(*(term.bases for term, _ in self.runtime))
 
     def scaled(self, by: Size) -> Index:
         return Index(
@@ -129,7 +164,7 @@ def variable(symbol: str) -> str:
 def address_terms(index: Index, axes: int) -> list[str]:
     """The terms of an address: the offset, terms known at run time, and the first `axes` axes."""
     terms = [] if index.offset == ZERO else [cpp(index.offset)]
-    terms += [f"{name} * {cpp(factor)}" for name, factor in index.runtime if name != "0"]
+    terms += [f"{term} * {cpp(factor)}" for term, factor in index.runtime]
     terms += [_counted(f"i{axis}", factor) for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
     return terms
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import Index, cpp, merged
 from tfaot_pkg.compiler.attributes import Constant, Dimensions, Dot
+from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.layers import PANEL, packed_dense
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
-from tfaot_pkg.compiler.writer import Body
 
 _Strides = Sequence[Size]
 _SMALL = 12
@@ -103,7 +104,7 @@ def _packed(emitter: Emitter, weights: Operation, groups: tuple[list[int], list[
     strides, down, right = (
         [stride * step for stride in group] for group, step in zip(by_group, (each, Size(width), ONE), strict=True)
     )
-    return _Laid(emitter.constant(packed), (strides, down, right))
+    return _Laid(emitter.constants.address(packed), (strides, down, right))
 
 
 def _is_small(inner: Size, width: Size) -> bool:
@@ -139,9 +140,9 @@ def _write_narrow(
     for each in arrays:
         emitter.touch(each.pointer)
     with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
-        parts = (_elements(k), pointers[0], row_step, along, pointers[1], down, pointers[2], out_step)
-        texts = ", ".join(each if isinstance(each, str) else cpp(each) for each in parts)
-        emitter.line(f"timesNarrow<{cpp(_elements(n))}>({{{texts}}}, {cpp(count)});")
+        head, steps = f"timesNarrow<{cpp(_elements(n))}>({{{cpp(_elements(k))}, ", f", {cpp(row_step)}, {cpp(along)}, "
+        tail = f", {cpp(out_step)}}}, {cpp(count)});"
+        emitter.line(head, pointers[0], steps, pointers[1], f", {cpp(down)}, ", pointers[2], tail)
     for each in arrays:
         emitter.touch(each.pointer)
 
@@ -170,13 +171,13 @@ def _write(
     # If the width is known at run time only: an upper bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
-    packed = columns.pointer if is_packed else emitter.buffer("f32", padded * inner)
+    packed = Place(columns.pointer if is_packed else emitter.buffer("f32", padded * inner))
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
     between = [(f"m{axis}", size) for axis, (size, _) in enumerate(lines[:-1])]
 
-    def at(pointer: str, number: int, *, of_lines: int | None) -> str:
+    def at(pointer: str, number: int, *, of_lines: int | None) -> Place:
         steps = [(name, strides[number]) for (name, _), (_, strides) in zip(outer, products, strict=True)]
         if of_lines is not None:
             steps += [(name, strides[of_lines]) for (name, _), (_, strides) in zip(between, lines, strict=False)]
@@ -185,23 +186,19 @@ def _write(
     count, (row_step, out_step) = lines[-1]
     with counting(emitter, outer) if outer else emitter.braces(""):
         if is_packed:
-            packed = at(packed, 1, of_lines=None)
+            packed = at(packed.base, 1, of_lines=None)
         else:
-            emitter.line(
-                f"pack({at(columns.pointer, 1, of_lines=None)}, {cpp(inner)}, {cpp(width)}, "
-                f"{cpp(down or ONE)}, {cpp(right or ONE)}, {packed});"
-            )
+            extent = ", ".join(map(cpp, (inner, width, down or ONE, right or ONE)))
+            emitter.line("pack(", at(columns.pointer, 1, of_lines=None), f", {extent}, ", packed, ");")
         with counting(emitter, between):
-            emitter.line(
-                f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, {packed}, nullptr, Activation::none}}, {cpp(count)}, "
-                f"{at(rows.pointer, 0, of_lines=0)}, {cpp(row_step)}, "
-                f"{at(out.pointer, 2, of_lines=1)}, {cpp(out_step)});"
-            )
+            head = (f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, ", packed, ", nullptr, Activation::none}, ")
+            read, written = at(rows.pointer, 0, of_lines=0), at(out.pointer, 2, of_lines=1)
+            emitter.line(*head, f"{cpp(count)}, ", read, f", {cpp(row_step)}, ", written, f", {cpp(out_step)});")
     if inner.is_constant and width.is_constant:
         emitter.reaches(f"product({inner.constant}, {width.constant}, Activation::none", count)
     else:
         emitter.reached["products()"] = None
-    for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed]), out.pointer):
+    for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed.base]), out.pointer):
         emitter.touch(pointer)
 
 
@@ -224,7 +221,7 @@ def _write_single(
     )
     inner, width, down = map(cpp, extent)
     with emitter.braces(""), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
-        emitter.line(f"timesMatrix({inner}, {width}, {row}, {matrix}, {down}, {made});")
+        emitter.line(f"timesMatrix({inner}, {width}, ", row, ", ", matrix, f", {down}, ", made, ");")
     for each in arrays:
         emitter.touch(each.pointer)
 
@@ -248,25 +245,24 @@ def _write_small(
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
-    def at(number: int, pointer: str) -> str:
+    def at(number: int, pointer: str) -> Place:
         return address(pointer, *((name, strides[number]) for name, _, strides in loops))
 
     if width == ONE:
         _, count, steps = loops.pop()
         of_row, of_column, of_out = map(cpp, steps)
         with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
-            emitter.line(
-                f"timesColumn({cpp(count)}, {cpp(inner)}, {at(0, rows.pointer)}, {of_row}, "
-                f"{at(1, columns.pointer)}, {of_column}, {at(2, out.pointer)}, {of_out});"
-            )
+            one, other, made = at(0, rows.pointer), at(1, columns.pointer), at(2, out.pointer)
+            head, tail = f"timesColumn({cpp(count)}, {cpp(inner)}, ", f", {of_out});"
+            emitter.line(head, one, f", {of_row}, ", other, f", {of_column}, ", made, tail)
     else:
         with emitter.braces(""), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
-            emitter.line(f"const float* const row = {at(0, rows.pointer)};")
-            emitter.line(f"const float* const column = {at(1, columns.pointer)} + j * {cpp(right)};")
+            emitter.line("const float* const row = ", at(0, rows.pointer), ";")
+            emitter.line("const float* const column = ", at(1, columns.pointer), f" + j * {cpp(right)};")
             emitter.line("float sum = 0.0f;")
             with counting(emitter, [("k", inner)]):
                 emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
-            emitter.line(f"*({at(2, out.pointer)} + j) = sum;")
+            emitter.line("*(", at(2, out.pointer), " + j) = sum;")
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
@@ -302,7 +298,7 @@ def _laid(emitter: Emitter, operand: Operation, groups: tuple[list[int], list[in
     if len(body.accesses) != 1 or body.statements or body.counted:
         return None
     (access,) = body.accesses
-    pointer = emitter.part(access)
+    pointer = emitter.part(access, body)
     return _Laid(pointer, _grouped(access.index.factors, groups))
 
 
@@ -311,7 +307,7 @@ def _ordered(emitter: Emitter, operand: Operation, groups: tuple[list[int], list
     order = [axis for group in groups for axis in group]
     shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
     if operand.opcode == "constant" and not Constant.of(operand).literal.growing:
-        return _Laid(emitter.constant(literal(operand).transpose(order)), _grouped(shape.strides, groups))
+        return _Laid(emitter.constants.address(literal(operand).transpose(order)), _grouped(shape.strides, groups))
     if order == list(range(len(order))):
         return _Laid(emitter.stored(operand.id), _grouped(shape.strides, groups))
     made = next(emitter.fresh)
@@ -342,11 +338,12 @@ def product(
     if {dtype, *(emitter.known[operand].shape.dtype for operand in operation.operands)} == {"f64"}:
         with counting(emitter, [("b", batch)]):
             left, right, made = (
-                address(pointer, ("b", each)) for pointer, each in ((rows, m * k), (columns, k * n), (target, m * n))
+                address(pointer, ("b", each), elements=each)
+                for pointer, each in ((rows, m * k), (columns, k * n), (target, m * n))
             )
             head, tail = (f"<{cpp(n)}>", "") if n.is_constant else ("", f", {cpp(n)}")
-            matrices = f"{{{left}, {cpp(k)}, {cpp(k)}, {right}, {cpp(n)}, {made}, {cpp(n)}}}"
-            emitter.line(f"multiplyWide{head}({matrices}, {cpp(m)}{tail});")
+            sizes_of = (f", {cpp(k)}, {cpp(k)}, ", f", {cpp(n)}, ", f", {cpp(n)}}}, {cpp(m)}{tail});")
+            emitter.line(f"multiplyWide{head}({{", left, sizes_of[0], right, sizes_of[1], made, sizes_of[2])
     else:
         _by_elements(emitter, rows, columns, target, dtype, sizes)
     for pointer in (rows, columns, target):
@@ -363,12 +360,13 @@ def _by_elements(
         with counting(emitter, [("k", k)]):
             left = address(rows, ("b", m * k), ("i", k), ("k", Size(1)))
             right = address(columns, ("b", k * n), ("k", n), ("j", Size(1)))
-            one, other = (f"{C_TYPES[dtype]}(*({pointer}))" for pointer in (left, right))
-            is_float = dtype[0] == "f"
+            type_ = C_TYPES[dtype]
             # Sums of integers wrap around in HLO, and overflow is undefined in C++.
-            added = f"total + {one} * {other}" if is_float else f"sumOf(total, productOf({one}, {other}))"
-            emitter.line(f"total = {added};")
-        emitter.line(f"*({address(target, ('b', m * n), ('i', n), ('j', Size(1)))}) = total;")
+            head, times, tail = (
+                ("total + ", " * ", ";") if dtype[0] == "f" else ("sumOf(total, productOf(", ", ", "));")
+            )
+            emitter.line(f"total = {head}{type_}(*(", left, f")){times}{type_}(*(", right, f")){tail}")
+        emitter.line("*(", address(target, ("b", m * n), ("i", n), ("j", Size(1))), ") = total;")
 
 
 def turned(emitter: Emitter, operation: Operation) -> str:

@@ -1,22 +1,23 @@
-"""Loops over the same rows that follow one another: a tile of rows goes through all of them in registers.
+"""Producer-consumer fusion of loops over the same rows that follow one another: chains.
 
-Such as the mean of each row, the differences from it, their squares' mean and the quotients of a layer normalization.
-Each loop alone would write memory that the next one reads.
+A tile of rows goes through all loops of a chain in registers, such as the mean of each row, the differences from it,
+their squares' mean and the quotients of a layer normalization. Each loop alone would write memory that the next one
+reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tfaot_pkg.compiler.affine import Axes, Index, cpp
-from tfaot_pkg.compiler.elements import Access, Element, Operand, Store, depending_on, names_in
+from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.body import Inner
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Store, depending_on, names_in
 from tfaot_pkg.compiler.expressions import LONG
+from tfaot_pkg.compiler.loops import Allocate, Block, Code, Keep, Line, Lines, Loops, Nest, Node, bases_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
-from tfaot_pkg.compiler.writer import Body, Writer
 
 _MOST = 16
 """Steps of a chain at most."""
@@ -30,23 +31,28 @@ A tile has code for each of its vectors.
 
 _SOFTMAX = "softmax("
 
+Aliases = Mapping[str, tuple[str, ...]]
+"""The arrays that a variable may point to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A loop over `rows` rows. It writes `value` to `target`: elements of rows, or a number for each row.
+    """A loop over rows. It writes `value` to `target`: elements of rows, or a number for each row.
 
-    `size` is that of the rows that it reads; 0 if it reads numbers only. `call` begins the tile's function.
+    `size` is that of the rows that it reads; 0 if it reads numbers only. `call` begins the tile's function. `alone` is
+    the loop if it is not part of a chain.
     """
 
     call: str
-    rows: Size
     size: int
-    body: Body
-    accesses: Sequence[Access]
+    inner: Inner
     value: Operand
     target: Access
-    plain: Callable[[], None]
-    """Writes the loop alone."""
+    alone: Loops
+
+    @property
+    def rows(self) -> Size:
+        return self.inner.extents[0]
 
     @property
     def is_reduced(self) -> bool:
@@ -59,196 +65,294 @@ class Step:
 
     @property
     def work(self) -> int:
-        return len(self.body.statements) + _LONG * len(self.body.opcodes & LONG)
+        return len(self.inner.statements) + _LONG * len(self.inner.opcodes & LONG)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.alone.bases
+
+    @property
+    def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
+        return self.alone.reached
+
+    def lower(self, lines: Lines) -> None:
+        self.alone.lower(lines)
 
 
-def step_of(
-    call: str, extents: Sequence[Size], body: Body, accesses: Sequence[Access], value: Operand, target: Access,
-    plain: Callable[[], None],
-) -> Step | None:  # fmt: skip
+def step_of(call: str, inner: Inner, value: Operand, target: Access, alone: Loops) -> Step | None:
     """A loop over (rows, elements) or rows alone as a step of a chain, if it can be one.
 
     The indices of accesses have a factor for each of these axes; so has that of `target`, without the second one for
     numbers.
     """
+    extents = inner.extents
     size = extents[1].constant if len(extents) == 2 and extents[1].is_constant else 0
-    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not body.by_vectors or body.counted:
+    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not inner.by_vectors or inner.counted:
         return None
-    types = {access.dtype for access in (*accesses, target)} | body.types
+    types = {access.dtype for access in (*inner.accesses, target)} | inner.types
     if not types <= {"f32", "pred"} or (target.dtype == "pred" and size):
         return None
     rows = {(Size(size), ONE), (ZERO, ONE), (ONE, ZERO), (ZERO, ZERO)} if size else {(ONE,), (ZERO,)}
     written = (Size(size), ONE) if len(target.index.factors) == 2 else (ONE,)
-    if target.index.factors != written or any(access.index.factors not in rows for access in accesses):
+    if target.index.factors != written or any(access.index.factors not in rows for access in inner.accesses):
         return None
-    return Step(
-        call=call, rows=extents[0], size=size, body=body, accesses=accesses, value=value, target=target, plain=plain
-    )
+    return Step(call=call, size=size, inner=inner, value=value, target=target, alone=alone)
 
 
-def write_or_wait(
-    writer: Writer, axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[Store],
-    plain: Callable[[], None],
-) -> None:  # fmt: skip
-    """Write a loop over rows and their elements, or over rows, with `plain`; or let it wait for others."""
-    step, call = None, "each(" if len(axes.extents) == 2 else "numbers("
-    if len(outputs) == 1:
-        step = step_of(call, axes.extents, body, accesses, outputs[0].result, outputs[0].access, plain)
-    if step is None:
-        plain()
-    else:
-        add(writer, step)
+def linked(inner: Inner, stores: Sequence[Store], alone: Loops) -> Loops:
+    """A loop over rows and their elements, or over rows: as a step if it can be one."""
+    if len(stores) != 1:
+        return alone
+    call = "each(" if len(inner.extents) == 2 else "numbers("
+    return step_of(call, inner, stores[0].result, stores[0].access, alone) or alone
 
 
-def add_softmax(writer: Writer, rows: Size, size: int, source: str, target: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxOfRows:
+    """A call of the kernel library."""
+
+    rows: Size
+    size: int
+    source: Access
+    target: Access
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.source.bases | self.target.bases
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [(access, (self.rows, Size(self.size))) for access in (self.source, self.target)]
+
+    def lower(self, lines: Lines) -> None:
+        many = "" if self.rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
+        source, target = (Place(access.base) for access in (self.source, self.target))
+        lines.line(f"softmax<{self.size}{many}>({cpp(self.rows)}, ", source, ", ", target, ");")
+        lines.touch(self.target.base)
+
+
+def softmax_of_rows(rows: Size, size: int, source: str, target: str) -> Loops:
     """A softmax of rows: a step, or a call of the kernel library."""
-
-    def plain() -> None:
-        many = "" if rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
-        writer.touch(source)
-        writer.line(f"softmax<{size}{many}>({cpp(rows)}, {source}, {target});")
-        writer.touch(target)
-
     index = Index(ZERO, (Size(size), ONE))
     read, written = (Access(name, base, "f32", index) for name, base in (("p0", source), ("o0", target)))
-    body = Body((rows, Size(size)), opcodes={"exponential"})
-    step = step_of(_SOFTMAX, body.extents, body, [read], Element("x0"), written, plain)
-    if step is None:
-        plain()
-    else:
-        add(writer, step)
+    alone = SoftmaxOfRows(rows=rows, size=size, source=read, target=written)
+    inner = Inner(
+        extents=(rows, Size(size)), accesses=(read,), counted=(), statements=(), types=frozenset(),
+        opcodes=frozenset(["exponential"]), by_vectors=True,
+    )  # fmt: skip
+    return step_of(_SOFTMAX, inner, Element("x0"), written, alone) or alone
 
 
-def add(writer: Writer, step: Step) -> None:
-    """Let a loop wait for those that may follow it in a chain, or write it."""
-    chain = writer.waiting
-    if not isinstance(chain, Chain) or not chain.takes(step):
-        writer.write_waiting()
-        if not step.size or _have_truth(step.accesses):
-            step.plain()
-            return
-        chain = Chain(writer=writer)
-    chain.steps.append((step, writer.maker))
-    writer.wait(chain)
-
-
-def _have_truth(accesses: Sequence[Access]) -> bool:
+def _have_truth(accesses: Iterable[Access]) -> bool:
     """Whether truth values are read from memory: chains have those of rows in registers only."""
     return any(access.dtype == "pred" for access in accesses)
 
 
-@dataclass(slots=True, kw_only=True)
+def _maker_of(access: Access, steps: Sequence[Step]) -> int | None:
+    """The step that wrote exactly what is read."""
+    for number, step in enumerate(steps):
+        factors = step.target.index.factors
+        # A number of each row is the same for all of its elements.
+        seen = (*factors, ZERO) if len(factors) < len(access.index.factors) else factors
+        if step.target.base == access.base and replace(step.target.index, factors=seen) == access.index:
+            return number
+    return None
+
+
+def takes(steps: Sequence[Step], step: Step, aliases: Aliases) -> bool:
+    """Whether a loop may follow others: it reads what they wrote row by row, and writes nothing that they use."""
+    if not steps:
+        return bool(step.size) and not _have_truth(step.inner.accesses)
+    first = steps[0]
+    if step.rows != first.rows or step.size not in (0, first.size) or len(steps) == _MOST:
+        return False
+    if first.size > LONGEST and sum(each.work for each in steps) + step.work > _MOST_WORK:
+        return False
+
+    def names(accesses: Iterable[Access]) -> set[str]:
+        return {name for access in accesses for name in aliases.get(access.base, (access.base,))}
+
+    made = [each.target for each in steps]
+    read = [access for each in steps for access in each.inner.accesses]
+    if names([step.target]) & names([*made, *read]):
+        return False
+    others = [access for access in step.inner.accesses if _maker_of(access, steps) is None]
+    is_apart = not names(others) & names(made)
+    return len(others) < len(step.inner.accesses) and is_apart and not _have_truth(others)
+
+
+def _pays(steps: Sequence[Step]) -> bool:
+    """Whether one of several steps is a reduction; if rows fill vectors, elements must stay in registers, too."""
+    if len(steps) == 1 or not any(step.combines for step in steps):
+        return False
+    # Numbers alone are better computed of all rows at once: the variance of 33 numbers took 1.13 times as long.
+    return steps[0].size <= LONGEST or any(step.size and not step.is_reduced for step in steps[:-1])
+
+
+def fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
+    """The nodes with chains in place of loops that follow one another."""
+    made: list[Node] = []
+    waiting: list[tuple[Step, Operation | None]] = []
+    kept: list[Keep] = []  # what is in use since the last loop that waits
+
+    def flush() -> None:
+        steps = [step for step, _ in waiting]
+        if _pays(steps):
+            made.append(Nest(Chain(steps=tuple(steps)), waiting[0][1]))
+            made.extend(Keep(access.base) for step in steps for access in (*step.inner.accesses, step.target))
+        else:
+            made.extend(Nest(step, maker) for step, maker in waiting)
+        made.extend(kept)
+        waiting.clear()
+        kept.clear()
+
+    for node in nodes:
+        if isinstance(node, Allocate | Keep):
+            made.append(node)
+            if isinstance(node, Keep) and waiting:
+                kept.append(node)
+            continue
+        if isinstance(node, Nest) and isinstance(node.loops, Step):
+            if not takes([step for step, _ in waiting], node.loops, aliases):
+                flush()
+            if takes([step for step, _ in waiting], node.loops, aliases):
+                waiting.append((node.loops, node.maker))
+                kept.clear()
+                continue
+        flush()
+        made.append(replace(node, nodes=fused(node.nodes, aliases)) if isinstance(node, Block) else node)
+    flush()
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    writer: Writer
-    steps: list[tuple[Step, Operation | None]] = field(default_factory=list)
+    """Steps in one loop over tiles of rows. What it makes for the targets `dead` stays in registers."""
 
-    def takes(self, step: Step) -> bool:
-        """Whether a loop may follow: it reads what the others wrote row by row, and writes nothing that they use."""
-        first = self.steps[0][0]
-        if step.rows != first.rows or step.size not in (0, first.size) or len(self.steps) == _MOST:
-            return False
-        if first.size > LONGEST and sum(each.work for each, _ in self.steps) + step.work > _MOST_WORK:
-            return False
-        made = [each.target for each, _ in self.steps]
-        read = [access for each, _ in self.steps for access in each.accesses]
-        if self._names([step.target]) & self._names([*made, *read]):
-            return False
-        others = [access for access in step.accesses if self._made(access) is None]
-        is_apart = not self._names(others) & self._names(made)
-        return len(others) < len(step.accesses) and is_apart and not _have_truth(others)
-
-    def _names(self, accesses: Sequence[Access]) -> set[str]:
-        return {name for access in accesses for name in self.writer.aliases.get(access.base, (access.base,))}
-
-    def _made(self, access: Access) -> int | None:
-        """The step that wrote exactly what is read."""
-        for number, (step, _) in enumerate(self.steps):
-            factors = step.target.index.factors
-            # A number of each row is the same for all of its elements.
-            seen = (*factors, ZERO) if len(factors) < len(access.index.factors) else factors
-            if step.target.base == access.base and replace(step.target.index, factors=seen) == access.index:
-                return number
-        return None
+    steps: tuple[Step, ...]
+    dead: frozenset[str] = frozenset()
 
     @property
-    def _pays(self) -> bool:
-        """Whether one of several steps is a reduction; if rows fill vectors, elements must stay in registers, too."""
-        steps = [step for step, _ in self.steps]
-        if len(steps) == 1 or not any(step.combines for step in steps):
-            return False
-        # Numbers alone are better computed of all rows at once: the variance of 33 numbers took 1.13 times as long.
-        return steps[0].size <= LONGEST or any(step.size and not step.is_reduced for step in steps[:-1])
+    def read(self) -> frozenset[str]:
+        """The arrays that it reads."""
+        # Statements have numbers that are read from memory.
+        inside = (each.bases for step in self.steps for each in step.inner.statements)
+        return frozenset[str]().union(*inside, *(access.bases for _, access in self._read()))
 
-    def write(self) -> None:
-        if self._pays:
-            self._write_tiles()
-            return
-        for step, maker in self.steps:
-            with self.writer.doing(maker) if maker is not None else nullcontext():
-                step.plain()
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.read | ({step.target.base for step in self.steps} - self.dead)
 
-    def _write_tiles(self) -> None:
-        writer, (first, maker) = self.writer, self.steps[0]
-        with writer.doing(maker) if maker is not None else nullcontext(), writer.braces(""):
-            for number, (step, _) in enumerate(self.steps):
-                for access in step.accesses:
-                    if self._made(access) is None:
-                        self._address(access, f"{access.variable}_{number}", is_written=False)
-                self._address(step.target, f"to_{number}", is_written=True)
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        found = [(access, self.steps[number].inner.extents) for number, access in self._read()]
+        for step in self.steps:
+            if step.target.base not in self.dead:
+                found.append((step.target, step.inner.extents[: len(step.target.index.factors)]))
+        return found
+
+    def _read(self) -> list[tuple[int, Access]]:
+        """The accesses that read memory, with the numbers of their steps."""
+        every = [(number, access) for number, step in enumerate(self.steps) for access in step.inner.accesses]
+        return [(number, access) for number, access in every if _maker_of(access, self.steps) is None]
+
+    def lower(self, lines: Lines) -> None:
+        first = self.steps[0]
+        with lines.braces(""):
+            for number, step in enumerate(self.steps):
+                for access in step.inner.accesses:
+                    if _maker_of(access, self.steps) is None:
+                        _address(lines, access, f"{access.variable}_{number}", is_written=False)
+                if step.target.base not in self.dead:
+                    _address(lines, step.target, f"to_{number}", is_written=True)
             each = "eachTile" if first.size <= LONGEST else "eachLongTile"
             head = f"{each}<{first.size}>({cpp(first.rows)}, [&](const auto tile) __attribute__((always_inline))"
-            with writer.braces(head, "});"):
-                for number, (step, _) in enumerate(self.steps):
-                    self._write_step(number, step)
-        for step, _ in self.steps:
-            for access in (*step.accesses, step.target):
-                writer.touch(access.base)
+            with lines.braces(head, tail="});"):
+                for number, step in enumerate(self.steps):
+                    self._lower_step(lines, number, step)
 
-    def _address(self, access: Access, variable: str, *, is_written: bool) -> None:
-        start = replace(access.index, factors=tuple(ZERO for _ in access.index.factors))
-        self.writer.address(replace(access, variable=variable, index=start), is_written=is_written)
-        if is_written and access.base in self.writer.buffers:
-            self.writer.may_drop(access.base)
-
-    def _write_step(self, number: int, step: Step) -> None:
-        writer, once = self.writer, dict[str, str]()
+    def _lower_step(self, lines: Lines, number: int, step: Step) -> None:
+        once = dict[str, str]()
         if step.size:
             # What depends on numbers alone is computed before, of all rows of a tile at once.
-            statements, accesses = step.body.statements, step.accesses
+            statements, accesses = step.inner.statements, step.inner.accesses
             varied = depending_on(statements, (each for each in accesses if each.index.factors[-1] != ZERO))
             read = names_in([step.value]).union(*(each.reads for each in statements if each.name in varied))
             for name in (each.name for each in statements if each.name in read - varied):
                 once[name] = f"made_{number}_{name}"
-                self._write_made(once[name], "numbers(", number, Element(name))
-        self._write_made(f"made_{number}", step.call, number, step.value, once)
-        writer.line(f"tile.store(to_{number}, made_{number});")
-        if step.target.base in writer.buffers:
-            writer.may_drop(step.target.base)
+                self._lower_made(lines, once[name], "numbers(", number, Element(name))
+        self._lower_made(lines, f"made_{number}", step.call, number, step.value, once)
+        if step.target.base not in self.dead:
+            lines.line(f"tile.store(to_{number}, made_{number});")
 
-    def _write_made(
-        self, made: str, call: str, number: int, value: Operand, known: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def _lower_made(
+        self, lines: Lines, made: str, call: str, number: int, value: Operand,
+        known: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """What a step computes for `value`, as `made`; the numbers `known` are computed already."""
-        step, needed, lines = self.steps[number][0], names_in([value]), list[str]()
-        for each in reversed(step.body.statements):
+        step, needed, codes = self.steps[number], names_in([value]), list[Code]()
+        for each in reversed(step.inner.statements):
             if each.name in needed and each.name in known:
-                lines.insert(0, f"const auto {each.name} = at.load({known[each.name]});")
+                codes.insert(0, Code(f"const auto {each.name} = at.load({known[each.name]});"))
             elif each.name in needed:
-                lines.insert(0, step.body.text(each))
+                codes.insert(0, step.inner.code(each))
                 needed |= each.reads
-        read = {access.element: access for access in step.accesses}
-        with self.writer.braces(f"const auto {made} = tile.{call}[&]([[maybe_unused]] auto at)", "});"):
+        read = {access.element: access for access in step.inner.accesses}
+        with lines.braces(f"const auto {made} = tile.{call}[&]([[maybe_unused]] auto at)", tail="});"):
             for name in (name for name in read if name in needed):
                 loaded = self._loaded(number, read[name], of_numbers=call == "numbers(")
-                self.writer.line(f"const auto {name} = {loaded};")
-            for line in (*lines, f"return {value.text()};"):
-                self.writer.line(line)
+                lines.line(f"const auto {name} = {loaded};")
+            for code in codes:
+                lines.line(code)
+            lines.line(Code(f"return {value.text()};", value.bases))
 
     def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> str:
-        made, name = self._made(access), f"{access.variable}_{number}"
+        made, name = _maker_of(access, self.steps), f"{access.variable}_{number}"
         if made is not None:
             return f"made_{made}" if of_numbers else f"at.load(made_{made})"
         if set(access.index.factors) == {ZERO}:
             return f"filled(*{name})"
         row, *column = access.index.factors
         return f"at.load({name})" if of_numbers else f"at.load({name}, Apart<{cpp(row)}, {cpp(column[0])}>{{}})"
+
+
+def _address(lines: Lines, access: Access, variable: str, *, is_written: bool) -> None:
+    start = replace(access.index, factors=tuple(ZERO for _ in access.index.factors))
+    lines.address(replace(access, variable=variable, index=start), is_written=is_written)
+
+
+def without_dead_stores(nodes: Iterable[Node], scratch: Container[str]) -> tuple[tuple[Node, ...], set[str]]:
+    """The nodes without what chains would write to scratch memory that nothing reads; and the names of that memory."""
+    nodes = tuple(nodes)
+    made, needed = set[str](), set[str]()
+    for node in _walked(nodes):
+        if isinstance(node, Nest) and isinstance(node.loops, Chain):
+            needed |= node.loops.read
+            made |= {step.target.base for step in node.loops.steps if step.target.base in scratch}
+        elif isinstance(node, Nest):
+            needed |= node.loops.bases
+        elif isinstance(node, Line):
+            needed |= node.bases
+        elif isinstance(node, Block):
+            needed |= bases_of(node.head)
+    dead = made - needed
+    return _without(nodes, frozenset(dead)) if dead else nodes, dead
+
+
+def _without(nodes: Iterable[Node], dead: frozenset[str]) -> tuple[Node, ...]:
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Block):
+            found.append(replace(node, nodes=_without(node.nodes, dead)))
+        elif isinstance(node, Nest) and isinstance(node.loops, Chain):
+            found.append(replace(node, loops=replace(node.loops, dead=dead)))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def _walked(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if isinstance(node, Block):
+            yield from _walked(node.nodes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.attributes import Element
-from tfaot_pkg.compiler.elements import Variable
+from tfaot_pkg.compiler.elements import Place, Pointed, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
 from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
@@ -23,20 +23,17 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
     states = [
         _state(emitter, parameter, value) for parameter, value in zip(body.parameters, operation.operands, strict=True)
     ]
-    start, outer = emitter.clock, (dict(emitter.pointers), dict(emitter.scalars))
-    with emitter.braces("for (;;)"):
+    outer = dict(emitter.pointers), dict(emitter.scalars)
+    with emitter.braces("for (;;)", is_repeated=True):
         _bind(emitter, condition, states)
         emitter.region(condition)
-        emitter.line(f"if (!({emitter.scalar(condition.results[0])})) break;")
+        emitter.line("if (!(", emitter.scalar(condition.results[0]), ")) break;")
         _bind(emitter, body, states)
         _want(emitter, body, states, "_next")
         _count(emitter, operation)
         emitter.region(body)
         _next(emitter, body, states)
     emitter.pointers, emitter.scalars = outer
-    for buffer in emitter.buffers.values():
-        if buffer.first < start <= buffer.last:
-            buffer.last = emitter.clock - 1  # to the last line of the loop: the next iteration reads it again
     for state in states:
         emitter.touch(state.name)
     emitter.results[operation.id] = states
@@ -51,7 +48,7 @@ def _prepare(emitter: Emitter, value: int) -> None:
         return
     if not operation.shape.rank:
         name = f"s{next(emitter.new)}"
-        emitter.line(f"const auto {name} = {emitter.scalar(value)};")
+        emitter.line(f"const auto {name} = ", emitter.scalar(value), ";")
         emitter.scalars[value] = Variable(name)
     else:
         emitter.stored(value)
@@ -61,14 +58,15 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
     shape = parameter.shape
     if not shape.rank:
         name = f"s{next(emitter.new)}"
-        emitter.line(f"{c_type(shape)} {name} = {emitter.scalar(value)};")
+        emitter.line(f"{c_type(shape)} {name} = ", emitter.scalar(value), ";")
         return State(name, shape)
     # Two, because an iteration reads the state while it writes the next one.
     buffers = (emitter.buffer(shape.dtype, shape.elements), emitter.buffer(shape.dtype, shape.elements))
     name = f"s{next(emitter.new)}"
     emitter.loop(shape.sizes, [(value, buffers[0], Index(ZERO, shape.strides))])
-    emitter.line(f"auto* {name} = {buffers[0]};")
-    emitter.line(f"[[maybe_unused]] auto* {name}_next = {buffers[1]};")
+    first, second = (Place(buffer, elements=shape.elements) for buffer in buffers)
+    emitter.line(f"auto* {name} = ", first, ";")
+    emitter.line(f"[[maybe_unused]] auto* {name}_next = ", second, ";")
     for buffer in buffers:
         emitter.touch(buffer)
     emitter.aliases[name] = emitter.aliases[f"{name}_next"] = buffers
@@ -111,7 +109,7 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
         if state.buffers:
             emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
         else:
-            emitter.line(f"const auto {state.name}_next = {emitter.scalar(result)};")
+            emitter.line(f"const auto {state.name}_next = ", emitter.scalar(result), ";")
     # After all results are computed: each may read the state that another one replaces.
     for state in changed:
         if state.buffers:
@@ -127,7 +125,7 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
         emitter.scalars[operation.id] = Variable(state.name)
     elif not operation.shape.rank:  # a reduction of several arrays writes single elements, too
         name = f"s{next(emitter.new)}"
-        emitter.line(f"[[maybe_unused]] const auto {name} = *{state.name};")
+        emitter.line(f"[[maybe_unused]] const auto {name} = ", Pointed(state.name), ";")
         emitter.scalars[operation.id] = Variable(name)
     emitter.touch(state.name)
     return state.name
@@ -158,10 +156,10 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
     for number, region in enumerate(operation.regions):
         # C++ names of a branch are out of scope after it.
         outer = dict(emitter.pointers), dict(emitter.scalars)
-        test = chosen if is_pred else f"{chosen} == {number}"
+        test = (chosen,) if is_pred else (chosen, f" == {number}")
         is_last = number == len(operation.regions) - 1
-        head = "else" if is_last else f"if ({test})" if not number else f"else if ({test})"
-        with emitter.braces(head):
+        head = ("else",) if is_last else ("if (" if not number else "else if (", *test, ")")
+        with emitter.braces(*head, continues=bool(number)):
             for parameter, value in zip(region.parameters, given[start:], strict=False):
                 if parameter.shape.rank:
                     emitter.pointers[parameter.id] = emitter.stored(value)
@@ -181,7 +179,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
 
 def _keep(emitter: Emitter, result: int, state: State) -> None:
     if not state.buffers:
-        emitter.line(f"{state.name} = {emitter.scalar(result)};")
+        emitter.line(f"{state.name} = ", emitter.scalar(result), ";")
     elif emitter.stored(result) != state.name:
         emitter.loop(state.shape.sizes, [(result, state.name, Index(ZERO, state.shape.strides))])
 

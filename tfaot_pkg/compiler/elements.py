@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.affine import Counter, Index, cpp
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES, c_type, expression, number_text
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable or a counter of the C++ code; or what it points to."""
+    """A variable or a counter of the C++ code."""
 
     name: str
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The arrays that a number is read from."""
+        return frozenset()
 
     def __str__(self) -> str:
         return self.name
@@ -30,18 +35,83 @@ class Number:
 
     constant: Operation
 
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset()
+
     def __str__(self) -> str:
         return number_text(self.constant)
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The address of `elements` elements: `base` plus steps, each a variable times a number of elements.
+
+    The elements are `stride` apart. `offset` is counted from there, for a single one of them.
+    """
+
+    base: str
+    steps: tuple[tuple[str, Size], ...] = ()
+    elements: Size = ONE
+    stride: Size = ONE
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset([self.base])
+
+    def __str__(self) -> str:
+        terms = [name if stride == ONE else f"{name} * {cpp(stride)}" for name, stride in self.steps]
+        return " + ".join([self.base, *terms])
+
+
+@dataclass(frozen=True, slots=True)
 class Pointed:
-    """The first element at an address."""
+    """The first element of the array `base`."""
 
     base: str
 
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset([self.base])
+
     def __str__(self) -> str:
         return f"*{self.base}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The first element at a place."""
+
+    place: Place
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.place.bases
+
+    def __str__(self) -> str:
+        return f"*({self.place})"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """The element `offset` of those at an access, whose counters have names."""
+
+    base: str
+    offset: Size
+    steps: tuple[tuple[Counter, Size], ...]
+    at: Size
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset([self.base])
+
+    @property
+    def text_of_place(self) -> str:
+        terms = [self.base, *([] if self.offset == ZERO else [cpp(self.offset)])]
+        return " + ".join([*terms, *(f"{counter} * {cpp(stride)}" for counter, stride in self.steps)])
+
+    def __str__(self) -> str:
+        return f"({self.text_of_place})[{cpp(self.at)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +122,46 @@ class Computed:
     operands: tuple[Scalar, ...]
     sources: tuple[str, ...]
 
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.bases for each in self.operands))
+
     def __str__(self) -> str:
         text = expression(self.operation, [*map(str, self.operands)], self.sources, by_vectors=False)
         return f"static_cast<{c_type(self.operation.shape)}>({text})"
 
 
-Scalar = Variable | Number | Pointed | Computed
+Scalar = Variable | Number | Pointed | Stored | Component | Computed
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start of a slice of `size`, clamped as in HLO so that the slice lies within an axis of `length`."""
+
+    scalar: Scalar
+    length: Size
+    size: Size
+    is_within: bool
+    """Whether it is in any case."""
+    is_unsigned: bool
+
+    @property
+    def most(self) -> Size:
+        return self.length + self.size * Size(-1)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.scalar.bases
+
+    def __str__(self) -> str:
+        if self.is_within:
+            return f"static_cast<std::ptrdiff_t>({self.scalar})"
+        sizes = [f"static_cast<std::ptrdiff_t>({cpp(each)})" for each in (self.length, self.size)]
+        most = cpp(self.most) if self.most.is_constant else " - ".join(sizes)
+        # An unsigned start cannot be negative, but casting a large one to a signed type would make it so.
+        if self.is_unsigned:
+            return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar}, {most}))"
+        return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar}, 0), {most})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +169,10 @@ class Element:
     """What a loop read or computed under a name."""
 
     name: str
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset()
 
     def text(self, fill: str = "at.fill") -> str:
         return self.name
@@ -75,6 +183,10 @@ class Filled:
     """A number for each element."""
 
     scalar: Scalar
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.scalar.bases
 
     def text(self, fill: str = "at.fill") -> str:
         """The C++, by the function `fill`."""
@@ -105,6 +217,11 @@ class Statement:
     def reads(self) -> set[str]:
         """The names of the elements that it depends on."""
         return names_in(self.operands)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The arrays that its numbers are read from."""
+        return frozenset[str]().union(*(each.bases for each in self.operands))
 
     def text(self, fill: str = "at.fill") -> str:
         """The C++ of the expression, where `fill` makes elements of numbers."""
@@ -137,6 +254,11 @@ class Access:
         """The name of the element that it reads."""
         return f"x{self.variable[1:]}"
 
+    @property
+    def bases(self) -> frozenset[str]:
+        """The arrays that it needs: its own, and those of its index."""
+        return self.index.bases | {self.base}
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -144,6 +266,10 @@ class Store:
 
     access: Access
     result: Operand
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.access.bases | self.result.bases
 
 
 def depending_on(statements: Iterable[Statement], accesses: Iterable[Access]) -> set[str]:

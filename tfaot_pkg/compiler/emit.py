@@ -21,8 +21,11 @@ from tfaot_pkg.compiler import (
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
+from tfaot_pkg.compiler.chains import fused, without_dead_stores
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
+from tfaot_pkg.compiler.loops import lowered, text_lines
+from tfaot_pkg.compiler.memory import ALIGNMENT, Memory, lifetimes
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ZERO,
@@ -36,7 +39,7 @@ from tfaot_pkg.compiler.program import (
     only,
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
-from tfaot_pkg.compiler.writer import ALIGNMENT, Constants
+from tfaot_pkg.compiler.weights import Constants
 from tfaot_pkg.package.render import render
 
 _MOST_SCRATCH = 1 << 31
@@ -117,14 +120,18 @@ def _function(
     """
     program = emitter.program
     emitter.write()
-    # After all statements are written: only then it is known which buffers are in use at the same time.
-    block = block or emitter.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
-    scratch = -(-emitter.planned(block) // ALIGNMENT) * ALIGNMENT
+    nodes, dead = without_dead_stores(fused(emitter.nodes, emitter.aliases), emitter.buffers)
+    nodes = lowered(nodes)
+    memory = Memory(
+        buffers=[buffer for name, buffer in emitter.buffers.items() if name not in dead],
+        lifetimes=lifetimes(nodes, emitter.aliases), symbols=program.symbols, weights=emitter.constants.end,
+    )  # fmt: skip
+    block = block or memory.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
+    offsets, size = memory.planned(block)
+    scratch = -(-size // ALIGNMENT) * ALIGNMENT
     if scratch > _MOST_SCRATCH:
         raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
-    statements, steps = (
-        with_steps(emitter.lines, emitter.makers) if profile else (with_comments(emitter.lines, emitter.makers), [])
-    )
+    nodes, steps = with_steps(nodes) if profile else (with_comments(nodes), [])
     context: dict[str, object] = {
         "name": name,
         "alone": alone,
@@ -137,8 +144,10 @@ def _function(
         "memory": scratch,
         "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
         "outputs": [_border(emitter.known[result].shape) for result in program.entry.results],
-        "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in emitter.buffers.values()],
-        "statements": statements,
+        "buffers": [
+            {"name": each.name, "type": C_TYPES[each.dtype], "offset": offsets[each.name]} for each in memory.buffers
+        ],
+        "statements": [*text_lines(nodes)],
     }
     return render("native/program.cc.j2", context), scratch, block
 

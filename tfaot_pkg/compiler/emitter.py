@@ -1,15 +1,16 @@
-"""The emitter of C++: statements, loops and values. `Tables` has the functions for other operations."""
+"""Selection: the loops that compute the values of a program. `Tables` has the functions for other operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 
-from tfaot_pkg.compiler.affine import Axes, Index, address_terms, as_size, cpp, merged, shifted, split
+from tfaot_pkg.compiler.affine import Index, as_size, merged, shifted, split
 from tfaot_pkg.compiler.attributes import Dimensions, Slices
-from tfaot_pkg.compiler.chains import write_or_wait
+from tfaot_pkg.compiler.body import Body, Inner, kind_of, may_overlap, moved_access, only_moves
+from tfaot_pkg.compiler.chains import linked
+from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import (
     Access,
     Computed,
@@ -20,11 +21,15 @@ from tfaot_pkg.compiler.elements import (
     Operand,
     Pointed,
     Scalar,
+    Start,
     Store,
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
+from tfaot_pkg.compiler.loops import Allocate, Lines, Loops, Row
+from tfaot_pkg.compiler.memory import Buffer
 from tfaot_pkg.compiler.program import (
+    BATCH,
     NO_ATTRIBUTES,
     ONE,
     ZERO,
@@ -36,26 +41,15 @@ from tfaot_pkg.compiler.program import (
     Size,
     Unsupported,
 )
-from tfaot_pkg.compiler.rows import are_rows, have_tails, write_rows
-from tfaot_pkg.compiler.tiles import tile, write_tile
+from tfaot_pkg.compiler.rows import RowsLoop, are_rows, have_tails
+from tfaot_pkg.compiler.tiles import TiledLoop, tile
 from tfaot_pkg.compiler.uses import Uses, same_memory
-from tfaot_pkg.compiler.writer import (
-    IN_VECTORS,
-    Body,
-    Constants,
-    Writer,
-    kind_of,
-    moved_access,
-    only_moves,
-)
+from tfaot_pkg.compiler.weights import Constants
 
 _DEEPEST = 64
 """The deepest chain of operations in one loop. `value` recurses along it, and Python limits recursion."""
 _TOGETHER = 8
 """The most values that one loop computes, so that registers hold what they share."""
-
-
-_Merged = tuple[Axes, list[Access], list[Store], list[Counted]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +69,14 @@ class Tables:
     several: Mapping[str, Callable[[Emitter, Operation], None]]
 
 
-class Emitter(Writer):
+class Emitter(Lines):
     def __init__(self, program: Program, tables: Tables, constants: Constants) -> None:
-        super().__init__(program.symbols, constants)
-        self.program, self._tables = program, tables
+        super().__init__()
+        self.program, self._tables, self.symbols, self.constants = program, tables, program.symbols, constants
+        self.new = count()
+        self.buffers: dict[str, Buffer] = {}
+        self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in order, each once
+        self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.known: dict[int, Operation] = {}
         self.uses = Uses(program)
         self._depths: dict[int, int] = {}
@@ -95,7 +93,7 @@ class Emitter(Writer):
         self._arguments: set[int] = set()  # values that were written because a long function takes them
 
     def write(self) -> None:
-        """Write the statements of the program, from `input_0` ... to `output_0` ..."""
+        """Write the nodes of the program, from `input_0` ... to `output_0` ..."""
         program = self.program
         self.known.update((operation.id, operation) for operation in program.entry.everything())
         for place, parameter in enumerate(program.entry.parameters):
@@ -105,7 +103,6 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        self.drop_unused()
 
     def _give(self, place: int, value: int) -> None:
         """Write an output. A value that is already elsewhere in memory is copied."""
@@ -196,7 +193,7 @@ class Emitter(Writer):
     def _name_scalar(self, operation: Operation) -> None:
         """A variable for each scalar: nested expressions would grow exponentially if they are used several times."""
         number, name = self.scalar(operation.id), f"s{next(self.new)}"
-        self.line(f"[[maybe_unused]] const auto {name} = {number};")
+        self.line(f"[[maybe_unused]] const auto {name} = ", number, ";")
         self.scalars[operation.id] = Variable(name)
 
     def _is_deferred(self, operation: Operation) -> bool:
@@ -245,7 +242,7 @@ class Emitter(Writer):
             return self.pointers[value]
         operation = self.known[value]
         if operation.opcode == "constant":
-            self.pointers[value] = self.constant(literal(operation))
+            self.pointers[value] = self.constants.address(literal(operation))
             return self.pointers[value]
         # Arrays are row-major, so a reshape is the same memory.
         if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
@@ -293,15 +290,15 @@ class Emitter(Writer):
         triples = zip(shape.sizes, shape.strides, access.index.factors, strict=True)
         if any(factor != stride for size, stride, factor in triples if size != ONE):
             return None
-        return self.part(access)
+        return self.part(access, body)
 
-    def part(self, access: Access) -> str:
-        """The address of the first element of an access."""
-        terms = address_terms(access.index, 0)
-        if not terms:
+    def part(self, access: Access, body: Body) -> str:
+        """The address of the first element of an access of `body`."""
+        row = Row(access, 0, body.extents)
+        if str(row) == access.base:
             return access.base
         name = f"w{next(self.new)}"
-        self.line(f"const {C_TYPES[access.dtype]}* const {name} = {' + '.join([access.base, *terms])};")
+        self.line(f"const {C_TYPES[access.dtype]}* const {name} = ", row, ";")
         self.aliases[name] = self.aliases.get(access.base, (access.base,))
         return name
 
@@ -324,51 +321,38 @@ class Emitter(Writer):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
             written.append(Store(access, result))
-        axes, accesses, outputs, counted = self._merged(body, written)
-        places = [each.access for each in outputs]
-        is_apart = not self._reads_what_it_writes(accesses, outputs)
-        if is_apart and (tiled := tile(axes, body, accesses, places)):
-            write_tile(self, axes, tiled, body, accesses, outputs[0])
-            return
-        body.accesses = [self.in_order(access, extents) for access in body.accesses]
-        axes, accesses, outputs, counted = self._merged(body, written)
-        places = [each.access for each in outputs]
-        written_rows = all(place.index.factors[-2:] == (*axes.extents[-1:], ONE) for place in places)
-        if is_apart and written_rows and are_rows(axes.extents, body, [*accesses, *places]):
-            alone = partial(write_rows, self, axes, body, accesses, outputs, counted)
-        elif not counted and have_tails(axes.extents, body, [*accesses, *places]):
-            alone = partial(write_rows, self, axes, body, accesses, outputs, each="eachWithTails")
+        self.nest_of(self._tiled(body, written) or self._by_rows(body, written))
+
+    def _tiled(self, body: Body, written: Sequence[Store]) -> Loops | None:
+        inner, outputs = _along_merged_axes(body, written)
+        tiled = None if self._is_read(inner, outputs) else tile(inner, [each.access for each in outputs])
+        return TiledLoop(inner=inner, store=outputs[0], tile=tiled) if tiled else None
+
+    def _by_rows(self, body: Body, written: Sequence[Store]) -> Loops:
+        """A loop whose vectors run along the last axis, or take several rows of it."""
+        body.accesses = [self.constants.in_order(access, body.extents) for access in body.accesses]
+        inner, outputs = _along_merged_axes(body, written)
+        places, is_read, counted = [each.access for each in outputs], self._is_read(inner, outputs), inner.counted
+        written_rows = all(place.index.factors[-2:] == (*inner.extents[-1:], ONE) for place in places)
+        if not is_read and written_rows and are_rows(inner, [*inner.accesses, *places]):
+            loop: Loops = RowsLoop(inner=inner, stores=outputs)
+        elif not counted and have_tails(inner, [*inner.accesses, *places]):
+            loop = RowsLoop(inner=inner, stores=outputs, each="eachWithTails")
         else:
-            body.alone = set(axes.extents) <= {ONE} or only_moves(body, accesses, places)
-            body.kind = kind_of(body, [*accesses, *places])
-            body.overlaps = self._overlaps(accesses, outputs)
-            alone = partial(self.write_each, axes, body, accesses, outputs, counted)
-        if is_apart and len(axes.extents) <= 2 and not (body.alone or body.kind or counted):
-            write_or_wait(self, axes, body, accesses, outputs, alone)
-        else:
-            alone()
+            is_alone = set(inner.extents) <= {ONE} or only_moves(body, inner.accesses, places)
+            kind = kind_of(inner, [*inner.accesses, *places], is_alone=is_alone)
+            overlaps = not is_read and may_overlap(inner.accesses)
+            inner = replace(inner, by_vectors=inner.by_vectors and not is_alone, kind=kind, overlaps=overlaps)
+            loop = EachLoop(inner=inner, stores=outputs)
+            if is_alone or kind:
+                return loop
+        return loop if is_read or len(inner.extents) > 2 or counted else linked(inner, outputs, loop)
 
-    def _merged(self, body: Body, written: Sequence[Store]) -> _Merged:
-        """The axes of a loop, as few as possible, and what it reads, writes and counts along them."""
-        places = [each.access.index for each in written]
-        indices = [*(each.index for each in body.accesses), *(each.index for each in body.counted), *places]
-        axes = merged(body.extents, indices)
-        accesses = [moved_access(access, axes) for access in body.accesses]
-        outputs = [replace(each, access=moved_access(each.access, axes)) for each in written]
-        return axes, accesses, outputs, [Counted(each.name, axes.index(each.index)) for each in body.counted]
-
-    def _overlaps(self, accesses: Sequence[Access], outputs: Sequence[Store]) -> bool:
-        """Whether the last vector of a row may overlap the one before: parts of vectors with strides are slow."""
-        # Elements are computed twice then, so none that is read may have been written.
-        steps = {access.index.factors[-1] for access in accesses if access.index.factors}
-        return (
-            bool(steps - {ZERO, ONE}) and steps <= set(IN_VECTORS) and not self._reads_what_it_writes(accesses, outputs)
-        )
-
-    def _reads_what_it_writes(self, accesses: Sequence[Access], outputs: Sequence[Store]) -> bool:
+    def _is_read(self, inner: Inner, outputs: Sequence[Store]) -> bool:
+        """Whether a loop reads an array that it writes."""
         written = (each.access.base for each in outputs)
         made = {name for base in written for name in self.aliases.get(base, (base,))}
-        read = {name for access in accesses for name in self.aliases.get(access.base, (access.base,))}
+        read = {name for access in inner.accesses for name in self.aliases.get(access.base, (access.base,))}
         return bool(made & read)
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> Operand:
@@ -452,29 +436,24 @@ class Emitter(Writer):
                     for axis, (each, size) in enumerate(zip(index, operand.shape.sizes, strict=True))
                 )
             case "dynamic-slice":
+                sizes = zip(operand.shape.sizes, operation.shape.sizes, strict=True)
+                starts = [self.start(value, *each) for value, each in zip(operation.operands[1:], sizes, strict=True)]
                 inner = tuple(
-                    replace(each, runtime=(*each.runtime, (self.start(start, operand.shape.sizes[axis], size), ONE)))
-                    for axis, (each, start, size) in enumerate(
-                        zip(index, operation.operands[1:], operation.shape.sizes, strict=True)
-                    )
+                    each if start is None else replace(each, runtime=(*each.runtime, (start, ONE)))
+                    for each, start in zip(index, starts, strict=True)
                 )
             case _:
                 return self._reshaped(operation, operand, index, body)
         return self.value(operand.id, inner, body)
 
-    def start(self, value: int, length: Size, size: Size) -> str:
-        """The start of a slice of `size`, clamped as in HLO so that the slice lies within an axis of `length`."""
+    def start(self, value: int, length: Size, size: Size) -> Start | None:
+        """The start of a slice of `size` within an axis of `length`; None if it is 0 in any case."""
         if length == size:
-            return "0"
+            return None
         last = length + size * Size(-1)
-        if last.is_constant and self.turns.get(value, last.constant + 2) <= last.constant + 1:
-            return f"static_cast<std::ptrdiff_t>({self.scalar(value)})"
-        sizes = [f"static_cast<std::ptrdiff_t>({cpp(each)})" for each in (length, size)]
-        most = cpp(last) if last.is_constant else " - ".join(sizes)
-        # An unsigned start cannot be negative, but casting a large one to a signed type would make it so.
-        if self.known[value].shape.dtype[0] == "u":
-            return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
-        return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar(value)}, 0), {most})"
+        is_within = last.is_constant and self.turns.get(value, last.constant + 2) <= last.constant + 1
+        is_unsigned = self.known[value].shape.dtype[0] == "u"
+        return Start(self.scalar(value), length, size, is_within, is_unsigned)
 
     def _reshaped(
         self, operation: Operation, operand: Operation, index: tuple[Index, ...], body: Body
@@ -512,3 +491,32 @@ class Emitter(Writer):
 
     def _element(self, value: int) -> Scalar:
         return self.scalar(value) if not self.known[value].shape.rank else Pointed(self.stored(value))
+
+    def buffer(self, dtype: str, elements: Size) -> str:
+        if dtype not in C_TYPES:
+            raise Unsupported(f"arrays of {dtype}")
+        name = f"v{next(self.new)}"
+        self.buffers[name] = Buffer(name, dtype, elements)
+        self.add(Allocate(name))
+        return name
+
+    def reaches(self, call: str, rows: Size) -> None:
+        """Record that a layer gets a number of rows; `call` is the beginning of a call of Reached."""
+        constant, per_row, others = 0, 0, False
+        for monomial, factor in rows.terms:
+            if monomial == () and factor > 0:
+                constant = factor
+            elif monomial == (BATCH,):
+                per_row = factor
+            else:
+                others = True
+        # Layers compute at most kMostRowsAtATime rows at a time, which bounds numbers that are unknown here.
+        known = "0, 1, kMostRowsAtATime" if others else f"{constant}, {per_row}, kRows"
+        self.reached[f"{call}, {{{known}}})"] = None
+
+
+def _along_merged_axes(body: Body, written: Sequence[Store]) -> tuple[Inner, tuple[Store, ...]]:
+    """A loop along as few axes as possible, and what it writes."""
+    places = [each.access.index for each in written]
+    axes = merged(body.extents, [*(a.index for a in body.accesses), *(c.index for c in body.counted), *places])
+    return body.inner(axes), tuple(replace(each, access=moved_access(each.access, axes)) for each in written)

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool, TopK, Trees
-from tfaot_pkg.compiler.chains import add_softmax
+from tfaot_pkg.compiler.chains import softmax_of_rows
+from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
+from tfaot_pkg.compiler.loops import Piece
 from tfaot_pkg.compiler.program import ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 
@@ -102,10 +104,8 @@ def _is_in_tree(inputs: int, outputs: int) -> bool:
 def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray[np.float32]) -> str:
     inputs, outputs = weights.shape
     in_tree = _is_in_tree(inputs, outputs)
-    weights_at = emitter.constant(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
-    bias = "nullptr"
-    if len(operation.operands) > 2:
-        bias = emitter.stored(operation.operands[2])
+    weights_at = emitter.constants.address(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
+    bias = _bias(emitter, operation, outputs)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     target = emitter.target(operation)
     emitter.touch(source)
@@ -115,13 +115,21 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
         known.append(activation)
     call = f"{function}<{', '.join(known)}>"
-    emitter.line(f"{call}(dispatch, {weights_at}, {bias}, {activation}, {cpp(rows)}, {source}, {target});")
+    read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
+    head = (f"{call}(dispatch, {weights_at}, ", *bias, f", {activation}, {cpp(rows)}, ")
+    emitter.line(*head, read, ", ", written, ");")
     if in_tree:
         emitter.reached[f"activating({activation})"] = None
     else:
         emitter.reaches(f"dense({inputs}, {outputs}, {activation}", rows)
     emitter.touch(target)
     return target
+
+
+def _bias(emitter: Emitter, operation: Operation, outputs: int) -> tuple[Piece, ...]:
+    if len(operation.operands) <= 2:
+        return ("nullptr",)
+    return (Place(emitter.stored(operation.operands[2]), elements=Size(outputs)),)
 
 
 def conv2d(emitter: Emitter, operation: Operation) -> str:
@@ -142,8 +150,8 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
     """A call of `function`, with the window of the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     groups, window = Conv2d.of(operation).groups, Conv2d.of(operation).window
-    packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
-    bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
+    packed_at = emitter.constants.address(packed_conv2d(filters, groups=groups))
+    bias = _bias(emitter, operation, filters.shape[3])
     target = emitter.target(operation)
     emitter.touch(source)
     windows = list(_windows(emitter, window))
@@ -167,11 +175,10 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         if is_constant:
             plain = f"{{{layer}, nullptr, nullptr, Activation::none}}"
             emitter.line(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
-        images = cpp(operation.shape.sizes[0])
-        emitter.line(
-            f"{function}(dispatch, {{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, "
-            f"{images}, {source}, {target}, {work});"
-        )
+        read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
+        written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
+        head = (f"{function}(dispatch, {{{layer}, {packed_at}, ", *bias, f", {activation}}}{pooled}, ")
+        emitter.line(*head, f"{cpp(operation.shape.sizes[0])}, ", read, ", ", written, ", ", room, ");")
     if not is_constant:
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
@@ -218,7 +225,9 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     if inside and are_short(Size(step), Size(named["channels"])):
         function = f"maxPoolOfFew<{named['channels']}, {step}>"
     text = ", ".join(map(str, window))
-    emitter.line(f"{function}({{{text}}}, {cpp(operation.shape.sizes[0])}, {source}, {target});")
+    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
+    written = Place(target, elements=operation.shape.elements)
+    emitter.line(f"{function}({{{text}}}, {cpp(operation.shape.sizes[0])}, ", read, ", ", written, ");")
     emitter.touch(target)
     return target
 
@@ -229,13 +238,14 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
     target = emitter.target(operation)
     emitter.touch(source)
     rows = Shape("f32", operation.shape.sizes[:axis]).elements
+    read, written = (Place(pointer, elements=operation.shape.elements) for pointer in (source, target))
     if axis < operation.shape.rank - 1:
         columns = operation.shape.strides[axis]
-        emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, {source}, {target});")
+        emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, ", read, ", ", written, ");")
     elif size.is_constant:
-        add_softmax(emitter, rows, size.constant, source, target)
+        emitter.nest_of(softmax_of_rows(rows, size.constant, source, target))
     else:
-        emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
+        emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, ", read, ", ", written, ");")
     emitter.touch(target)
     return target
 
@@ -248,7 +258,10 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
     emitter.touch(pointer)
     largest = "true" if TopK.of(operation).largest else "false"
     zeros = {"equal": "Zeros::kEqual", "signed": "Zeros::kSigned"}[TopK.of(operation).zeros]
-    emitter.line(f"topK<{largest}, {zeros}>({cpp(rows)}, {cpp(size)}, {k}, {pointer}, {values}, {indices});")
+    read = Place(pointer, elements=source.shape.elements)
+    made, places = (Place(each, elements=operation.shapes[0].elements) for each in (values, indices))
+    head = f"topK<{largest}, {zeros}>({cpp(rows)}, {cpp(size)}, {k}, "
+    emitter.line(head, read, ", ", made, ", ", places, ");")
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
     ]
@@ -264,7 +277,7 @@ def trees(emitter: Emitter, operation: Operation) -> str:
     packed = pack(forest)
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     keys = emitter.buffer("s8", Size(_WIDEST * max(1, packed.columns)))
-    at = {name: emitter.constant(values) for name, values in packed.arrays.items()}
+    at = {name: emitter.constants.address(values) for name, values in packed.arrays.items()}
     number, total = emitter.known[operation.operands[0]].shape.dtype, operation.shape.dtype
     sizes = [forest.features, forest.outputs, forest.values.shape[1], len(forest.roots), packed.scales, packed.derived]
     shared = ("scale", "boundaries", "sets", "change", "tables", "target", "values", "base")
@@ -281,7 +294,11 @@ def trees(emitter: Emitter, operation: Operation) -> str:
         else:
             own = ", ".join(at[each] for each in ("branches", "sides", "first", "leaf_of", "depths"))
             emitter.line(f"const AnyTrees<{'true' if packed.small else 'false'}> trees = {{{own}}};")
-        emitter.line(f"sumTrees(forest, trees, {cpp(operation.shape.sizes[0])}, {source}, {target}, {keys});")
+        read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
+        written = Place(target, elements=operation.shape.elements)
+        room = Place(keys, elements=emitter.buffers[keys].elements)
+        head = f"sumTrees(forest, trees, {cpp(operation.shape.sizes[0])}, "
+        emitter.line(head, read, ", ", written, ", ", room, ");")
     for pointer in (source, target, keys):
         emitter.touch(pointer)
     return target

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Index, as_size, cpp
+from tfaot_pkg.compiler.affine import Counter, Index, as_size, cpp
 from tfaot_pkg.compiler.attributes import Dimensions, Gather, Pad, Sizes, Slices
-from tfaot_pkg.compiler.elements import Variable
+from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.elements import Component, Scalar, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.uses import is_counted
-from tfaot_pkg.compiler.writer import Body
 
 Padding = tuple[tuple[Size, Size, Size], ...]
 """For each axis: before the array, behind it, between its elements."""
@@ -25,29 +26,43 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     outer = [axis for axis in range(shape.rank) if axis not in attributes.offset]
     axes = (axis for axis in range(indices.shape.rank) if axis != vector)
     counters = dict(zip(axes, outer, strict=True))
-    components, read = _components(
-        emitter, indices, vector, {axis: f"g{counter}" for axis, counter in counters.items()}
-    )
+    named = {axis: Counter(f"g{counter}", shape.sizes[counter]) for axis, counter in counters.items()}
+    components, read = _components(emitter, indices, vector, named)
     # Before the loops: otherwise the source would be computed within them.
     source_is_stored = emitter.stored(array.id)
     target = emitter.target(operation)
-    sizes = tuple(as_size(size) for size in attributes.sizes)
     for pointer in (*read, source_is_stored):
         emitter.touch(pointer)
-    emitter.line("{")
-    for axis in outer:
-        emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
+    loops = [(f"g{axis}", shape.sizes[axis]) for axis in outer]
+    heads = [(f"for (std::size_t {name} = 0; {name} < {cpp(size)}; ++{name})", (name, size)) for name, size in loops]
+    with emitter.braces(""), ExitStack() as stack:
+        for head, counter in heads:
+            stack.enter_context(emitter.braces(head, counter=counter))
+        _write_slices(emitter, operation, target, components, counters)
+    for pointer in (*read, source_is_stored, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _write_slices(
+    emitter: Emitter, operation: Operation, target: str, components: Sequence[tuple[Scalar, str]],
+    counters: Mapping[int, int],
+) -> None:  # fmt: skip
+    """The slice that begins at `components`, within the loops over vectors of indices."""
+    attributes, array, shape = Gather.of(operation), emitter.known[operation.operands[0]], operation.shape
+    sizes = tuple(as_size(size) for size in attributes.sizes)
     # Operations that are not in the program: a slice at the indices, because the emitter knows how to write slices.
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
-        start, dtype = "0", "s32"
+        start: Scalar = Variable("0")
+        dtype = "s32"
         if axis in attributes.indexed:
             start, dtype = components[attributes.indexed.index(axis)]
         elif axis in attributes.operand_batch:
             among = attributes.index_batch[attributes.operand_batch.index(axis)]
-            start, dtype = f"g{counters[among]}", "u64"
-        emitter.scalars[starts[-1]] = Variable(start)
+            start, dtype = Variable(f"g{counters[among]}"), "u64"
+        emitter.scalars[starts[-1]] = start
         emitter.known[starts[-1]] = Operation(id=starts[-1], opcode="parameter", type=Shape(dtype, ()))
     cut, given = next(emitter.fresh), next(emitter.fresh)
     emitter.known[cut] = Operation(
@@ -58,18 +73,13 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     kept = tuple(size for axis, size in enumerate(sizes) if axis not in gone)
     emitter.known[given] = Operation(id=given, opcode="reshape", type=Shape(shape.dtype, kept), operands=(cut,))
     strides = tuple(shape.strides[axis] for axis in attributes.offset)
-    runtime = tuple((f"g{axis}", shape.strides[axis]) for axis in outer)
+    runtime = tuple((Counter(f"g{axis}", shape.sizes[axis]), shape.strides[axis]) for axis in counters.values())
     emitter.loop(kept, [(given, target, Index(ZERO, strides, runtime))])
-    for _ in ("block", *outer):
-        emitter.line("}")
-    for pointer in (*read, source_is_stored, target):
-        emitter.touch(pointer)
-    return target
 
 
 def _components(
-    emitter: Emitter, indices: Operation, vector: int, counters: Mapping[int, str]
-) -> tuple[list[tuple[str, str]], list[str]]:
+    emitter: Emitter, indices: Operation, vector: int, counters: Mapping[int, Counter]
+) -> tuple[list[tuple[Scalar, str]], list[str]]:
     """An expression and its type for each component of an index vector, and the addresses that they read.
 
     Vectors that are joined from single numbers, as for a gather within rows, are not written to memory, and counters
@@ -81,15 +91,17 @@ def _components(
     counted = {part: index for part in parts if is_joined and (index := _counted(emitter, part)) is not None}
     kept = [part for part in parts if part not in counted]
     pointers = dict(zip(kept, emitter.stored_together(kept), strict=True))
-    components = list[tuple[str, str]]()
+    components = list[tuple[Scalar, str]]()
     for part in parts:
         shape = emitter.known[part].shape
         if part in counted:
-            components.append((_place("0", counted[part], counters), "u64"))
+            place = _component("0", counted[part], counters, ZERO).text_of_place
+            components.append((Variable(place), "u64"))
             continue
-        at = _place(pointers[part], Index(ZERO, shape.strides), counters)
-        count = shape.sizes[vector].constant if vector < shape.rank else 1
-        components += [(f"({at})[{cpp(step * Size(number))}]", shape.dtype) for number in range(count)]
+        index, count = Index(ZERO, shape.strides), shape.sizes[vector].constant if vector < shape.rank else 1
+        for number in range(count):
+            component = _component(pointers[part], index, counters, step * Size(number))
+            components.append((component, shape.dtype))
     return components, [*pointers.values()]
 
 
@@ -102,10 +114,9 @@ def _counted(emitter: Emitter, part: int) -> Index | None:
     return None if body.accesses else body.counted[0].index
 
 
-def _place(base: str, index: Index, counters: Mapping[int, str]) -> str:
-    terms = [base, *([] if index.offset == ZERO else [cpp(index.offset)])]
-    terms += [f"{name} * {cpp(index.factors[axis])}" for axis, name in counters.items() if index.factors[axis] != ZERO]
-    return " + ".join(terms)
+def _component(base: str, index: Index, counters: Mapping[int, Counter], at: Size) -> Component:
+    factors = ((counter, index.factors[axis]) for axis, counter in counters.items())
+    return Component(base, index.offset, tuple((counter, each) for counter, each in factors if each != ZERO), at)
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
@@ -119,11 +130,8 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
     else:
         target = emitter.target(operation)
         emitter.loop(shape.sizes, [(array, target, Index(ZERO, shape.strides))])
-    runtime = []
-    for axis, start in enumerate(starts):
-        name = emitter.start(start, shape.sizes[axis], part.sizes[axis])
-        if name != "0":
-            runtime.append((name, shape.strides[axis]))
+    found = (emitter.start(start, shape.sizes[axis], part.sizes[axis]) for axis, start in enumerate(starts))
+    runtime = [(start, stride) for start, stride in zip(found, shape.strides, strict=True) if start is not None]
     emitter.loop(part.sizes, [(update, target, Index(ZERO, shape.strides, tuple(runtime)))])
     emitter.touch(target)
     return target

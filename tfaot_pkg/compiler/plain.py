@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
-from tfaot_pkg.compiler.elements import Variable
+from tfaot_pkg.compiler.elements import Place, Pointed, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
@@ -19,25 +19,23 @@ def counting(emitter: Emitter, counters: Sequence[tuple[str, Size]]) -> Iterator
     emitter.flush()  # otherwise waiting values would be computed within this loop, or never
     with ExitStack() as stack:
         for name, size in counters:
-            stack.enter_context(
-                # Not `<`: compilers warn about unsigned numbers compared with a literal 0.
-                emitter.braces(f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {cpp(size)}; ++{name})")
-            )
+            # Not `<`: compilers warn about unsigned numbers compared with a literal 0.
+            head = f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {cpp(size)}; ++{name})"
+            stack.enter_context(emitter.braces(head, counter=(name, size)))
         yield
 
 
-def address(pointer: str, *steps: tuple[str, Size]) -> str:
-    """`pointer` plus steps; each is a C++ expression times a number of elements."""
-    terms = [name if stride == ONE else f"{name} * {cpp(stride)}" for name, stride in steps]
-    return " + ".join([pointer, *terms])
+def address(pointer: str, *steps: tuple[str, Size], elements: Size = ONE, stride: Size = ONE) -> Place:
+    """`pointer` plus steps; each is a variable times a number of elements. From there, `elements` are in use."""
+    return Place(pointer, steps, elements, stride)
 
 
-def called(emitter: Emitter, region: Region, arguments: Sequence[str]) -> list[str]:
-    """The results of `region` for scalar arguments, as C++ expressions; its statements are written here."""
+def called(emitter: Emitter, region: Region, arguments: Sequence[Scalar]) -> list[Scalar]:
+    """The results of `region` for scalar arguments; its statements are written here."""
     for parameter, argument in zip(region.parameters, arguments, strict=True):
-        emitter.scalars[parameter.id] = Variable(argument)
+        emitter.scalars[parameter.id] = argument
     emitter.region(region)
-    return [str(emitter.scalar(result)) for result in region.results]
+    return [emitter.scalar(result) for result in region.results]
 
 
 def targets(emitter: Emitter, operation: Operation) -> list[str]:
@@ -74,18 +72,20 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
     with counting(emitter, [(f"o{other}", shape.sizes[other]) for other in others] or [("once", ONE)]):
         steps = [(f"o{other}", shape.strides[other]) for other in others]
         for number, (source, target) in enumerate(zip(sources, made, strict=True)):
-            emitter.line(f"const auto* const from{number} = {address(source, *steps)};")
-            emitter.line(f"auto* const to{number} = {address(target, *steps)};")
-        head = f"const auto* const order = stableOrder({cpp(size)}, {', '.join(rooms)}, "
-        with emitter.braces(f"{head}[&](std::int32_t left, std::int32_t right)", "});"):
-            arguments = []
+            from_, to = (address(each, *steps, elements=size, stride=shape.strides[axis]) for each in (source, target))
+            emitter.line(f"const auto* const from{number} = ", from_, ";")
+            emitter.line(f"auto* const to{number} = ", to, ";")
+        one, other = (address(room, elements=size) for room in rooms)
+        head = (f"const auto* const order = stableOrder({cpp(size)}, ", one, ", ", other, ", ")
+        with emitter.braces(*head, "[&](std::int32_t left, std::int32_t right)", tail="});"):
+            arguments: list[Scalar] = []
             for number, each in enumerate(operation.shapes):
                 for side in ("left", "right"):
                     element = f"from{number}[std::size_t({side}) * {stride}]"
-                    arguments.append(f"{side}{number}")
+                    arguments.append(Variable(f"{side}{number}"))
                     emitter.line(f"[[maybe_unused]] const {C_TYPES[each.dtype]} {arguments[-1]} = {element};")
             (result,) = called(emitter, operation.regions[0], arguments)
-            emitter.line(f"return {result};")
+            emitter.line("return ", result, ";")
         with counting(emitter, [("i", size)]):
             for number in range(len(made)):
                 emitter.line(f"to{number}[i * {stride}] = from{number}[std::size_t(order[i]) * {stride}];")
@@ -126,15 +126,15 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
         with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes.window]):
             places = _places(operation, windows)
             for number, target in enumerate(made):
-                emitter.line(f"auto* const to{number} = {address(target, *places)};")
+                emitter.line(f"auto* const to{number} = ", address(target, *places), ";")
             news = [
-                f"*({address(source, *((f'u{axis}', stride) for axis, stride in enumerate(update.strides)))})"
+                Stored(address(source, *((f"u{axis}", stride) for axis, stride in enumerate(update.strides))))
                 for source, update in zip(sources, updates, strict=True)
             ]
             # HLO does not define the order of updates; XLA's code for CPUs applies them in this one.
-            results = called(emitter, operation.regions[0], [*(f"*to{i}" for i in range(len(made))), *news])
+            results = called(emitter, operation.regions[0], [*(Pointed(f"to{i}") for i in range(len(made))), *news])
             for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
-                emitter.line(f"const {C_TYPES[each.dtype]} new{number} = {result};")
+                emitter.line(f"const {C_TYPES[each.dtype]} new{number} = ", result, ";")
             for number in range(len(made)):
                 emitter.line(f"*to{number} = new{number};")
     for pointer in (index, *sources, *made):
@@ -148,9 +148,10 @@ def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]
     indices, vector = emitter.known[operation.operands[half]].shape, attributes.vector
     axes = [axis for axis in range(indices.rank) if axis != vector]
     counters = {axis: f"u{update}" for axis, update in zip(axes, outer, strict=True)}
-    at = address(index, *((counters[axis], indices.strides[axis]) for axis in axes))
-    emitter.line(f"[[maybe_unused]] const {C_TYPES[indices.dtype]}* const index = {at};")
-    step = indices.strides[vector] if vector < indices.rank else ONE
+    steps = ((counters[axis], indices.strides[axis]) for axis in axes)
+    step, count = (indices.strides[vector], indices.sizes[vector]) if vector < indices.rank else (ONE, ONE)
+    at = address(index, *steps, elements=count, stride=step)
+    emitter.line(f"[[maybe_unused]] const {C_TYPES[indices.dtype]}* const index = ", at, ";")
     for number, axis in enumerate(attributes.indexed):
         emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}]);")
     for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):

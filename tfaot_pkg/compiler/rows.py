@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from tfaot_pkg.compiler.affine import Axes, address_terms, cpp
+from tfaot_pkg.compiler.affine import address_terms, cpp
+from tfaot_pkg.compiler.body import Inner
 from tfaot_pkg.compiler.elements import Access, Counted, Store
 from tfaot_pkg.compiler.expressions import C_TYPES, LONG
+from tfaot_pkg.compiler.loops import Code, Lines, Row
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.compiler.writer import Body, Writer
 
 LONGEST = 8
 """Elements of a row at most: two rows fill a vector of AVX-512."""
@@ -21,9 +22,10 @@ _LANES = (4, 8, 16)
 """Elements of the vectors of all targets."""
 
 
-def are_rows(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) -> bool:
+def are_rows(inner: Inner, accesses: Sequence[Access]) -> bool:
     """Whether the last axis of a loop holds rows so short that vectors should take several, along the axis before."""
-    if len(extents) < 2 or extents[-2] == ONE or not body.by_vectors or not accesses:
+    extents = inner.extents
+    if len(extents) < 2 or extents[-2] == ONE or not inner.by_vectors or not accesses:
         return False
     return all(
         access.dtype in IN_ROWS
@@ -40,15 +42,16 @@ def are_short(step: Size, size: Size) -> bool:
     return 1 < size.constant <= LONGEST and 0 <= step.constant <= _FARTHEST
 
 
-def have_tails(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) -> bool:
+def have_tails(inner: Inner, accesses: Sequence[Access]) -> bool:
     """Whether whole vectors leave at most half of one of each row, with so much work that rows should share it."""
-    if len(extents) < 2 or extents[-2] == ONE or not extents[-1].is_constant or not body.by_vectors:
+    extents = inner.extents
+    if len(extents) < 2 or extents[-2] == ONE or not extents[-1].is_constant or not inner.by_vectors:
         return False
-    if body.opcodes.isdisjoint(LONG) or not any(0 < 2 * (extents[-1].constant % each) <= each for each in _LANES):
+    if inner.opcodes.isdisjoint(LONG) or not any(0 < 2 * (extents[-1].constant % each) <= each for each in _LANES):
         return False
     # What is the same for all elements of a row is computed for each vector, so it should only be read.
     varied = [access for access in accesses if access.index.factors[-1] != ZERO]
-    return body.varies(varied) and all(
+    return inner.varies(varied) and all(
         access.dtype in IN_ROWS
         and access.index.factors[-1] in (ZERO, ONE)
         and access.index.factors[-2].is_constant
@@ -57,36 +60,44 @@ def have_tails(extents: Sequence[Size], body: Body, accesses: Sequence[Access]) 
     )
 
 
-def write_rows(
-    writer: Writer,
-    axes: Axes,
-    body: Body,
-    accesses: Sequence[Access],
-    outputs: Sequence[Store],
-    counted: Sequence[Counted] = (),
-    *,
-    each: str = "eachOfRows",
-) -> None:
-    """The loop `body` by vectors of several rows, or of their last elements (`eachWithTails`)."""
-    with writer.nest(axes.extents[:-1]):
-        for store in outputs:
-            first_row(writer, store.access, is_written=True)
-        lines = loads(writer, axes.extents[-1], accesses)
-        with writer.braces(head(axes.extents, each), "});"):
-            for line in (*lines, *_counts(counted), *body.texts()):
-                writer.line(line)
-            for store in outputs:
-                row = store.access.index.factors[-2]
-                where = "" if row == axes.extents[-1] else f", Apart<{cpp(row)}, 1>{{}}"
-                writer.line(f"at.store({store.access.variable}, {store.result.text()}{where});")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsLoop:
+    """A loop by vectors of several rows, or of their last elements (`eachWithTails`)."""
+
+    inner: Inner
+    stores: tuple[Store, ...]
+    each: str = "eachOfRows"
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.inner.bases.union(*(each.bases for each in self.stores))
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [*self.inner.reached, *((store.access, self.inner.extents) for store in self.stores)]
+
+    def lower(self, lines: Lines) -> None:
+        inner, extents = self.inner, self.inner.extents
+        with lines.nest(extents[:-1]):
+            for store in self.stores:
+                first_row(lines, store.access, is_written=True)
+            loaded = loads(lines, inner)
+            with lines.braces(head(extents, self.each), tail="});"):
+                for code in (*loaded, *_counts(inner.counted), *inner.codes()):
+                    lines.line(code)
+                for store in self.stores:
+                    row = store.access.index.factors[-2]
+                    where = "" if row == extents[-1] else f", Apart<{cpp(row)}, 1>{{}}"
+                    lines.line(f"at.store({store.access.variable}, {store.result.text()}{where});")
 
 
-def _counts(counted: Sequence[Counted]) -> Iterator[str]:
+def _counts(counted: Sequence[Counted]) -> Iterator[Code]:
     for each in counted:
         name, index = each.name, each.index
         start = " + ".join(address_terms(index, len(index.factors) - 2)) or "0"
         numbers = (start, *(cpp(factor) for factor in index.factors[-2:]))
-        yield f"const auto {name} = at.count({', '.join(f'static_cast<std::int32_t>({each})' for each in numbers)});"
+        texts = ", ".join(f"static_cast<std::int32_t>({each})" for each in numbers)
+        yield Code(f"const auto {name} = at.count({texts});", index.bases)
 
 
 def head(extents: Sequence[Size], each: str = "eachOfRows") -> str:
@@ -94,25 +105,27 @@ def head(extents: Sequence[Size], each: str = "eachOfRows") -> str:
     return f"{each}<{cpp(extents[-1])}>({cpp(extents[-2])}, [&]([[maybe_unused]] auto at)"
 
 
-def first_row(writer: Writer, access: Access, *, is_written: bool) -> None:
-    """The address of an access before the last two axes are counted."""
-    inner = replace(access.index, factors=(*access.index.factors[:-2], ZERO, ZERO))
-    writer.address(replace(access, index=inner), is_written=is_written)
+def first_row(lines: Lines, access: Access, *, is_written: bool, extents: tuple[Size, ...] = ()) -> None:
+    """The address of an access before the last two axes are counted; `extents` are those of all axes."""
+    const = "" if is_written else "const "
+    row = Row(access, len(access.index.factors) - 2, extents)
+    lines.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = ", row, ";")
 
 
-def loads(writer: Writer, size: Size, accesses: Sequence[Access]) -> list[str]:
-    """What loads `accesses` in a vector of several rows of `size` elements; their addresses are written here."""
-    lines = []
-    for access in accesses:
-        first_row(writer, access, is_written=False)
+def loads(lines: Lines, inner: Inner, extents: tuple[Size, ...] = ()) -> list[Code]:
+    """What loads the accesses in a vector of several rows; their addresses are written here."""
+    codes = []
+    for access in inner.accesses:
+        first_row(lines, access, is_written=False, extents=extents)
         row, column = access.index.factors[-2:]
         name = f"const auto {access.element}"
         if row == column == ZERO:
-            writer.line(f"{name} = filled(*{access.variable});")
+            lines.line(f"{name} = filled(*{access.variable});")
         elif row == ZERO:
             same = f"same{access.variable[1:]}"
-            writer.line(f"const SameRow<{cpp(size)}, {C_TYPES[access.dtype]}> {same}({access.variable});")
-            lines.append(f"{name} = at.load({same});")
+            size = cpp(inner.extents[-1])
+            lines.line(f"const SameRow<{size}, {C_TYPES[access.dtype]}> {same}({access.variable});")
+            codes.append(Code(f"{name} = at.load({same});"))
         else:
-            lines.append(f"{name} = at.load({access.variable}, Apart<{cpp(row)}, {cpp(column)}>{{}});")
-    return lines
+            codes.append(Code(f"{name} = at.load({access.variable}, Apart<{cpp(row)}, {cpp(column)}>{{}});"))
+    return codes

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.attributes import CustomCall
+from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
+from tfaot_pkg.compiler.loops import Piece
 from tfaot_pkg.compiler.program import ONE, ROWS, Called, Operation, OwnAttributes, Shape, Unsupported
 from tfaot_pkg.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
@@ -54,9 +55,9 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
         emitter.segments.add(target)
         memory = ", memory"
     # Row by row, because such code was compiled, or written, for one row.
-    with emitter.braces("for (std::size_t i = 0; i < n; ++i)"):
-        emitter.line(f"const void* const read[] = {{{', '.join(_row(*each) for each in read)}}};")
-        emitter.line(f"void* const given[] = {{{', '.join(_row(*each) for each in given)}}};")
+    with emitter.braces("for (std::size_t i = 0; i < n; ++i)", counter=("i", ROWS)):
+        emitter.line("const void* const read[] = {", *_joined([_row(*each) for each in read]), "};")
+        emitter.line("void* const given[] = {", *_joined([_row(*each) for each in given]), "};")
         emitter.line(f"{target}(read, given{memory});")
     for pointer, _ in (*read, *given):
         emitter.touch(pointer)
@@ -96,11 +97,18 @@ def _has_rows(shape: Shape) -> bool:
     return bool(shape.sizes) and shape.sizes[0].grows
 
 
-def _row(pointer: str, shape: Shape) -> str:
+def _joined(places: Sequence[Place]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for place in places:
+        pieces += [", ", place] if pieces else [place]
+    return pieces
+
+
+def _row(pointer: str, shape: Shape) -> Place:
     """The address of row `i`; for an array without rows, that of the array."""
     if not _has_rows(shape):
-        return pointer
+        return Place(pointer, elements=shape.elements)
     if shape.sizes[0] != ROWS:
         raise Unsupported(f"a segment with an array of {shape}")
     row = Shape(shape.dtype, (ONE, *shape.sizes[1:])).elements
-    return f"{pointer} + i * {cpp(row)}"
+    return Place(pointer, (("i", row),), row)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tfaot_pkg.compiler.loops import Block, Line, Node
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.text import type_text
 
@@ -22,46 +23,47 @@ class ProgramStep:
     node: str
 
 
-def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tuple[list[str], list[ProgramStep]]:
-    """`lines` of a function's body with calls at the start of each step, and the steps; `makers` has one per line."""
+def with_steps(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], list[ProgramStep]]:
+    """`nodes` of a function's body with calls at the start of each step, and the steps."""
     steps: list[ProgramStep] = []
-    written: list[str] = []
-    for line, maker, begins in _begun(lines, makers):
+    written: list[Node] = []
+    for node, maker, begins in _begun(nodes):
         if begins:
-            written.append(f"  profiled.begin({len(steps)});")
+            written.append(Line(pieces=(f"profiled.begin({len(steps)});",)))
             steps.append(_step(maker))
-        written.append(line)
-    return written, steps
+        written.append(node)
+    return tuple(written), steps
 
 
-def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> list[str]:
-    """`lines` of a function's body with a comment before each step: the node of the model's graph that it computes."""
-    written: list[str] = []
+def with_comments(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """`nodes` of a function's body with a comment before each step: the node of the model's graph that it computes."""
+    written: list[Node] = []
     last = ""
-    for line, maker, begins in _begun(lines, makers):
+    for node, maker, begins in _begun(nodes):
         step = _step(maker)
         name = step.node or step.name
         if begins and name != last:
-            written.append(f"  // {name}")
+            written.append(Line(pieces=(f"// {name}",)))
             last = name
-        written.append(line)
-    return written
+        written.append(node)
+    return tuple(written)
 
 
-def _begun(lines: Sequence[str], makers: Sequence[Operation | None]) -> Iterator[tuple[str, Operation | None, bool]]:
-    """Each line with the operation that it belongs to, and whether a step begins at it.
+def _begun(nodes: Iterable[Node]) -> Iterator[tuple[Node, Operation | None, bool]]:
+    """Each node with the operation that it belongs to, and whether a step begins at it.
 
-    A step begins at a statement of the body itself, never inside a loop or branch, so it begins once per call.
+    A step begins at a node of the body itself, never inside a loop or branch, so it begins once per call.
     """
-    depth, current = 0, None
-    for line, maker in zip(lines, makers, strict=True):
-        text = line.strip()
-        number = maker.id if maker is not None else current or 0
-        begins = depth == 0 and not text.startswith(("}", "else")) and number != current
+    current = None
+    for node in nodes:
+        if not isinstance(node, Line | Block):
+            yield node, None, False
+            continue
+        number = node.maker.id if node.maker is not None else current or 0
+        begins = number != current and not (isinstance(node, Block) and node.continues)
         if begins:
             current = number
-        yield line, maker, begins
-        depth += sum(text.count(letter) for letter in "{([") - sum(text.count(letter) for letter in "})]")
+        yield node, node.maker, begins
 
 
 def _step(maker: Operation | None) -> ProgramStep:

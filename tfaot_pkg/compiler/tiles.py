@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfaot_pkg.compiler.affine import Axes, Index, cpp
+from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.body import Inner
 from tfaot_pkg.compiler.elements import Access, Store
+from tfaot_pkg.compiler.loops import Code, Lines
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.compiler.writer import Body, Writer
 
 _INTERLEAVED = 4
 """The longest rows that are interleaved by exchanging lanes; blocks of longer ones are transposed."""
@@ -28,11 +29,12 @@ class Tile:
     is_interleaved: bool
 
 
-def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> Tile | None:
+def tile(inner: Inner, outputs: Sequence[Access]) -> Tile | None:
     """How to compute the loop by tiles; None unless its vectors would be assembled from single elements."""
-    if len(axes.extents) < 2 or not body.by_vectors or body.counted or len(outputs) != 1:
+    extents, accesses = inner.extents, inner.accesses
+    if len(extents) < 2 or not inner.by_vectors or inner.counted or len(outputs) != 1:
         return None
-    (written,), rows = outputs, axes.extents[-1]
+    (written,), rows = outputs, extents[-1]
     factors = written.index.factors
     is_few = rows.is_constant and rows.constant <= _INTERLEAVED
     near = (ZERO, ONE) if is_few else _NEAR
@@ -40,8 +42,8 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
     if written.dtype in ("pred", "u16") or factors[-1] != ONE or not far:
         return None
     # From the innermost axis outwards: it has the best chance to be contiguous where elements are read.
-    for column in reversed(range(len(axes.extents) - 1)):
-        columns = axes.extents[column]
+    for column in reversed(range(len(extents) - 1)):
+        columns = extents[column]
         if columns.is_constant and columns.constant < _LEAST:
             continue
         is_interleaved = is_few and factors[column] == rows
@@ -55,37 +57,52 @@ def tile(axes: Axes, body: Body, accesses: Sequence[Access], outputs: Sequence[A
     return None
 
 
-def write_tile(writer: Writer, axes: Axes, found: Tile, body: Body, accesses: Sequence[Access], store: Store) -> None:
-    """Write the loop `body`, which has one `store`, by tiles."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledLoop:
+    """A loop with one store, by tiles."""
 
-    def outside(index: Index) -> Index:
-        kept = (*index.factors[: found.column], *index.factors[found.column + 1 : -1])
+    inner: Inner
+    store: Store
+    tile: Tile
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.inner.bases | self.store.bases
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [*self.inner.reached, (self.store.access, self.inner.extents)]
+
+    def _outside(self, index: Index) -> Index:
+        kept = (*index.factors[: self.tile.column], *index.factors[self.tile.column + 1 : -1])
         return replace(index, factors=(*kept, ZERO))
 
-    written = store.access
-    extents = (*axes.extents[: found.column], *axes.extents[found.column + 1 : -1])
-    with writer.nest((*extents, ONE)):
-        for access in (*accesses, written):
-            writer.address(replace(access, index=outside(access.index)), is_written=access is written)
-        rows, columns = cpp(found.rows), cpp(found.columns)
-        to, apart = written.variable, cpp(written.index.factors[found.column])
-        if found.is_interleaved:
-            call = f"eachInterleaved<{rows}>({columns}, {to}"
-        elif found.rows.is_constant and found.columns.is_constant:
-            call = f"eachTransposed<{rows}, {columns}>({to}, {apart}"
-        else:
-            call = f"eachTransposed({rows}, {columns}, {to}, {apart}"
-        head = f"{call}, [&]([[maybe_unused]] auto at, [[maybe_unused]] std::size_t i)"
-        with writer.braces(head, "});"):
-            for access in accesses:
-                row, step = access.index.factors[-1], access.index.factors[found.column]
-                place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"
-                stride = "" if step == ONE else f", {cpp(step)}"
-                value = f"filled(*({place}))" if step == ZERO else f"at.load({place}{stride})"
-                writer.line(f"const auto {access.element} = {value};")
-            for line in body.texts():
-                writer.line(line)
-            writer.line(f"return {store.result.text()};")
+    def lower(self, lines: Lines) -> None:
+        inner, tile, written = self.inner, self.tile, self.store.access
+        outer = (*inner.extents[: tile.column], *inner.extents[tile.column + 1 : -1])
+        with lines.nest((*outer, ONE)):
+            for access in (*inner.accesses, written):
+                moved = replace(access, index=self._outside(access.index))
+                lines.address(moved, is_written=access is written)
+            rows, columns = cpp(tile.rows), cpp(tile.columns)
+            to, apart = written.variable, cpp(written.index.factors[tile.column])
+            if tile.is_interleaved:
+                call = f"eachInterleaved<{rows}>({columns}, {to}"
+            elif tile.rows.is_constant and tile.columns.is_constant:
+                call = f"eachTransposed<{rows}, {columns}>({to}, {apart}"
+            else:
+                call = f"eachTransposed({rows}, {columns}, {to}, {apart}"
+            head = f"{call}, [&]([[maybe_unused]] auto at, [[maybe_unused]] std::size_t i)"
+            with lines.braces(head, tail="});"):
+                for access in inner.accesses:
+                    row, step = access.index.factors[-1], access.index.factors[tile.column]
+                    place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"
+                    stride = "" if step == ONE else f", {cpp(step)}"
+                    value = f"filled(*({place}))" if step == ZERO else f"at.load({place}{stride})"
+                    lines.line(f"const auto {access.element} = {value};")
+                for code in inner.codes():
+                    lines.line(code)
+                lines.line(Code(f"return {self.store.result.text()};", self.store.result.bases))
 
 
 def _times(counter: str, factor: Size) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.attributes import Along, Convolution, Resample, Windows
-from tfaot_pkg.compiler.elements import Scalar
+from tfaot_pkg.compiler.elements import Place, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
@@ -42,7 +42,8 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     spatial = [operation.shape.sizes[axis] for axis in attributes.output[2:]]
     lengths = [array.shape.sizes[axis] for axis in attributes.input[2:]]
     places = [(f"o{axis}", size) for axis, size in enumerate(spatial)]
-    to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
+    places_at = ((f"o{axis}", stride) for axis, stride in enumerate(out[2:]))
+    to = address(target, ("b", out[0]), *places_at, elements=made * Size(groups), stride=out[1])
     each = "each" if dtype == "f32" else "eachAlone"
     fill = "filled(x)" if dtype == "f32" else "x"
     # Groups of one feature and one filter would leave nothing to the inner loop: features fill the vectors instead.
@@ -55,20 +56,19 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
     # Filters are contiguous in most models, so the innermost loop reads and writes neighbours.
     with counting(emitter, [("b", batch), *places]):
         with counting(emitter, [("f", operation.shape.sizes[attributes.output[1]])]):
-            emitter.line(f"*({to} + f * {cpp(out[1])}) = 0;")
+            emitter.line("*(", to, f" + f * {cpp(out[1])}) = 0;")
         with (
             _window(emitter, attributes.window, lengths),
             counting(emitter, [("g", Size(groups)), ("c", features)]),
         ):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
             read = address(source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
-            emitter.line(f"const {C_TYPES[dtype]} x = *({read});")
+            emitter.line(f"const {C_TYPES[dtype]} x = *(", read, ");")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
-            emitter.line(
-                f"const auto* const weights_at = {address(filters, *steps, ('c', over[1]), ('g', made * over[0]))};"
-            )
-            emitter.line(f"auto* const sums = {to} + g * {cpp(made * out[1])};")
-            with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", "});"):
+            weights = address(filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
+            emitter.line("const auto* const weights_at = ", weights, ";")
+            emitter.line("auto* const sums = ", to, f" + g * {cpp(made * out[1])};")
+            with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", tail="});"):
                 loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
                 if over[0] == ONE and out[1] == ONE:
                     loaded, old = "at.load(weights_at)", "at.load(sums)"
@@ -91,18 +91,19 @@ def resample(emitter: Emitter, operation: Operation) -> str:
         ("k1", factors.sizes[Resample.of(operation).axes[3]]),
     ]
     with counting(emitter, [("b", batch), ("o0", rows), ("o1", columns)]):
-        start = f"({places})[o0 * {cpp(columns)} + o1]"
-        emitter.line(f"const float* const in = {address(image, ('b', array.strides[0]))} + {start};")
-        emitter.line(f"const float* const weights_at = {address(weights, ('o0', of_row), ('o1', of_column))};")
+        starts, pixels = address(places, elements=rows * columns), address(image, ("b", array.strides[0]))
+        emitter.line("const float* const in = ", pixels, " + (", starts, f")[o0 * {cpp(columns)} + o1];")
+        steps = (("o0", of_row), ("o1", of_column))
+        emitter.line("const float* const weights_at = ", address(weights, *steps), ";")
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
-        emitter.line(f"float* const row = {address(target, *out)};")
-        with emitter.braces(f"eachTogether({cpp(channels)}, [&]([[maybe_unused]] auto... at)", "});"):
+        emitter.line("float* const row = ", address(target, *out, elements=channels), ";")
+        with emitter.braces(f"eachTogether({cpp(channels)}, [&]([[maybe_unused]] auto... at)", tail="});"):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             with counting(emitter, sizes):
-                steps = (("k0", array.strides[1]), ("k1", array.strides[2]))
-                emitter.line(f"const float* const element = {address('in', *steps)};")
+                element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]))
+                emitter.line("const float* const element = ", element, ";")
                 weight = address("weights_at", ("k0", in_rows), ("k1", in_columns))
-                emitter.line(f"const Vector weight = filled(*({weight}));")
+                emitter.line("const Vector weight = filled(*(", weight, "));")
                 emitter.line("Vector* total = totals;")
                 emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
             emitter.line("const Vector* sum = totals;")
@@ -127,11 +128,13 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
     inner = array.strides[axis]
     before = Shape("f32", array.sizes[:axis]).elements
     with counting(emitter, [("b", before), ("o", elements)]):
-        emitter.line(f"const float* const in = {address(source, ('b', array.sizes[axis] * inner))};")
-        emitter.line(f"const float* const weights_at = {address(weights, ('o', count))};")
-        emitter.line(f"const std::int32_t* const places_at = {address(places, ('o', count))};")
-        emitter.line(f"float* const row = {address(target, ('b', elements * inner), ('o', inner))};")
-        with emitter.braces(f"eachTogether({cpp(inner)}, [&]([[maybe_unused]] auto... at)", "});"):
+        whole = array.sizes[axis] * inner
+        emitter.line("const float* const in = ", address(source, ("b", whole), elements=whole), ";")
+        emitter.line("const float* const weights_at = ", address(weights, ("o", count), elements=count), ";")
+        emitter.line("const std::int32_t* const places_at = ", address(places, ("o", count), elements=count), ";")
+        out = (("b", elements * inner), ("o", inner))
+        emitter.line("float* const row = ", address(target, *out, elements=inner), ";")
+        with emitter.braces(f"eachTogether({cpp(inner)}, [&]([[maybe_unused]] auto... at)", tail="});"):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             if count.constant <= _UNROLLED:
                 for number in range(count.constant):
@@ -155,21 +158,21 @@ def _weighed(emitter: Emitter, number: str, inner: Size) -> None:
 
 
 def _depthwise(
-    emitter: Emitter, operation: Operation, pointers: tuple[str, str, str], strides: tuple[list[Size], list[Size]],
+    emitter: Emitter, operation: Operation, pointers: tuple[str, str, Place], strides: tuple[list[Size], list[Size]],
     lengths: Sequence[Size],
 ) -> None:  # fmt: skip
     """One filter per feature, and contiguous features: each lane has one."""
     (source, filters, to), (into, over) = pointers, strides
     attributes = Convolution.of(operation)
-    emitter.line(f"float* const row = {to};")
-    size = cpp(operation.shape.sizes[attributes.output[1]])
-    with emitter.braces(f"eachTogether({size}, [&]([[maybe_unused]] auto... places)", "});"):
+    emitter.line("float* const row = ", to, ";")
+    size = operation.shape.sizes[attributes.output[1]]
+    with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
         emitter.line("Vector totals[] = {places.fill(0.0f)...};")
         with _window(emitter, attributes.window, lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
-            emitter.line(f"const float* const in = {address(source, ('b', into[0]), *at)};")
+            emitter.line("const float* const in = ", address(source, ("b", into[0]), *at, elements=size), ";")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
-            emitter.line(f"const float* const weights_at = {address(filters, *steps)};")
+            emitter.line("const float* const weights_at = ", address(filters, *steps, elements=size), ";")
             emitter.line("Vector* total = totals;")
             emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
         emitter.line("const Vector* sum = totals;")
@@ -252,13 +255,13 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
         _reduce_short(emitter, operation, source, start, target)
         return target
     with emitter.braces(""), counting(emitter, counted):
-        to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
-        emitter.line(f"float* const row = {to};")
-        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", "});"):
-            emitter.line(f"Vector totals[] = {{places.fill({start})...}};")
+        to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
+        emitter.line("float* const row = ", to, ";")
+        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
+            emitter.line("Vector totals[] = {places.fill(", start, ")...};")
             with _window(emitter, window[:-1], array.sizes[:-1]):
                 steps = ((f"p{axis}", array.strides[axis]) for axis in outer)
-                emitter.line(f"const float* const in = {address(source, *steps)};")
+                emitter.line("const float* const in = ", address(source, *steps, elements=size), ";")
                 emitter.line("Vector* total = totals;")
                 emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
             emitter.line("const Vector* sum = totals;")
@@ -278,16 +281,17 @@ def _reduce_running(
         emitter.braces(""),
         counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer if axis != running.axis]),
     ):
-        with emitter.braces(f"eachTogether({cpp(shape.sizes[-1])}, [&]([[maybe_unused]] auto... places)", "});"):
-            emitter.line(f"Vector totals[] = {{places.fill({start})...}};")
+        size = shape.sizes[-1]
+        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
+            emitter.line("Vector totals[] = {places.fill(", start, ")...};")
             with running.windows(emitter, shape.sizes):
                 with running.growing(emitter):
                     steps = [(f"{'p' if axis == running.axis else 'o'}{axis}", array.strides[axis]) for axis in outer]
-                    emitter.line(f"const float* const in = {address(source, *steps)};")
+                    emitter.line("const float* const in = ", address(source, *steps, elements=size), ";")
                     emitter.line("Vector* total = totals;")
                     emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
-                to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
-                emitter.line(f"float* const row = {to};")
+                to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
+                emitter.line("float* const row = ", to, ";")
                 emitter.line("const Vector* sum = totals;")
                 emitter.line("(places.store(row, *sum++), ...);")
     for pointer in (source, target):
@@ -300,16 +304,15 @@ def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Sc
     array, axis = emitter.known[operation.operands[0]].shape, shape.rank - 2
     step = as_size(window[axis][1]) * array.strides[axis]
     with emitter.braces(""), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
-        emitter.line(
-            f"float* const row = {address(target, *((f'o{each}', shape.strides[each]) for each in range(axis)))};"
-        )
+        steps = [(f"o{each}", shape.strides[each]) for each in range(axis)]
+        emitter.line("float* const row = ", address(target, *steps, elements=shape.strides[axis - 1]), ";")
         emitter.line(f"constexpr std::size_t o{axis} = 0;")
         head = f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, [&]([[maybe_unused]] auto at)"
-        with emitter.braces(head, "});"):
-            emitter.line(f"Vector total = at.fill({start});")
+        with emitter.braces(head, tail="});"):
+            emitter.line("Vector total = at.fill(", start, ");")
             with _window(emitter, window[:-1], array.sizes[:-1]):
-                steps = ((f"p{each}", array.strides[each]) for each in range(axis + 1))
-                emitter.line(f"const float* const in = {address(source, *steps)};")
+                steps = [(f"p{each}", array.strides[each]) for each in range(axis + 1)]
+                emitter.line("const float* const in = ", address(source, *steps), ";")
                 emitter.line(f"total = {combine}{{}}(total, at.load(in, Apart<{cpp(step)}, 1>{{}}));")
             emitter.line("at.store(row, total);")
     for pointer in (source, target):
@@ -341,26 +344,26 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
 
     def combine() -> None:
         inside = [
-            f"*({address(source, *((f'p{axis}', stride) for axis, stride in enumerate(array.strides)))})"
+            Stored(address(source, *((f"p{axis}", stride) for axis, stride in enumerate(array.strides))))
             for source, array in zip(sources, arrays, strict=True)
         ]
-        is_backwards = running is not None and running.backwards
-        arguments = [*inside, *names] if is_backwards else [*names, *inside]
+        is_backwards, totals = running is not None and running.backwards, map(Variable, names)
+        arguments: list[Scalar] = [*inside, *totals] if is_backwards else [*totals, *inside]
         next_ = called(emitter, operation.regions[0], arguments)
         for type_, name, value in zip(types, names, next_, strict=True):
-            emitter.line(f"const {type_} {name}_next = {value};")
+            emitter.line(f"const {type_} {name}_next = ", value, ";")
         for name in names:
             emitter.line(f"{name} = {name}_next;")
 
     def write() -> None:
         for pointer, name in zip(made, names, strict=True):
             to = address(pointer, *((f"o{axis}", stride) for axis, stride in enumerate(shape.strides)))
-            emitter.line(f"*({to}) = {name};")
+            emitter.line("*(", to, f") = {name};")
 
     outer = [place for axis, place in enumerate(places) if running is None or axis != running.axis]
     with counting(emitter, outer):
         for type_, name, start in zip(types, names, starts, strict=True):
-            emitter.line(f"{type_} {name} = {start};")
+            emitter.line(f"{type_} {name} = ", start, ";")
         if running is None:
             with _window(emitter, window, arrays[0].sizes):
                 combine()

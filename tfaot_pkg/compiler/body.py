@@ -1,0 +1,159 @@
+"""The inside of a loop over elements: how it is collected, and what it is in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from tfaot_pkg.compiler.affine import Axes, Index
+from tfaot_pkg.compiler.attributes import in_total_order
+from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Statement, depending_on
+from tfaot_pkg.compiler.expressions import C_TYPES, IN_WIDE_VECTORS, MOVED_TYPES, OF_BITS, VECTOR_TYPES, WIDE_TYPES
+from tfaot_pkg.compiler.loops import Code
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
+
+IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
+"""Strides at which the kernel library loads whole vectors."""
+_SHORT = 8
+"""The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """What a loop over `extents` reads, counts and computes for each element.
+
+    `kind` is that of its places, beside those of float32 and one element after the other: "Wide" or "Truth". `types`
+    are those of values that are computed, or moved without vectors, and `opcodes` what computes them. A loop that
+    `overlaps` may write an element twice.
+    """
+
+    extents: tuple[Size, ...]
+    accesses: tuple[Access, ...]
+    counted: tuple[Counted, ...]
+    statements: tuple[Statement, ...]
+    types: frozenset[str]
+    opcodes: frozenset[str]
+    by_vectors: bool
+    kind: str = ""
+    overlaps: bool = False
+
+    @property
+    def is_wide(self) -> bool:
+        return self.kind == "Wide"
+
+    @property
+    def bases(self) -> frozenset[str]:
+        made, counted = (each.bases for each in self.statements), (each.index.bases for each in self.counted)
+        return frozenset[str]().union(*(each.bases for each in self.accesses), *made, *counted)
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [(access, self.extents) for access in self.accesses]
+
+    def code(self, statement: Statement, fill: str = "at.fill") -> Code:
+        """The C++ of a statement, where `fill` makes elements of numbers."""
+        text, dtype = statement.text(fill), statement.dtype
+        if self.kind:
+            text = f"const auto {statement.name} = {text};"
+        elif self.by_vectors:
+            text = f"const {MOVED_TYPES[dtype]} {statement.name} = {text};"
+        else:
+            text = f"const auto {statement.name} = static_cast<{C_TYPES[dtype]}>({text});"
+        return Code(text, statement.bases)
+
+    def codes(self) -> list[Code]:
+        return [self.code(each) for each in self.statements]
+
+    def varies(self, varied: Sequence[Access]) -> bool:
+        """Whether each statement depends, through others too, on one of the accesses `varied`."""
+        return {each.name for each in self.statements} <= depending_on(self.statements, varied)
+
+
+@dataclass(slots=True)
+class Body:
+    """Collects what a loop over `extents` computes."""
+
+    extents: tuple[Size, ...]
+    statements: list[Statement] = field(default_factory=list)
+    types: set[str] = field(default_factory=set)
+    accesses: list[Access] = field(default_factory=list)
+    counted: list[Counted] = field(default_factory=list)
+    known: dict[object, Operand] = field(default_factory=dict)
+    names: Iterator[int] = field(default_factory=count)
+    opcodes: set[str] = field(default_factory=set)
+
+    @property
+    def by_vectors(self) -> bool:
+        return self.types <= set(VECTOR_TYPES)
+
+    @property
+    def can_be_wide(self) -> bool:
+        """Whether the kernel library has vectors for all that is computed, and all that is read is of 64 bits."""
+        return (
+            self.types <= {*WIDE_TYPES, "pred"}
+            and self.opcodes <= IN_WIDE_VECTORS
+            and not self.counted
+            and all(access.dtype in WIDE_TYPES for access in self.accesses)
+        )
+
+    def inner(self, axes: Axes | None = None, *, kind: str = "", is_alone: bool = False) -> Inner:
+        """What was collected, along merged `axes`; one element after the other, if it `is_alone`."""
+        accesses, counted = tuple(self.accesses), tuple(self.counted)
+        if axes is not None:
+            accesses = tuple(moved_access(each, axes) for each in accesses)
+            counted = tuple(Counted(each.name, axes.index(each.index)) for each in counted)
+        return Inner(
+            extents=self.extents if axes is None else axes.extents, accesses=accesses, counted=counted,
+            statements=tuple(self.statements), types=frozenset(self.types), opcodes=frozenset(self.opcodes),
+            by_vectors=self.by_vectors and not is_alone, kind=kind,
+        )  # fmt: skip
+
+    def apply(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
+        """What an elementwise operation gives for `operands` of types `sources`."""
+        if operation.opcode not in OF_BITS:
+            self.types.update({operation.shape.dtype, *sources})
+        self.opcodes.add("in total order" if in_total_order(operation) else operation.opcode)
+        return self.state(operation, operands, sources)
+
+    def state(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
+        name = f"y{next(self.names)}"
+        self.statements.append(Statement(name, operation, tuple(operands), tuple(sources)))
+        return Element(name)
+
+    def identity(self) -> tuple[Index, ...]:
+        rank = len(self.extents)
+        return tuple(Index(ZERO, tuple(ONE if i == axis else ZERO for i in range(rank))) for axis in range(rank))
+
+
+def moved_access(access: Access, axes: Axes) -> Access:
+    return replace(access, index=axes.index(access.index))
+
+
+def kind_of(inner: Inner, accesses: Sequence[Access], *, is_alone: bool) -> str:
+    """Of a loop's places, as `Inner.kind`; `accesses` are all that it reads or writes."""
+    if is_alone or inner.counted or not accesses:
+        return ""
+    if inner.types <= {"pred"} and all(access.dtype == "pred" for access in accesses):
+        return "Truth"  # bytes: compilers make vectors of them, with four times as many elements
+    are_whole = all(access.index.factors and access.index.factors[-1] in (ZERO, ONE) for access in accesses)
+    are_wide = all(access.dtype in WIDE_TYPES for access in accesses)
+    can_be_wide = inner.types <= {*WIDE_TYPES, "pred"} and inner.opcodes <= IN_WIDE_VECTORS
+    return "Wide" if inner.statements and can_be_wide and are_whole and are_wide else ""
+
+
+def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
+    """Whether a loop only reorders elements for which vectors would be taken apart and assembled element by element."""
+    read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
+    written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
+    short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
+    return not body.statements and not body.counted and ((read and written) or (short and (read or written)))
+
+
+def may_overlap(accesses: Sequence[Access]) -> bool:
+    """Whether the last vector of a row should overlap the one before: parts of vectors with strides are slow.
+
+    Elements are computed twice then, so none that is read may have been written.
+    """
+    steps = {access.index.factors[-1] for access in accesses if access.index.factors}
+    return bool(steps - {ZERO, ONE}) and steps <= set(IN_VECTORS)

@@ -1,0 +1,242 @@
+"""The loop language: what stands between a program and the text of its C++.
+
+The body of a function is a list of nodes: lines of typed pieces, blocks with a head, loops over elements, and the
+memory that they need. Passes fuse loops (chains.py), drop what nothing reads, find lifetimes (memory.py), and prove
+that no access leaves its array (bounds.py); a walk prints C++ at the end (`lowered`, `lines_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tfaot_pkg.compiler.affine import address_terms, cpp
+from tfaot_pkg.compiler.elements import Access, Operand, Place, Scalar
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.program import Operation, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """C++ that reads or writes the arrays `bases`."""
+
+    text: str
+    bases: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The address of an access, whose first `axes` axes have counters i0, i1 ...; `extents` are those of all axes."""
+
+    access: Access
+    axes: int
+    extents: tuple[Size, ...]
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.access.bases
+
+    def __str__(self) -> str:
+        return " + ".join([self.access.base, *address_terms(self.access.index, self.axes)])
+
+
+def code_of(operand: Operand) -> Code:
+    return Code(operand.text(), operand.bases)
+
+
+Piece = str | Code | Place | Row | Scalar
+
+
+def bases_of(pieces: Iterable[Piece]) -> frozenset[str]:
+    return frozenset[str]().union(*(each.bases for each in pieces if not isinstance(each, str)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of C++; `maker` is the operation that it belongs to."""
+
+    pieces: tuple[Piece, ...]
+    maker: Operation | None = None
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return bases_of(self.pieces)
+
+    @property
+    def text(self) -> str:
+        return "".join(map(str, self.pieces))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Nodes within braces.
+
+    `counter` is the variable of a loop, from 0 to a size; `is_repeated` if each iteration reads what the one before it
+    wrote. A branch that `continues` is the other case of the block before it.
+    """
+
+    head: tuple[Piece, ...]
+    nodes: tuple[Node, ...]
+    tail: str = "}"
+    maker: Operation | None = None
+    counter: tuple[str, Size] | None = None
+    is_repeated: bool = False
+    continues: bool = False
+
+    @property
+    def first(self) -> Line:
+        return Line(pieces=("".join([*map(str, self.head), " {"]).lstrip(),), maker=self.maker)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """From here on, scratch memory is in use."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Up to the next line, what `base` points to is in use."""
+
+    base: str
+
+
+class Loops(Protocol):
+    """A loop nest as one value, which becomes lines and blocks at the end."""
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The arrays that it reads or writes."""
+
+    @property
+    def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
+        """All accesses, each with the extents of its axes."""
+
+    def lower(self, lines: Lines) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops, with the operation that they belong to."""
+
+    loops: Loops
+    maker: Operation | None
+
+
+Node = Line | Block | Allocate | Keep | Nest
+
+
+class Lines:
+    """Builds a list of nodes."""
+
+    def __init__(self) -> None:
+        self._open: list[list[Node]] = [[]]
+        self._doing: list[Operation] = []
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Those of the outermost list."""
+        return tuple(self._open[0])
+
+    @property
+    def maker(self) -> Operation | None:
+        """The operation to which the next node belongs."""
+        return self._doing[-1] if self._doing else None
+
+    @contextmanager
+    def doing(self, operation: Operation | None) -> Iterator[None]:
+        """The nodes of the block belong to `operation`, except those of operations that begin within it."""
+        if operation is None:
+            yield
+            return
+        self._doing.append(operation)
+        yield
+        self._doing.pop()
+
+    def add(self, node: Node) -> None:
+        self._open[-1].append(node)
+
+    def line(self, *pieces: Piece) -> None:
+        self.add(Line(pieces=pieces, maker=self.maker))
+
+    def nest_of(self, loops: Loops) -> None:
+        self.add(Nest(loops, self.maker))
+
+    def touch(self, base: str) -> None:
+        self.add(Keep(base))
+
+    @contextmanager
+    def braces(
+        self,
+        *head: Piece,
+        tail: str = "}",
+        counter: tuple[str, Size] | None = None,
+        is_repeated: bool = False,
+        continues: bool = False,
+    ) -> Iterator[None]:
+        maker = self.maker
+        self._open.append([])
+        yield
+        nodes = tuple(self._open.pop())
+        self.add(
+            Block(
+                head=head, nodes=nodes, tail=tail, maker=maker, counter=counter, is_repeated=is_repeated,
+                continues=continues,
+            )
+        )  # fmt: skip
+
+    @contextmanager
+    def counted(self, extents: Sequence[Size], axes: Iterable[int]) -> Iterator[None]:
+        """Loops over some axes, as i0, i1 ..."""
+        with ExitStack() as stack:
+            for axis in axes:
+                name, size = f"i{axis}", extents[axis]
+                head = f"for (std::size_t {name} = 0; {name} < {cpp(size)}; ++{name})"
+                stack.enter_context(self.braces(head, counter=(name, size)))
+            yield
+
+    @contextmanager
+    def nest(self, extents: Sequence[Size]) -> Iterator[None]:
+        """Loops over all axes except the last; a scope of its own if there are none."""
+        with self.counted(extents, range(len(extents) - 1)) if len(extents) > 1 else self.braces(""):
+            yield
+
+    def address(self, access: Access, *, is_written: bool, extents: tuple[Size, ...] = ()) -> None:
+        """Declare the address of an access without the last axis, over which the inner loop runs."""
+        const = "" if is_written else "const "
+        row = Row(access, len(access.index.factors) - 1, extents)
+        self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = ", row, ";")
+
+
+def lowered(nodes: Iterable[Node]) -> tuple[Line | Block | Allocate | Keep, ...]:
+    """The nodes with lines and blocks in place of loops."""
+    found: list[Line | Block | Allocate | Keep] = []
+    for node in nodes:
+        if isinstance(node, Nest):
+            lines = Lines()
+            with lines.doing(node.maker):
+                node.loops.lower(lines)
+            found += lowered(lines.nodes)
+        elif isinstance(node, Block):
+            found.append(replace(node, nodes=lowered(node.nodes)))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:
+    """The C++ of lowered nodes."""
+    indented = "  " * depth
+    for node in nodes:
+        if isinstance(node, Line):
+            yield indented + node.text
+        elif isinstance(node, Block):
+            yield indented + node.first.text
+            yield from text_lines(node.nodes, depth + 1)
+            yield indented + node.tail

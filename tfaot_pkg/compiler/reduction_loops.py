@@ -1,0 +1,214 @@
+"""Reductions of rows and columns by the kernel library, as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
+from tfaot_pkg.compiler.body import Inner, moved_access
+from tfaot_pkg.compiler.each import inside, stored, with_multiple
+from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Store
+from tfaot_pkg.compiler.expressions import VECTOR_TYPES
+from tfaot_pkg.compiler.loops import Code, Lines, Row, code_of
+from tfaot_pkg.compiler.program import ONE, ZERO, Size
+from tfaot_pkg.compiler.rows import are_rows, first_row, loads
+
+_FEW, _BESIDE = 4, 4
+"""Rows of at most so many elements are reduced with a row in each lane, if at least so many results lie side by side
+(decision 069)."""
+
+PARTIAL = 16
+"""Partial sums of a row (kPartial of the kernel library): what they do to shorter rows of doubles is written out."""
+
+
+def along(inner: Inner, axes: Axes) -> Inner:
+    """A loop along merged axes."""
+    return replace(
+        inner, extents=axes.extents, accesses=tuple(moved_access(each, axes) for each in inner.accesses),
+        counted=tuple(Counted(each.name, axes.index(each.index)) for each in inner.counted),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """`value` of a loop, combined from `start` along all axes behind the first `kept`.
+
+    `target` has an index in all axes. By rows, vectors run along the last axis, which is reduced; otherwise they hold
+    neighbouring results.
+    """
+
+    combine: str
+    start: str
+    inner: Inner
+    value: Operand
+    target: Access
+    kept: int
+    is_by_rows: bool
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.inner.bases | self.target.bases | self.value.bases
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [*self.inner.reached, (self.target, self.inner.extents)]
+
+    @property
+    def outer(self) -> Axes:
+        """The merged axes of results."""
+        inner, kept = self.inner, self.kept
+        places = [cut(each.index, 0, kept) for each in (*inner.accesses, self.target)]
+        return merged(inner.extents[:kept], places, [cut(each.index, 0, kept) for each in inner.counted])
+
+    @property
+    def within(self) -> Axes:
+        """Those of what is reduced for each result."""
+        inner, kept = self.inner, self.kept
+        places = [cut(each.index, kept, None) for each in inner.accesses]
+        return merged(inner.extents[kept:], places, [cut(each.index, kept, None) for each in inner.counted])
+
+    @property
+    def axes(self) -> Axes:
+        outer, inner = self.outer, self.within
+        return Axes((*outer.extents, *inner.extents), (*outer.chosen, *(self.kept + axis for axis in inner.chosen)))
+
+    def lower(self, lines: Lines) -> None:
+        if not self.is_by_rows:
+            _by_columns(lines, self)
+            return
+        outer, within = self.outer, self.within
+        if not self.inner.is_wide and len(within.extents) == 1 and _is_few(within.extents[0], outer.extents):
+            _by_few(lines, self)
+            return
+        inner, result = along(self.inner, self.axes), moved_access(self.target, self.axes)
+        if len(within.extents) == 1 and not inner.counted and _are_short_rows(inner, result):
+            _by_short_rows(lines, self, inner, result)
+        else:
+            _by_rows(lines, self, inner, result)
+
+
+def _by_rows(lines: Lines, reduction: Reduction, inner: Inner, result: Access) -> None:
+    """Along the innermost axis, by vectors."""
+    depth, rank = len(reduction.outer.extents), len(inner.extents)
+    with lines.nest((*reduction.outer.extents, ONE)):
+        lines.line(f"auto total = {reduction.start};")
+        with lines.counted(inner.extents, range(depth, rank - 1)):
+            for access in inner.accesses:
+                lines.address(access, is_written=False)
+            codes = inside(lines, inner, rank)
+            call, function = _reduced(reduction.combine, inner.extents[-1], is_wide=inner.is_wide)
+            with lines.braces(f"total = {function}{{}}(total, {call}", tail="}));"):
+                for code in codes:
+                    lines.line(code)
+                lines.line("return ", code_of(reduction.value), ";")
+        truth = " != 0" if result.dtype == "pred" else ""
+        lines.line("*(", Row(result, depth, ()), f") = total{truth};")
+
+
+def _by_short_rows(lines: Lines, reduction: Reduction, inner: Inner, result: Access) -> None:
+    """Several rows in a vector."""
+    with lines.nest(inner.extents[:-1]):
+        first_row(lines, result, is_written=True)
+        codes = loads(lines, inner)
+        size, rows = cpp(inner.extents[-1]), cpp(inner.extents[-2])
+        call = f"reduceRows<{reduction.combine}, {size}>({rows}, {reduction.start}, sums, "
+        with lines.braces(f"{call}[&]([[maybe_unused]] auto at)", tail="});"):
+            for code in (*codes, *inner.codes()):
+                lines.line(code)
+            lines.line("return ", code_of(reduction.value), ";")
+
+
+def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[str, str]:
+    """The head of a call that reduces a row, up to the parameter of its elements, and its function of two values."""
+    if not is_wide:
+        return f"reduced<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", combine
+    function = f"OfWide<{combine}>"
+    if size.is_constant and size.constant <= PARTIAL:
+        return f"reducedWideFew<{combine}, {size.constant}>([&]([[maybe_unused]] auto at)", function
+    return f"reducedWide<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", function
+
+
+def _are_short_rows(inner: Inner, result: Access) -> bool:
+    """Whether several rows go into one vector, whose results lie side by side."""
+    beside = result.dtype == "f32" and len(inner.extents) > 1 and result.index.factors[-2] == ONE
+    return beside and are_rows(inner, inner.accesses)
+
+
+def _is_few(size: Size, outer: Sequence[Size]) -> bool:
+    """Whether rows are so short, and so many results lie side by side, that each lane gets a row of its own."""
+    if not outer or not size.is_constant or size.constant > _FEW:
+        return False
+    return are_beside(outer[-1])
+
+
+def are_beside(size: Size) -> bool:
+    """Whether so many results are worth vectors."""
+    beside = size.per_row if size.grows else size
+    return beside.is_constant and beside.constant >= _BESIDE
+
+
+def _by_few(lines: Lines, reduction: Reduction) -> None:
+    """Short rows in the same tree as long ones, with neighbouring rows in the lanes of a vector."""
+    inner, outer, within, kept = reduction.inner, reduction.outer, reduction.within, reduction.kept
+    depth = len(outer.extents)
+
+    def among_results(index: Index) -> tuple[Index, str]:
+        """The index in the outer axes, and the step to the next element of a row."""
+        return outer.index(cut(index, 0, kept)), cpp(index.factors[kept + within.chosen[0]])
+
+    results = replace(reduction.target, index=among_results(reduction.target.index)[0])
+    with lines.nest(outer.extents):
+        lines.address(results, is_written=True)
+        codes = []
+        for access in inner.accesses:
+            index, step = among_results(access.index)
+            lines.address(replace(access, index=index), is_written=False)
+            place, last = f"{access.variable} + k * {step}", index.factors[-1]
+            stride = "" if last == ONE else f", {cpp(last)}"
+            read = f"filled(*({place}))" if last == ZERO else f"at.load({place}{stride})"
+            codes.append(Code(f"const auto {access.element} = {read};"))
+        for each in inner.counted:
+            index, step = among_results(each.index)
+            first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
+            numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
+            codes.append(Code(f"const auto {each.name} = at.count({', '.join(numbers)});", index.bases))
+        with lines.braces(f"eachWhole({cpp(outer.extents[-1])}, [&]([[maybe_unused]] auto at)", tail="});"):
+            with lines.braces("const auto element = [&]([[maybe_unused]] auto k)", tail="};"):
+                for code in (*codes, *inner.codes()):
+                    lines.line(code)
+                lines.line("return ", code_of(reduction.value), ";")
+            size, combine = cpp(within.extents[0]), reduction.combine
+            row = f"reducedOfFew<{combine}, {size}>(element)"
+            lines.line(f"const auto total = {combine}{{}}(filled({reduction.start}), {row});")
+            lines.line(stored(Store(results, Element("total"))))
+
+
+def _by_columns(lines: Lines, reduction: Reduction) -> None:
+    """Along outer axes: neighbouring results by vectors, each in the order of the axes."""
+    kept, rank = reduction.kept, len(reduction.inner.extents)
+    # The kept axis that is innermost comes last.
+    order = (*range(kept - 1), *range(kept, rank), kept - 1)
+    axes = Axes(tuple(reduction.inner.extents[axis] for axis in order), order)
+    inner, sums = along(reduction.inner, axes), moved_access(reduction.target, axes)
+    extents, combine = inner.extents, reduction.combine
+    together, type_ = "eachAlone", "float"
+    if inner.by_vectors:
+        together, type_ = with_multiple("eachTogether", extents[-1]), VECTOR_TYPES[sums.dtype]
+    with lines.nest((*extents[: kept - 1], ONE)):
+        lines.address(sums, is_written=True)
+        with lines.braces(f"{together}({cpp(extents[-1])}, [&]([[maybe_unused]] auto... places)", tail="});"):
+            lines.line(f"{type_} totals[] = {{places.fill({reduction.start})...}};")
+            with lines.counted(extents, range(kept - 1, rank - 1)):
+                for access in inner.accesses:
+                    lines.address(access, is_written=False)
+                codes = inside(lines, inner, rank)
+                lines.line("auto* total = totals;")
+                with lines.braces("const auto step = [&]([[maybe_unused]] auto at)", tail="};"):
+                    for code in codes:
+                        lines.line(code)
+                    lines.line(f"*total = {combine}{{}}(*total, ", code_of(reduction.value), ");")
+                    lines.line("++total;")
+                lines.line("(step(places), ...);")
+            lines.line("auto* total = totals;")
+            lines.line("(places.store(sums, *total++), ...);")
