@@ -132,11 +132,16 @@ def _write_narrow(
     loops = [(f"b{axis}", size, strides) for axis, (size, strides) in enumerate(products)]
     loops += [(f"m{axis}", size, [of_row, ZERO, of_out]) for axis, (size, (of_row, of_out)) in enumerate(lines[:-1])]
     count, (row_step, out_step) = lines[-1]
+    along, down = _step(k, rows.strides[2]) or ONE, _step(k, columns.strides[1]) or ONE
+    reached = (
+        _reach((count, row_step), (_elements(k), along)),
+        _reach((_elements(k), down), (_elements(n), ONE)),
+        _reach((count, out_step), (_elements(n), ONE)),
+    )
     pointers = [
-        address(each.pointer, *((name, strides[number]) for name, _, strides in loops))
+        address(each.pointer, *((name, strides[number]) for name, _, strides in loops), elements=reached[number])
         for number, each in enumerate(arrays)
     ]
-    along, down = _step(k, rows.strides[2]) or ONE, _step(k, columns.strides[1]) or ONE
     for each in arrays:
         emitter.touch(each.pointer)
     with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
@@ -171,28 +176,30 @@ def _write(
     # If the width is known at run time only: an upper bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
-    packed = Place(columns.pointer if is_packed else emitter.buffer("f32", padded * inner))
+    count, (row_step, out_step) = lines[-1]
+    packed = Place(columns.pointer if is_packed else emitter.buffer("f32", padded * inner), elements=padded * inner)
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
     between = [(f"m{axis}", size) for axis, (size, _) in enumerate(lines[:-1])]
 
-    def at(pointer: str, number: int, *, of_lines: int | None) -> Place:
+    def at(pointer: str, number: int, reach: Size, *, of_lines: int | None) -> Place:
         steps = [(name, strides[number]) for (name, _), (_, strides) in zip(outer, products, strict=True)]
         if of_lines is not None:
             steps += [(name, strides[of_lines]) for (name, _), (_, strides) in zip(between, lines, strict=False)]
-        return address(pointer, *steps)
+        return address(pointer, *steps, elements=reach)
 
-    count, (row_step, out_step) = lines[-1]
+    matrix = _reach((inner, down or ONE), (width, right or ONE))
     with counting(emitter, outer) if outer else emitter.braces(""):
         if is_packed:
-            packed = at(packed.base, 1, of_lines=None)
+            packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
             extent = ", ".join(map(cpp, (inner, width, down or ONE, right or ONE)))
-            emitter.line("pack(", at(columns.pointer, 1, of_lines=None), f", {extent}, ", packed, ");")
+            emitter.line("pack(", at(columns.pointer, 1, matrix, of_lines=None), f", {extent}, ", packed, ");")
         with counting(emitter, between):
             head = (f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, ", packed, ", nullptr, Activation::none}, ")
-            read, written = at(rows.pointer, 0, of_lines=0), at(out.pointer, 2, of_lines=1)
+            read = at(rows.pointer, 0, _reach((count, row_step), (inner, ONE)), of_lines=0)
+            written = at(out.pointer, 2, _reach((count, out_step), (width, ONE)), of_lines=1)
             emitter.line(*head, f"{cpp(count)}, ", read, f", {cpp(row_step)}, ", written, f", {cpp(out_step)});")
     if inner.is_constant and width.is_constant:
         emitter.reaches(f"product({inner.constant}, {width.constant}, Activation::none", count)
@@ -215,10 +222,14 @@ def _write_single(
     """Products with a single row: packing the matrix would take longer than the product."""
     for each in arrays:
         emitter.touch(each.pointer)
+    reached = (extent[0], _reach((extent[0], extent[2]), (extent[1], ONE)), extent[1])
     row, matrix, made = (
-        address(each.pointer, *((f"b{axis}", strides[number]) for axis, (_, strides) in enumerate(products)))
+        address(
+            each.pointer, *((f"b{axis}", strides[number]) for axis, (_, strides) in enumerate(products)),
+            elements=reached[number],
+        )
         for number, each in enumerate(arrays)
-    )
+    )  # fmt: skip
     inner, width, down = map(cpp, extent)
     with emitter.braces(""), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
         emitter.line(f"timesMatrix({inner}, {width}, ", row, ", ", matrix, f", {down}, ", made, ");")
@@ -245,26 +256,36 @@ def _write_small(
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
-    def at(number: int, pointer: str) -> Place:
-        return address(pointer, *((name, strides[number]) for name, _, strides in loops))
+    def at(number: int, pointer: str, reach: Size) -> Place:
+        return address(pointer, *((name, strides[number]) for name, _, strides in loops), elements=reach)
 
     if width == ONE:
         _, count, steps = loops.pop()
         of_row, of_column, of_out = map(cpp, steps)
         with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
-            one, other, made = at(0, rows.pointer), at(1, columns.pointer), at(2, out.pointer)
+            one, other = (
+                at(number, each.pointer, _reach((count, steps[number]), (inner, ONE)))
+                for number, each in enumerate((rows, columns))
+            )
+            made = at(2, out.pointer, _reach((count, steps[2])))
             head, tail = f"timesColumn({cpp(count)}, {cpp(inner)}, ", f", {of_out});"
             emitter.line(head, one, f", {of_row}, ", other, f", {of_column}, ", made, tail)
     else:
         with emitter.braces(""), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
-            emitter.line("const float* const row = ", at(0, rows.pointer), ";")
-            emitter.line("const float* const column = ", at(1, columns.pointer), f" + j * {cpp(right)};")
+            emitter.line("const float* const row = ", at(0, rows.pointer, inner), ";")
+            matrix = at(1, columns.pointer, _reach((inner, down), (width, right)))
+            emitter.line("const float* const column = ", matrix, f" + j * {cpp(right)};")
             emitter.line("float sum = 0.0f;")
             with counting(emitter, [("k", inner)]):
                 emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
-            emitter.line("*(", at(2, out.pointer), " + j) = sum;")
+            emitter.line("*(", at(2, out.pointer, width), " + j) = sum;")
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
+
+
+def _reach(*axes: tuple[Size, Size]) -> Size:
+    """How many elements an array has at least if axes of these sizes and strides are read."""
+    return sum(((size + Size(-1)) * stride for size, stride in axes), start=ONE)
 
 
 def _elements(sizes: Sequence[Size]) -> Size:

@@ -8,7 +8,7 @@ from itertools import count
 
 from tfaot_pkg.compiler.affine import Axes, Index
 from tfaot_pkg.compiler.attributes import in_total_order
-from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Statement, depending_on
+from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Statement, Store, depending_on
 from tfaot_pkg.compiler.expressions import C_TYPES, IN_WIDE_VECTORS, MOVED_TYPES, OF_BITS, VECTOR_TYPES, WIDE_TYPES
 from tfaot_pkg.compiler.loops import Code
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
@@ -51,6 +51,10 @@ class Inner:
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
         return [(access, self.extents) for access in self.accesses]
 
+    @property
+    def operands(self) -> list[Operand]:
+        return [operand for statement in self.statements for operand in statement.operands]
+
     def code(self, statement: Statement, fill: str = "at.fill") -> Code:
         """The C++ of a statement, where `fill` makes elements of numbers."""
         text, dtype = statement.text(fill), statement.dtype
@@ -60,7 +64,7 @@ class Inner:
             text = f"const {MOVED_TYPES[dtype]} {statement.name} = {text};"
         else:
             text = f"const auto {statement.name} = static_cast<{C_TYPES[dtype]}>({text});"
-        return Code(text, statement.bases)
+        return Code(text, statement.operands)
 
     def codes(self) -> list[Code]:
         return [self.code(each) for each in self.statements]
@@ -68,6 +72,26 @@ class Inner:
     def varies(self, varied: Sequence[Access]) -> bool:
         """Whether each statement depends, through others too, on one of the accesses `varied`."""
         return {each.name for each in self.statements} <= depending_on(self.statements, varied)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """A loop that writes what it computes for each element."""
+
+    inner: Inner
+    stores: tuple[Store, ...]
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.inner.bases.union(*(each.bases for each in self.stores))
+
+    @property
+    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
+        return [*self.inner.reached, *((store.access, self.inner.extents) for store in self.stores)]
+
+    @property
+    def operands(self) -> list[Operand]:
+        return [*self.inner.operands, *(store.result for store in self.stores)]
 
 
 @dataclass(slots=True)

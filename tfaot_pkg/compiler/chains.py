@@ -7,7 +7,7 @@ reads.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -15,7 +15,21 @@ from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.body import Inner
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Store, depending_on, names_in
 from tfaot_pkg.compiler.expressions import LONG
-from tfaot_pkg.compiler.loops import Allocate, Block, Code, Keep, Line, Lines, Loops, Nest, Node, bases_of
+from tfaot_pkg.compiler.loops import (
+    Allocate,
+    Block,
+    Code,
+    Fact,
+    Function,
+    Keep,
+    Line,
+    Lines,
+    Loops,
+    Nest,
+    Node,
+    bases_of,
+    code_of,
+)
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
 
@@ -75,6 +89,10 @@ class Step:
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
         return self.alone.reached
 
+    @property
+    def operands(self) -> Iterable[Operand]:
+        return self.alone.operands
+
     def lower(self, lines: Lines) -> None:
         self.alone.lower(lines)
 
@@ -124,9 +142,14 @@ class SoftmaxOfRows:
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
         return [(access, (self.rows, Size(self.size))) for access in (self.source, self.target)]
 
+    @property
+    def operands(self) -> Iterable[Operand]:
+        return ()
+
     def lower(self, lines: Lines) -> None:
         many = "" if self.rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
-        source, target = (Place(access.base) for access in (self.source, self.target))
+        elements = self.rows * Size(self.size)
+        source, target = (Place(access.base, elements=elements) for access in (self.source, self.target))
         lines.line(f"softmax<{self.size}{many}>({cpp(self.rows)}, ", source, ", ", target, ");")
         lines.touch(self.target.base)
 
@@ -189,8 +212,12 @@ def _pays(steps: Sequence[Step]) -> bool:
     return steps[0].size <= LONGEST or any(step.size and not step.is_reduced for step in steps[:-1])
 
 
-def fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
-    """The nodes with chains in place of loops that follow one another."""
+def fused(function: Function) -> Function:
+    """The function with chains in place of loops that follow one another."""
+    return replace(function, nodes=_fused(function.nodes, function.aliases))
+
+
+def _fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
     made: list[Node] = []
     waiting: list[tuple[Step, Operation | None]] = []
     kept: list[Keep] = []  # what is in use since the last loop that waits
@@ -207,7 +234,7 @@ def fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
         kept.clear()
 
     for node in nodes:
-        if isinstance(node, Allocate | Keep):
+        if isinstance(node, Allocate | Keep | Fact):
             made.append(node)
             if isinstance(node, Keep) and waiting:
                 kept.append(node)
@@ -220,7 +247,7 @@ def fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
                 kept.clear()
                 continue
         flush()
-        made.append(replace(node, nodes=fused(node.nodes, aliases)) if isinstance(node, Block) else node)
+        made.append(replace(node, nodes=_fused(node.nodes, aliases)) if isinstance(node, Block) else node)
     flush()
     return tuple(made)
 
@@ -250,6 +277,10 @@ class Chain:
             if step.target.base not in self.dead:
                 found.append((step.target, step.inner.extents[: len(step.target.index.factors)]))
         return found
+
+    @property
+    def operands(self) -> Iterable[Operand]:
+        return [operand for step in self.steps for operand in (*step.inner.operands, step.value)]
 
     def _read(self) -> list[tuple[int, Access]]:
         """The accesses that read memory, with the numbers of their steps."""
@@ -304,7 +335,7 @@ class Chain:
                 lines.line(f"const auto {name} = {loaded};")
             for code in codes:
                 lines.line(code)
-            lines.line(Code(f"return {value.text()};", value.bases))
+            lines.line("return ", code_of(value), ";")
 
     def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> str:
         made, name = _maker_of(access, self.steps), f"{access.variable}_{number}"
@@ -321,9 +352,9 @@ def _address(lines: Lines, access: Access, variable: str, *, is_written: bool) -
     lines.address(replace(access, variable=variable, index=start), is_written=is_written)
 
 
-def without_dead_stores(nodes: Iterable[Node], scratch: Container[str]) -> tuple[tuple[Node, ...], set[str]]:
-    """The nodes without what chains would write to scratch memory that nothing reads; and the names of that memory."""
-    nodes = tuple(nodes)
+def without_dead_stores(function: Function) -> Function:
+    """The function without what chains would write to scratch memory that nothing reads."""
+    nodes, scratch = function.nodes, {buffer.name for buffer in function.buffers}
     made, needed = set[str](), set[str]()
     for node in _walked(nodes):
         if isinstance(node, Nest) and isinstance(node.loops, Chain):
@@ -335,8 +366,10 @@ def without_dead_stores(nodes: Iterable[Node], scratch: Container[str]) -> tuple
             needed |= node.bases
         elif isinstance(node, Block):
             needed |= bases_of(node.head)
-    dead = made - needed
-    return _without(nodes, frozenset(dead)) if dead else nodes, dead
+    dead = frozenset(made - needed)
+    buffers = tuple(buffer for buffer in function.buffers if buffer.name not in dead)
+    arrays = {name: elements for name, elements in function.arrays.items() if name not in dead}
+    return replace(function, nodes=_without(nodes, dead), arrays=arrays, buffers=buffers)
 
 
 def _without(nodes: Iterable[Node], dead: frozenset[str]) -> tuple[Node, ...]:

@@ -9,7 +9,8 @@ from tfaot_pkg.compiler.attributes import Element
 from tfaot_pkg.compiler.elements import Place, Pointed, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
-from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
+from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape
 from tfaot_pkg.compiler.work import is_counter, iterations_of
 
 
@@ -67,6 +68,8 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
     first, second = (Place(buffer, elements=shape.elements) for buffer in buffers)
     emitter.line(f"auto* {name} = ", first, ";")
     emitter.line(f"[[maybe_unused]] auto* {name}_next = ", second, ";")
+    for each in (name, f"{name}_next"):
+        emitter.add(View(each, (ONE,), (shape.elements,)))
     for buffer in buffers:
         emitter.touch(buffer)
     emitter.aliases[name] = emitter.aliases[f"{name}_next"] = buffers

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
-from tfaot_pkg.compiler.body import Inner
-from tfaot_pkg.compiler.elements import Access, Counted, Store, invariant
+from tfaot_pkg.compiler.body import Elements, Inner
+from tfaot_pkg.compiler.elements import Counted, Store, invariant
 from tfaot_pkg.compiler.loops import Code, Lines
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
@@ -17,17 +17,8 @@ _LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EachLoop:
-    inner: Inner
-    stores: tuple[Store, ...]
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return self.inner.bases.union(*(each.bases for each in self.stores))
-
-    @property
-    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
-        return [*self.inner.reached, *((store.access, self.inner.extents) for store in self.stores)]
+class EachLoop(Elements):
+    """A loop by vectors, or by elements, along the last axis."""
 
     def lower(self, lines: Lines) -> None:
         inner = self.inner
@@ -96,11 +87,11 @@ def counts(counted: Sequence[Counted], rank: int) -> Iterator[Code]:
         start = " + ".join(address_terms(index, rank - 1)) or "0"
         step = cpp(index.factors[-1]) if index.factors else "0"
         first, rest = (f"static_cast<std::int32_t>({number})" for number in (start, step))
-        yield Code(f"const auto {name} = at.count({first}, {rest});", index.bases)
+        yield Code(f"const auto {name} = at.count({first}, {rest});", others=index.bases)
 
 
 def stored(store: Store) -> Code:
     access = store.access
     last = access.index.factors[-1] if access.index.factors else ONE
     stride = "" if last in (ONE, ZERO) else f", {cpp(last)}"
-    return Code(f"at.store({access.variable}, {store.result.text()}{stride});", store.result.bases)
+    return Code(f"at.store({access.variable}, {store.result.text()}{stride});", (store.result,))

@@ -21,10 +21,11 @@ from tfaot_pkg.compiler import (
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
+from tfaot_pkg.compiler.bounds import check_bounds
 from tfaot_pkg.compiler.chains import fused, without_dead_stores
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
-from tfaot_pkg.compiler.loops import lowered, text_lines
+from tfaot_pkg.compiler.loops import Function, lowered, text_lines
 from tfaot_pkg.compiler.memory import ALIGNMENT, Memory, lifetimes
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
@@ -111,6 +112,17 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     )
 
 
+def loops_of(program: Program) -> Function:
+    """The loops of a program after all passes on them, which C++ is printed of. Raises Unsupported."""
+    return _loops(Emitter(program, _TABLES, Constants()))
+
+
+def _loops(emitter: Emitter) -> Function:
+    function = without_dead_stores(fused(emitter.write()))
+    check_bounds(function)
+    return function
+
+
 def _function(
     emitter: Emitter, name: str, block: int | None, *, profile: bool, alone: bool = True
 ) -> tuple[str, int, int]:
@@ -119,19 +131,20 @@ def _function(
     If it is not `alone`, other source includes the headers.
     """
     program = emitter.program
-    emitter.write()
-    nodes, dead = without_dead_stores(fused(emitter.nodes, emitter.aliases), emitter.buffers)
-    nodes = lowered(nodes)
+    function = _loops(emitter)
+    nodes = lowered(function.nodes)
     memory = Memory(
-        buffers=[buffer for name, buffer in emitter.buffers.items() if name not in dead],
-        lifetimes=lifetimes(nodes, emitter.aliases), symbols=program.symbols, weights=emitter.constants.end,
-    )  # fmt: skip
+        buffers=function.buffers,
+        lifetimes=lifetimes(nodes, function.aliases),
+        symbols=program.symbols,
+        weights=emitter.constants.end,
+    )
     block = block or memory.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
     offsets, size = memory.planned(block)
     scratch = -(-size // ALIGNMENT) * ALIGNMENT
     if scratch > _MOST_SCRATCH:
         raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
-    nodes, steps = with_steps(nodes) if profile else (with_comments(nodes), [])
+    written, steps = with_steps(nodes) if profile else (with_comments(nodes), [])
     context: dict[str, object] = {
         "name": name,
         "alone": alone,
@@ -147,7 +160,7 @@ def _function(
         "buffers": [
             {"name": each.name, "type": C_TYPES[each.dtype], "offset": offsets[each.name]} for each in memory.buffers
         ],
-        "statements": [*text_lines(nodes)],
+        "statements": [*text_lines(written)],
     }
     return render("native/program.cc.j2", context), scratch, block
 

@@ -26,8 +26,7 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loops import Allocate, Lines, Loops, Row
-from tfaot_pkg.compiler.memory import Buffer
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Loops, Row, View
 from tfaot_pkg.compiler.program import (
     BATCH,
     NO_ATTRIBUTES,
@@ -92,8 +91,8 @@ class Emitter(Lines):
         self._waiting: list[int] = []  # values of one shape that one loop will compute
         self._arguments: set[int] = set()  # values that were written because a long function takes them
 
-    def write(self) -> None:
-        """Write the nodes of the program, from `input_0` ... to `output_0` ..."""
+    def write(self) -> Function:
+        """The function of the program, from `input_0` ... to `output_0` ..."""
         program = self.program
         self.known.update((operation.id, operation) for operation in program.entry.everything())
         for place, parameter in enumerate(program.entry.parameters):
@@ -103,6 +102,19 @@ class Emitter(Lines):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
+        return Function(
+            nodes=self.nodes, arrays=self._arrays(), buffers=tuple(self.buffers.values()), aliases=self.aliases,
+            symbols=program.symbols,
+        )  # fmt: skip
+
+    def _arrays(self) -> dict[str, Size]:
+        """The elements of all arrays."""
+        entry = self.program.entry
+        found = {f"input_{place}": each.shape.elements for place, each in enumerate(entry.parameters)}
+        found.update((f"output_{place}", self.known[each].shape.elements) for place, each in enumerate(entry.results))
+        found.update((buffer.name, buffer.elements) for buffer in self.buffers.values())
+        found.update((address, Size(values.size)) for address, values in self.constants.values.items())
+        return found
 
     def _give(self, place: int, value: int) -> None:
         """Write an output. A value that is already elsewhere in memory is copied."""
@@ -299,6 +311,7 @@ class Emitter(Lines):
             return access.base
         name = f"w{next(self.new)}"
         self.line(f"const {C_TYPES[access.dtype]}* const {name} = ", row, ";")
+        self.add(View(name, access.index.factors, body.extents))
         self.aliases[name] = self.aliases.get(access.base, (access.base,))
         return name
 
@@ -326,7 +339,7 @@ class Emitter(Lines):
     def _tiled(self, body: Body, written: Sequence[Store]) -> Loops | None:
         inner, outputs = _along_merged_axes(body, written)
         tiled = None if self._is_read(inner, outputs) else tile(inner, [each.access for each in outputs])
-        return TiledLoop(inner=inner, store=outputs[0], tile=tiled) if tiled else None
+        return TiledLoop(inner=inner, stores=outputs, tile=tiled) if tiled else None
 
     def _by_rows(self, body: Body, written: Sequence[Store]) -> Loops:
         """A loop whose vectors run along the last axis, or take several rows of it."""

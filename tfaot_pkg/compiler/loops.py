@@ -7,7 +7,7 @@ that no access leaves its array (bounds.py); a walk prints C++ at the end (`lowe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -15,15 +15,20 @@ from typing import Protocol
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.elements import Access, Operand, Place, Scalar
 from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.program import Operation, Size
+from tfaot_pkg.compiler.program import Operation, Size, Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """C++ that reads or writes the arrays `bases`."""
+    """C++ of an expression of `operands`, and of what is read from the arrays `others`."""
 
     text: str
-    bases: frozenset[str] = frozenset()
+    operands: tuple[Operand, ...] = ()
+    others: frozenset[str] = frozenset()
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return self.others.union(*(each.bases for each in self.operands))
 
     def __str__(self) -> str:
         return self.text
@@ -46,7 +51,7 @@ class Row:
 
 
 def code_of(operand: Operand) -> Code:
-    return Code(operand.text(), operand.bases)
+    return Code(operand.text(), (operand,))
 
 
 Piece = str | Code | Place | Row | Scalar
@@ -107,6 +112,35 @@ class Keep:
     base: str
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """From here on, a variable is from 0 to `size` - 1: the lines before have made sure of it."""
+
+    name: str
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """From here on, a variable is a sum of others, each with its factor."""
+
+    name: str
+    terms: tuple[tuple[str, Size], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """From here on, a variable is the address of elements of an array: all those that its axes reach."""
+
+    name: str
+    factors: tuple[Size, ...]
+    extents: tuple[Size, ...]
+
+
+Fact = Within | Let | View
+"""What the verifier should know; no C++."""
+
+
 class Loops(Protocol):
     """A loop nest as one value, which becomes lines and blocks at the end."""
 
@@ -117,6 +151,10 @@ class Loops(Protocol):
     @property
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
         """All accesses, each with the extents of its axes."""
+
+    @property
+    def operands(self) -> Iterable[Operand]:
+        """Those of all statements, and all results."""
 
     def lower(self, lines: Lines) -> None: ...
 
@@ -129,7 +167,32 @@ class Nest:
     maker: Operation | None
 
 
-Node = Line | Block | Allocate | Keep | Nest
+Node = Line | Block | Allocate | Keep | Fact | Nest
+Lowered = Line | Block | Allocate | Keep | Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Scratch memory of a value."""
+
+    name: str
+    dtype: str
+    elements: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """The body of a function.
+
+    It reads and writes `arrays`, whose elements are given; `buffers` of them are scratch memory. `aliases` are the
+    buffers that a variable may point to.
+    """
+
+    nodes: tuple[Node, ...]
+    arrays: Mapping[str, Size]
+    buffers: tuple[Buffer, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    symbols: tuple[Symbol, ...]
 
 
 class Lines:
@@ -214,9 +277,9 @@ class Lines:
         self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = ", row, ";")
 
 
-def lowered(nodes: Iterable[Node]) -> tuple[Line | Block | Allocate | Keep, ...]:
+def lowered(nodes: Iterable[Node]) -> tuple[Lowered, ...]:
     """The nodes with lines and blocks in place of loops."""
-    found: list[Line | Block | Allocate | Keep] = []
+    found: list[Lowered] = []
     for node in nodes:
         if isinstance(node, Nest):
             lines = Lines()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.loops import Allocate, Block, Keep, Line, Node
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Size, Symbol
+from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Keep, Line, Node
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Symbol
 
 # A cache line, and a vector of AVX-512: loads of it cross no line.
 ALIGNMENT = 64
@@ -20,18 +20,6 @@ eight take 0.97 of the time of four on AVX-512, and 0.98 to 0.99 on AVX2; 16 and
 _MOST_IN_LOOPS = 4 * 1024 * 1024
 """The limit of such a block's values in bytes (decision 061)."""
 _BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Scratch memory of a value."""
-
-    name: str
-    dtype: str
-    elements: Size
-
-    def bytes(self, rows: int, symbols: Sequence[Symbol]) -> int:
-        return max(1, self.elements.most(rows, symbols)) * NUMPY_TYPES[self.dtype].itemsize
 
 
 @dataclass(slots=True)
@@ -98,6 +86,9 @@ class Memory:
     symbols: Sequence[Symbol]
     weights: int
 
+    def _bytes(self, buffer: Buffer, rows: int) -> int:
+        return max(1, buffer.elements.most(rows, self.symbols)) * NUMPY_TYPES[buffer.dtype].itemsize
+
     def chosen_block(self, *, multiplies_in_loops: bool) -> int:
         """The most rows whose values stay in the cache between loops.
 
@@ -119,7 +110,7 @@ class Memory:
         offsets: dict[str, int] = {}
         end = 0
         # The largest first: smaller ones fit into the gaps between them.
-        sizes = {buffer.name: buffer.bytes(block, self.symbols) for buffer in self.buffers}
+        sizes = {buffer.name: self._bytes(buffer, block) for buffer in self.buffers}
         for buffer in sorted(self.buffers, key=lambda each: -sizes[each.name]):
             own = self.lifetimes[buffer.name]
             beside = sorted(

@@ -10,6 +10,7 @@ from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
 from tfaot_pkg.compiler.elements import Place, Pointed, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.loops import Let, View, Within
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
 
 
@@ -123,10 +124,12 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
             width = updates[0].sizes[windows[axis]] if axis in windows else ONE
             most = f"std::ptrdiff_t({cpp(shape.sizes[axis])}) - std::ptrdiff_t({cpp(width)})"
             emitter.line(f"if (start{axis} < 0 || start{axis} > {most}) continue;")
+            emitter.add(Within(f"start{axis}", shape.sizes[axis] + ONE + width * Size(-1)))
         with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes.window]):
             places = _places(operation, windows)
             for number, target in enumerate(made):
                 emitter.line(f"auto* const to{number} = ", address(target, *places), ";")
+                emitter.add(View(f"to{number}", (), ()))
             news = [
                 Stored(address(source, *((f"u{axis}", stride) for axis, stride in enumerate(update.strides))))
                 for source, update in zip(sources, updates, strict=True)
@@ -156,6 +159,7 @@ def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]
         emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}]);")
     for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):
         emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>({counters[among]});")
+        emitter.add(Let(f"start{axis}", ((counters[among], ONE),)))
 
 
 def _places(operation: Operation, windows: dict[int, int]) -> list[tuple[str, Size]]:

@@ -55,6 +55,10 @@ class Reduction:
         return [*self.inner.reached, (self.target, self.inner.extents)]
 
     @property
+    def operands(self) -> list[Operand]:
+        return [*self.inner.operands, self.value]
+
+    @property
     def outer(self) -> Axes:
         """The merged axes of results."""
         inner, kept = self.inner, self.kept
@@ -172,7 +176,7 @@ def _by_few(lines: Lines, reduction: Reduction) -> None:
             index, step = among_results(each.index)
             first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
             numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
-            codes.append(Code(f"const auto {each.name} = at.count({', '.join(numbers)});", index.bases))
+            codes.append(Code(f"const auto {each.name} = at.count({', '.join(numbers)});", others=index.bases))
         with lines.braces(f"eachWhole({cpp(outer.extents[-1])}, [&]([[maybe_unused]] auto at)", tail="});"):
             with lines.braces("const auto element = [&]([[maybe_unused]] auto k)", tail="};"):
                 for code in (*codes, *inner.codes()):

@@ -244,7 +244,7 @@ def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Se
             types = tuple(emitter.known[operand].shape.dtype for operand in each.operands)
             made = Statement(f"s{next(emitter.new)}", each, tuple(map(vector, each.operands)), types)
             known[each.id] = Element(made.name)
-            emitter.line(f"const auto {made.name} = ", Code(made.text(), made.bases), ";")
+            emitter.line(f"const auto {made.name} = ", Code(made.text(), made.operands), ";")
     for total, result in zip(totals, region.results, strict=True):
         emitter.line(f"const auto {total}_next = ", code_of(vector(result)), ";")
     for total in totals:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
-from tfaot_pkg.compiler.body import Inner
-from tfaot_pkg.compiler.elements import Access, Counted, Store
+from tfaot_pkg.compiler.body import Elements, Inner
+from tfaot_pkg.compiler.elements import Access, Counted
 from tfaot_pkg.compiler.expressions import C_TYPES, LONG
 from tfaot_pkg.compiler.loops import Code, Lines, Row
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
@@ -61,20 +61,10 @@ def have_tails(inner: Inner, accesses: Sequence[Access]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsLoop:
+class RowsLoop(Elements):
     """A loop by vectors of several rows, or of their last elements (`eachWithTails`)."""
 
-    inner: Inner
-    stores: tuple[Store, ...]
     each: str = "eachOfRows"
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return self.inner.bases.union(*(each.bases for each in self.stores))
-
-    @property
-    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
-        return [*self.inner.reached, *((store.access, self.inner.extents) for store in self.stores)]
 
     def lower(self, lines: Lines) -> None:
         inner, extents = self.inner, self.inner.extents
@@ -97,7 +87,7 @@ def _counts(counted: Sequence[Counted]) -> Iterator[Code]:
         start = " + ".join(address_terms(index, len(index.factors) - 2)) or "0"
         numbers = (start, *(cpp(factor) for factor in index.factors[-2:]))
         texts = ", ".join(f"static_cast<std::int32_t>({each})" for each in numbers)
-        yield Code(f"const auto {name} = at.count({texts});", index.bases)
+        yield Code(f"const auto {name} = at.count({texts});", others=index.bases)
 
 
 def head(extents: Sequence[Size], each: str = "eachOfRows") -> str:

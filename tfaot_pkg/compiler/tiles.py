@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Index, cpp
-from tfaot_pkg.compiler.body import Inner
-from tfaot_pkg.compiler.elements import Access, Store
-from tfaot_pkg.compiler.loops import Code, Lines
+from tfaot_pkg.compiler.body import Elements, Inner
+from tfaot_pkg.compiler.elements import Access
+from tfaot_pkg.compiler.loops import Lines, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _INTERLEAVED = 4
@@ -58,27 +58,18 @@ def tile(inner: Inner, outputs: Sequence[Access]) -> Tile | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TiledLoop:
+class TiledLoop(Elements):
     """A loop with one store, by tiles."""
 
-    inner: Inner
-    store: Store
     tile: Tile
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return self.inner.bases | self.store.bases
-
-    @property
-    def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
-        return [*self.inner.reached, (self.store.access, self.inner.extents)]
 
     def _outside(self, index: Index) -> Index:
         kept = (*index.factors[: self.tile.column], *index.factors[self.tile.column + 1 : -1])
         return replace(index, factors=(*kept, ZERO))
 
     def lower(self, lines: Lines) -> None:
-        inner, tile, written = self.inner, self.tile, self.store.access
+        inner, tile, (store,) = self.inner, self.tile, self.stores
+        written = store.access
         outer = (*inner.extents[: tile.column], *inner.extents[tile.column + 1 : -1])
         with lines.nest((*outer, ONE)):
             for access in (*inner.accesses, written):
@@ -102,7 +93,7 @@ class TiledLoop:
                     lines.line(f"const auto {access.element} = {value};")
                 for code in inner.codes():
                     lines.line(code)
-                lines.line(Code(f"return {self.store.result.text()};", self.store.result.bases))
+                lines.line("return ", code_of(store.result), ";")
 
 
 def _times(counter: str, factor: Size) -> str:

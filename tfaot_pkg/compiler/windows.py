@@ -12,6 +12,7 @@ from tfaot_pkg.compiler.attributes import Along, Convolution, Resample, Windows
 from tfaot_pkg.compiler.elements import Place, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
+from tfaot_pkg.compiler.loops import Let, View, Within
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported, reducer
 from tfaot_pkg.compiler.rows import are_short
@@ -91,16 +92,23 @@ def resample(emitter: Emitter, operation: Operation) -> str:
         ("k1", factors.sizes[Resample.of(operation).axes[3]]),
     ]
     with counting(emitter, [("b", batch), ("o0", rows), ("o1", columns)]):
-        starts, pixels = address(places, elements=rows * columns), address(image, ("b", array.strides[0]))
+        starts, pixels = (
+            address(places, elements=rows * columns),
+            address(image, ("b", array.strides[0]), elements=array.strides[0]),
+        )
         emitter.line("const float* const in = ", pixels, " + (", starts, f")[o0 * {cpp(columns)} + o1];")
         steps = (("o0", of_row), ("o1", of_column))
-        emitter.line("const float* const weights_at = ", address(weights, *steps), ";")
+        window = (sizes[0][1], sizes[1][1])
+        emitter.add(View("in", (*array.strides[1:3], ONE), (*window, channels)))
+        reach = (window[0] + Size(-1)) * in_rows + (window[1] + Size(-1)) * in_columns + ONE
+        emitter.line("const float* const weights_at = ", address(weights, *steps, elements=reach), ";")
+        emitter.add(View("weights_at", (in_rows, in_columns), window))
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
         emitter.line("float* const row = ", address(target, *out, elements=channels), ";")
         with emitter.braces(f"eachTogether({cpp(channels)}, [&]([[maybe_unused]] auto... at)", tail="});"):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             with counting(emitter, sizes):
-                element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]))
+                element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]), elements=channels)
                 emitter.line("const float* const element = ", element, ";")
                 weight = address("weights_at", ("k0", in_rows), ("k1", in_columns))
                 emitter.line("const Vector weight = filled(*(", weight, "));")
@@ -201,6 +209,8 @@ def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence
     for axis, (side, _) in sides:
         if tuple(side) == _WHOLE:
             emitter.line(f"[[maybe_unused]] const std::size_t k{axis} = 0, p{axis} = o{axis};")
+            emitter.add(Within(f"k{axis}", ONE))
+            emitter.add(Let(f"p{axis}", ((f"o{axis}", ONE),)))
     emitter.flush()
     with ExitStack() as stack:
         for axis, side, length in moving:
@@ -212,11 +222,13 @@ def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence
             place = place if low == ZERO else f"{place} - {before}"
             if low == high == ZERO and base == ONE:
                 emitter.line(f"const std::size_t p{axis} = {place};")
+                emitter.add(Let(f"p{axis}", ((f"o{axis}", stride), (f"k{axis}", dilation))))
                 continue
             emitter.line(f"const std::size_t q{axis} = {place};")
             inside = f"q{axis} >= {cpp(length * base)}"
             emitter.line(f"if ({inside}{f' || q{axis} % {cpp(base)} != 0' if base != ONE else ''}) continue;")
             emitter.line(f"const std::size_t p{axis} = q{axis}{f' / {cpp(base)}' if base != ONE else ''};")
+            emitter.add(Within(f"p{axis}", length))
         yield
 
 
@@ -307,6 +319,7 @@ def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Sc
         steps = [(f"o{each}", shape.strides[each]) for each in range(axis)]
         emitter.line("float* const row = ", address(target, *steps, elements=shape.strides[axis - 1]), ";")
         emitter.line(f"constexpr std::size_t o{axis} = 0;")
+        emitter.add(Within(f"o{axis}", ONE))
         head = f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, [&]([[maybe_unused]] auto at)"
         with emitter.braces(head, tail="});"):
             emitter.line("Vector total = at.fill(", start, ");")
@@ -373,6 +386,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
                 for axis in range(shape.rank):
                     if axis != running.axis:
                         emitter.line(f"[[maybe_unused]] const std::size_t p{axis} = o{axis};")
+                        emitter.add(Let(f"p{axis}", ((f"o{axis}", ONE),)))
                 with running.growing(emitter):
                     combine()
                 write()
@@ -389,6 +403,8 @@ class _Running:
     """
 
     axis: int
+    size: Size
+    """That of the axis."""
     empty: Size
     """Windows without elements, which come first."""
     backwards: bool
@@ -401,6 +417,7 @@ class _Running:
         with counting(emitter, [("t", size)]):
             place = f"{cpp(size)} - 1 - t" if self.backwards else "t"
             emitter.line(f"const std::size_t o{self.axis} = {place};")
+            emitter.add(Within(f"o{self.axis}", size))
             yield
 
     @contextmanager
@@ -409,6 +426,7 @@ class _Running:
         place = f"o{self.axis}" if self.backwards or self.empty == ZERO else f"o{self.axis} - {cpp(self.empty)}"
         with emitter.braces("" if self.empty == ZERO else f"if (t >= {cpp(self.empty)})"):
             emitter.line(f"const std::size_t p{self.axis} = {place};")
+            emitter.add(Within(f"p{self.axis}", self.size))
             yield
 
 
@@ -423,5 +441,5 @@ def _running(window: Sequence[Sequence[Any]], sizes: Sequence[Size], made: Seque
         return None
     padding = size + empty + Size(-1)
     if (low, high) == (padding, ZERO):
-        return _Running(axis, empty, backwards=False)
-    return _Running(axis, empty, backwards=True) if (low, high) == (ZERO, padding) else None
+        return _Running(axis, size, empty, backwards=False)
+    return _Running(axis, size, empty, backwards=True) if (low, high) == (ZERO, padding) else None

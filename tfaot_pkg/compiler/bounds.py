@@ -1,0 +1,164 @@
+"""The verifier of loops: every access is inside its array, for all batches and all sizes that calls bring.
+
+It proves bounds of affine indices with the arithmetic of sizes. A call of the kernel library, of XLA's code or of the
+author's, and an index that is read from an array, are trusted as far as the place declares (`Place.elements`,
+`View`, `Within`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.elements import (
+    Access,
+    Component,
+    Computed,
+    Filled,
+    Operand,
+    Place,
+    Pointed,
+    Scalar,
+    Start,
+    Stored,
+)
+from tfaot_pkg.compiler.loops import Block, Code, Function, Let, Line, Nest, Node, Piece, Row, View, Within
+from tfaot_pkg.compiler.polynomials import is_never_negative
+from tfaot_pkg.compiler.program import ZERO, Size, Symbol, Unsupported
+
+
+class OutOfBounds(Unsupported):
+    """An access that is outside of its array for some sizes, or of which the opposite cannot be proven.
+
+    XLA compiles the model instead: no code is made of loops that are not proven.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `low` to `high`, both included."""
+
+    low: Size
+    high: Size
+
+    def plus(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+
+def check_bounds(function: Function) -> None:
+    """Raises OutOfBounds unless every access is inside its array."""
+    arrays = {name: Range(ZERO, elements + Size(-1)) for name, elements in function.arrays.items()}
+    _Scope(function.symbols, arrays).over(function.nodes)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What is known at a place of a function: arrays, by the elements around a pointer, and ranges of variables."""
+
+    symbols: Sequence[Symbol]
+    arrays: dict[str, Range]
+    variables: dict[str, Range] = field(default_factory=dict)
+
+    def over(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, View):
+                self.arrays[node.name] = self._of(Index(ZERO, node.factors), node.extents)
+            elif isinstance(node, Within):
+                self.variables[node.name] = Range(ZERO, node.size + Size(-1))
+            elif isinstance(node, Let):
+                self.variables[node.name] = self._sum(node.terms)
+            elif isinstance(node, Line):
+                self._pieces(node.pieces)
+            elif isinstance(node, Block):
+                self._block(node)
+            elif isinstance(node, Nest):
+                for access, extents in node.loops.reached:
+                    self._access(access, extents)
+                self._operands(node.loops.operands)
+
+    def _block(self, block: Block) -> None:
+        self._pieces(block.head)
+        inside = _Scope(self.symbols, dict(self.arrays), dict(self.variables))
+        if block.counter is not None:
+            name, size = block.counter
+            inside.variables[name] = Range(ZERO, size + Size(-1))
+        inside.over(block.nodes)
+
+    def _pieces(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Place):
+                self._place(piece)
+            elif isinstance(piece, Row):
+                self._access(piece.access, piece.extents)
+            elif isinstance(piece, Code):
+                self._operands(piece.operands)
+            elif not isinstance(piece, str):
+                self._scalar(piece)
+
+    def _operands(self, operands: Iterable[Operand]) -> None:
+        for operand in operands:
+            if isinstance(operand, Filled):
+                self._scalar(operand.scalar)
+
+    def _scalar(self, scalar: Scalar) -> None:
+        match scalar:
+            case Pointed(base=base):
+                self._inside(base, Range(ZERO, ZERO), str(scalar))
+            case Stored(place=place):
+                self._place(place)
+            case Component(base=base, offset=offset, steps=steps, at=at):
+                terms = [self._scaled(Range(ZERO, counter.most), stride) for counter, stride in steps]
+                self._inside(base, _total(offset + at, terms), str(scalar))
+            case Computed(operands=operands):
+                for each in operands:
+                    self._scalar(each)
+
+    def _place(self, place: Place) -> None:
+        rest = self._scaled(Range(ZERO, place.elements + Size(-1)), place.stride)
+        self._inside(place.base, self._sum(place.steps).plus(rest), str(place))
+
+    def _access(self, access: Access, extents: Sequence[Size]) -> None:
+        index = access.index
+        if len(extents) != len(index.factors):
+            raise OutOfBounds(f"{len(extents)} extents for the axes of {access.base} + {index}")
+        for term, _ in index.runtime:
+            if isinstance(term, Start):
+                self._scalar(term.scalar)
+        self._inside(access.base, self._of(index, extents), str(Row(access, len(extents), ())))
+
+    def _of(self, index: Index, extents: Sequence[Size]) -> Range:
+        """The elements that an index counts, over all extents."""
+        axes = [self._scaled(Range(ZERO, size + Size(-1)), f) for f, size in zip(index.factors, extents, strict=True)]
+        runtime = [self._scaled(Range(ZERO, term.most), factor) for term, factor in index.runtime]
+        return _total(index.offset, [*axes, *runtime])
+
+    def _sum(self, terms: Iterable[tuple[str, Size]]) -> Range:
+        found = []
+        for name, factor in terms:
+            if name not in self.variables:
+                raise OutOfBounds(f"{name} has no known range")
+            found.append(self._scaled(self.variables[name], factor))
+        return _total(ZERO, found)
+
+    def _scaled(self, range_: Range, by: Size) -> Range:
+        if is_never_negative(by, self.symbols):
+            return Range(range_.low * by, range_.high * by)
+        if is_never_negative(by * Size(-1), self.symbols):
+            return Range(range_.high * by, range_.low * by)
+        raise OutOfBounds(f"a step of {by}, which has no known sign")
+
+    def _inside(self, base: str, found: Range, text: str) -> None:
+        array = self.arrays.get(base)
+        if array is None:
+            raise OutOfBounds(f"{text}: no array {base} is known")
+        for least, most in ((array.low, found.low), (found.high, array.high)):
+            if not is_never_negative(most + least * Size(-1), self.symbols):
+                raise OutOfBounds(f"{text}: elements {found.low} to {found.high} of {array.low} to {array.high}")
+
+
+def _total(offset: Size, ranges: Iterable[Range]) -> Range:
+    total = Range(offset, offset)
+    for each in ranges:
+        total = total.plus(each)
+    return total
