@@ -28,10 +28,8 @@ INDEX_EXCEPTIONS = frozenset(
     """
     tfaot_pkg/compiler/emitter.py
     tfaot_pkg/compiler/raising.py
-    tfaot_pkg/compiler/reductions.py
     tfaot_pkg/compiler/simplify.py
     tfaot_pkg/compiler/type_rules.py
-    tfaot_pkg/compiler/writer.py
     tfaot_pkg/export.py
     tfaot_pkg/onnx_lowering/builder.py
     tfaot_pkg/program/loops.py
@@ -46,7 +44,6 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/bench_program/fix_onnx.py:fix
     tfaot_pkg/compiler/batched.py:_write
     tfaot_pkg/compiler/batched.py:dot
-    tfaot_pkg/compiler/emitter.py:Emitter.loop
     tfaot_pkg/compiler/layouts.py:of_images
     tfaot_pkg/compiler/raising.py:dense
     tfaot_pkg/compiler/raising.py:interpolated

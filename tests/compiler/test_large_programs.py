@@ -9,7 +9,8 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.memory import Buffer, Lifetime, Memory
+from tfaot_pkg.compiler.loops import Buffer
+from tfaot_pkg.compiler.memory import Lifetime, Memory
 from tfaot_pkg.compiler.passes import recognize
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.compiler.simplify import simplify

@@ -18,6 +18,7 @@ from tfaot_pkg.compiler import (
     plain,
     reductions,
     segments,
+    window_reductions,
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
@@ -193,7 +194,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "max_pool": layers.max_pool,
     "pad": moving.pad,
     "reduce": reductions.reduce,
-    "reduce-window": windows.reduce_window,
+    "reduce-window": window_reductions.reduce_window,
     "scatter": plain.scatter,
     "interpolate": windows.interpolate,
     "resample": windows.resample,
@@ -207,7 +208,7 @@ _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "conditional": control.conditional_values,
     "custom-call": segments.calls,
     "reduce": reductions.reduce_together,
-    "reduce-window": windows.reduce_windows,
+    "reduce-window": window_reductions.reduce_windows,
     "scatter": plain.scatter_together,
     "sort": plain.sort_together,
     "top_k": layers.top_k,
