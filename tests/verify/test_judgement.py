@@ -122,6 +122,19 @@ def test_the_framework_is_left_where_float64_says_that_it_is_off() -> None:
     assert judged([NAN, 2.0, 3.0], eager, class_name="main", exact=[NAN, 2.0, 3.0])[1:] == REAL
 
 
+def test_the_error_of_large_numbers_excuses_none_of_small_ones_beside_them() -> None:
+    """Energies and probabilities in one output: float32 is off by 0.03 for the first."""
+    exact = [[500_000.03 + 7 * row, 0.001 * row] for row in range(10)]
+    eager = [[float(np.float32(each[0])) - 0.03, each[1]] for each in exact]
+    seen: dict[str, Any] = {"class_name": "main", "exact": exact, "rtol": 1e-9}
+    large = [[row[0] - 0.03, row[1]] for row in eager]
+    assert judged(large, eager, **seen) == [("rounding", 10, False)]
+    assert judged([[row[0], 0.0] for row in eager], eager, **seen) == [("real", 9, True)]
+    # Of few rows their own errors are not known.
+    few = {**seen, "exact": exact[:2]}
+    assert judged([[row[0], 0.0] for row in eager[:2]], eager[:2], **few) == [("rounding", 1, False)]
+
+
 def test_rows_that_were_not_computed_in_float64_have_no_answers_there() -> None:
     """Their places hold NaN or zeros."""
     nan: dict[str, Any] = {"class_name": "nonfinite", "exact": [NAN, 1.0], "met": {MAXIMUM: "Relu"}}

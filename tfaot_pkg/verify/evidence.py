@@ -25,6 +25,9 @@ _ROUNDINGS = 4
 """The roundings of float16 and bfloat16 by which answers may always differ: XLA may keep float32 between operations."""
 _TYPICAL, _WORST = 0.9, 3.0
 """The quantile of the framework's errors, and a factor on it: for a normal distribution 5 standard deviations."""
+_KNOWN, _OF_PLACE = 8, 16.0
+"""How many answers tell the errors at one place of the last axis, and a factor on the largest of them, or on one
+rounding of the largest answer: numbers of one output may have other units, and errors, than their neighbours."""
 
 
 def rtol_of(dtype: DType, rtol: float) -> float:
@@ -149,13 +152,13 @@ class Evidence:
         if exact is None:
             return self.nothing
         found = self.near(exact) & self._in_float64
-        if self.is_float and self.error is not None:
+        if self.is_float and self.errors is not None:
             ours, eager, right = (each.astype(np.float64) for each in (self.answers.ours, self.eager, exact))
             with np.errstate(all="ignore"):
                 off, theirs = np.abs(ours - right), np.abs(eager - right)
                 nearer = np.isfinite(theirs) & (off <= theirs)
                 # Of rows that were not computed in float64 only the framework's answers are known.
-                typical = np.where(self._in_float64, off, np.abs(ours - eager)) <= self.error
+                typical = np.where(self._in_float64, off, np.abs(ours - eager)) <= self.errors
             found = found | (nearer & self._in_float64) | typical
         return found & self.answers.eager_ran
 
@@ -169,6 +172,24 @@ class Evidence:
             off = np.abs(eager.astype(np.float64) - exact.astype(np.float64))[self.answers.eager_ran & self._in_float64]
         off = off[np.isfinite(off)]
         return float(_WORST * np.quantile(off, _TYPICAL)) if off.size else None
+
+    @cached_property
+    def errors(self) -> Array | None:
+        """`error`, for each element no more than the errors at its place of the last axis, if enough are known."""
+        exact, error = self.answers.exact, self.error
+        if exact is None or error is None:
+            return None
+        places = exact.shape[-1] if exact.ndim > 1 else 1
+        known = (self.answers.eager_ran & self._in_float64).reshape(-1, places)
+        right, eager = (each.astype(np.float64).reshape(-1, places) for each in (exact, self.eager))
+        with np.errstate(all="ignore"):
+            off = np.abs(eager - right)
+        known = known & np.isfinite(off)
+        rounding = np.finfo(self.eager.dtype).eps * np.abs(right)
+        most = np.max(np.where(known, np.maximum(off, rounding), 0.0), axis=0, initial=0.0)
+        limits = np.where(np.count_nonzero(known, axis=0) >= _KNOWN, _OF_PLACE * most, np.inf)
+        found: Array = np.broadcast_to(np.minimum(error, limits), known.shape).reshape(exact.shape)
+        return found
 
     @cached_property
     def torn(self) -> Mask:
@@ -270,8 +291,13 @@ class Evidence:
         return jit if jit is not None and jit.shape == self.answers.ours.shape else None
 
 
-def rounding_of(array: Array) -> float:
-    """One rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
+def rounding_of(array: Array) -> Array:
+    """One rounding of the largest number at each place of the last axis: sums that cancel are off by as much in another
+    order.
+    """
     if array.dtype.kind != "f":
-        return 0.0
-    return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))
+        return np.zeros(())
+    places = array.shape[-1:] if array.ndim > 1 else ()
+    numbers = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64)).reshape(-1, *places)
+    found: Array = np.finfo(array.dtype).eps * np.max(numbers, axis=0, initial=0.0)
+    return found

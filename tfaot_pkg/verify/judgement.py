@@ -128,7 +128,8 @@ def _rounded(seen: Evidence) -> Mask:
     if eager is None or (spread is None and seen.error is None):
         return seen.nothing
     change = np.zeros(eager.shape) if spread is None else np.where(np.isfinite(spread.change), spread.change, 0.0)
-    change = np.maximum(change, max(rounding_of(eager), (seen.error or 0.0) / NOISE))
+    errors = np.zeros(()) if seen.errors is None else seen.errors / NOISE
+    change = np.maximum(change, np.maximum(rounding_of(eager), errors))
     near = agreement(seen.answers.ours, eager, rtol=seen.rtol, atol=seen.atol, spread=change)
     return (near & seen.answers.eager_ran) | seen.within_noise
 
