@@ -81,7 +81,8 @@ def test_paths_of_the_repository_that_a_page_names_exist(page: Path) -> None:
     tops = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in ("build", "dist")}
     inside = {path.name for path in (ROOT / "tfaot_pkg").iterdir()}
     missing = []
-    for span in re.findall(r"`([\w./-]+)`", page.read_text()):
+    text = re.sub(r"New file `[^`]+`", "", page.read_text())  # one that the reader makes
+    for span in re.findall(r"`([\w./-]+)`", text):
         first, slash, rest = span.partition("/")
         if "NAME" in span:  # a path of a package, not of this repository
             continue
@@ -106,6 +107,27 @@ def test_the_architecture_page_lists_the_folders_and_modules_that_exist() -> Non
     modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
     assert listed >= folders
     assert listed <= folders | modules
+
+
+def test_the_modules_that_a_row_of_the_architecture_page_names_exist_in_its_folder() -> None:
+    page, package = (ROOT / "docs" / "architecture.md").read_text(), ROOT / "tfaot_pkg"
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) > len([*package.glob("*/__init__.py")]) / 2
+    for names, text in rows:
+        places = [package / name if name.endswith("/") else package for name in re.findall(r"`([\w/]+)`", names)]
+        named = {name for name in re.findall(r"`([a-z_]+)/?`", text) if "tfaot" not in name}  # functions of CMake
+        missing = {
+            name
+            for name in named
+            if not any((each / f"{name}.py").exists() or (each / name).is_dir() for each in places)
+        }
+        assert missing == set(), names
+
+
+def test_the_architecture_page_has_no_tables_of_sizes() -> None:
+    """They are those of the day on which they were written: `make lint` prints today's."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert not re.findall(r"^\|.*\b\d{1,3},\d{3}\b.*\|$", page, re.MULTILINE)
 
 
 def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
