@@ -34,7 +34,7 @@ INDEX_EXCEPTIONS = frozenset(
     tfaot_pkg/onnx_lowering/builder.py
     tfaot_pkg/program/loops.py
     tfaot_pkg/program/moving.py
-    tfaot_pkg/program/taking.py
+    tfaot_pkg/program/input_bounds.py
     tfaot_pkg/worker_program/shape_analysis.py
     tfaot_pkg/worker_program/shape_transfer.py
     """.split()
@@ -67,7 +67,7 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/program/moving.py:_reshaped_axis
     tfaot_pkg/program/tracking.py:gathered
     tfaot_pkg/verify/answered.py:in_batches
-    tfaot_pkg/worker_program/bounded.py:_keeps_rows
+    tfaot_pkg/worker_program/data_dependent_rows.py:_keeps_rows
     tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
     tfaot_pkg/worker_program/from_onnx/images.py:_resized
     tfaot_pkg/worker_program/from_onnx/trees.py:_of_older
@@ -75,7 +75,7 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/worker_program/shape_slices.py:_cut
     tfaot_pkg/worker_program/shape_transfer.py:_spread
     tfaot_pkg/worker_program/stateless.py:_Body._use
-    tfaot_pkg/worker_program/walking.py:_Run._kernel
+    tfaot_pkg/worker_program/interpreter.py:_Run._kernel
     """.split()
 )
 

@@ -32,7 +32,7 @@ from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN  # noqa: E402
 from tfaot_pkg.verify.rules import CORNERS, RULES, USUAL, Rule  # noqa: E402
-from tfaot_pkg.worker_program.messages.freedoms import OPERATIONS  # noqa: E402
+from tfaot_pkg.worker_program.messages.unspecified_results import OPERATIONS  # noqa: E402
 from tools import compiler_reference  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -19,7 +19,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, sys.argv[1])
 import numpy as np, tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-import reached, saved_model, tables
+import reachability, saved_model, tables
 
 def saved(name, make):
     folder = os.path.join(sys.argv[2], name)
@@ -29,7 +29,7 @@ def saved(name, make):
     spec = tf.TensorSpec([None], module.table.key_dtype, name="i")
     tf.saved_model.save(module, folder, signatures=module.body.get_concrete_function(i=spec))
     graph = saved_model.meta_graph(saved_model.read(folder), ["serve"])
-    return graph, reached.reached_by(graph, "serving_default", graph.signature_def["serving_default"])
+    return graph, reachability.reached_by(graph, "serving_default", graph.signature_def["serving_default"])
 
 def of(keys, values, dtypes=(None, None), default=-1):
     return lambda: tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values, *dtypes), default)
@@ -48,20 +48,20 @@ told["numbers"] = [table.keys.tolist(), table.values.tolist(), found.faults]
 calls = [node for node in graph.graph_def.node if len(node.input) == 3]
 graph.graph_def.node.add().CopyFrom(calls[-1])
 graph.graph_def.node[-1].name = "again"
-told["twice"] = reached.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
+told["twice"] = reachability.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
 graph, _ = saved("computed", of([1], [2]))
 for node in graph.graph_def.node:
     if node.op == "Const":
         node.op = "Placeholder"
 try:
-    told["computed"] = reached.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
+    told["computed"] = reachability.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
 except Exception as error:
     told["computed"] = [["", "", str(error)]]
 graph, _ = saved("endless", of([1, 2], [3, 4]))
 for node in graph.graph_def.node:
     if node.op == "Const" and node.attr["value"].tensor.tensor_shape.dim:
         node.attr["value"].tensor.tensor_shape.dim[0].size = 1 << 40
-told["endless"] = reached.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
+told["endless"] = reachability.reached_by(graph, "serving_default", graph.signature_def["serving_default"]).faults
 told["words"] = saved("words", of(["a"], [1], (tf.string, tf.int64)))[1].faults
 told["file"] = saved("file", file)[1].faults
 json.dump(told, open(os.path.join(sys.argv[2], "told.json"), "w"))

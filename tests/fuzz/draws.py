@@ -108,9 +108,9 @@ def of_tensorflow(kind, seed, count, folder):
 def _list(graph, inputs, outputs, out):
     """Write the listing of a graph and its constants. Raises Refused."""
     import carriers
+    import complex_arithmetic
     import hlo
     import operations
-    import parts
     import rewrites
     import segments
     import specialize
@@ -130,7 +130,7 @@ def _list(graph, inputs, outputs, out):
     rewrites.rewrite(graph_def, feeds, (), {})
     operations.require_compilable(graph_def)
     feeds, fetches = carriers.carried(graph_def, feeds, fetches)
-    parts.split(graph_def, fetches)
+    complex_arithmetic.split(graph_def, fetches)
     if pieces := segments.cut(graph_def, feeds, fetches):
         raise Refused(f"left to XLA: {pieces.segments[0].reason}")
     lowered, large = specialize.without_weights(graph_def)

@@ -38,7 +38,7 @@ def test_the_file_is_as_the_tool_writes_it_and_every_class_is_known(known: Mappi
 def test_replacements_are_proposed_for_operations_without_a_kernel_and_are_none_themselves(
     known: Mapping[str, str],
 ) -> None:
-    program = importlib.util.spec_from_file_location("instead", FILE.with_name("instead.py"))
+    program = importlib.util.spec_from_file_location("replacements", FILE.with_name("replacements.py"))
     assert program is not None and program.loader is not None
     module = importlib.util.module_from_spec(program)
     program.loader.exec_module(module)

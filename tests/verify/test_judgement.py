@@ -10,7 +10,15 @@ import pytest
 from tfaot_pkg.verify.evidence import Answers, Spread
 from tfaot_pkg.verify.judgement import differences, telling
 from tfaot_pkg.verify.rules import EVERYWHERE, RULES, group_of
-from tfaot_pkg.worker_program.messages.freedoms import CONVERSION, MAXIMUM, OPERATIONS, ORDER, OVERFLOW, STEP, TIES
+from tfaot_pkg.worker_program.messages.unspecified_results import (
+    CONVERSION,
+    MAXIMUM,
+    OPERATIONS,
+    ORDER,
+    OVERFLOW,
+    STEP,
+    TIES,
+)
 
 NAN, INF = np.nan, np.inf
 CLASSES = ("main", "scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches", "n=4")

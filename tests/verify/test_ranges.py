@@ -15,8 +15,8 @@ from tests.wording import reported
 from tests.zoo.cases import Case
 from tests.zoo.conftest import Builder
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.program.input_bounds import taken
 from tfaot_pkg.program.ranges import Bound, Range
-from tfaot_pkg.program.taking import taken
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import Limit

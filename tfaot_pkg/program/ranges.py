@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfaot_pkg.program.taking import Taken, taken
+from tfaot_pkg.program.input_bounds import Taken, taken
 from tfaot_pkg.program.tracking import Array
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import ArrayShape, HloListing, Module
@@ -121,7 +121,7 @@ def _carried(tensor: Tensor, module: Module) -> ArrayShape:
 
 
 _Cells = tuple[Array, Array, Array]
-"""The bounds on each element of one input (taking.Taken)."""
+"""The bounds on each element of one input (input_bounds.Taken)."""
 
 
 def _cells(found: Taken, sizes: Sequence[int], start: int) -> _Cells:

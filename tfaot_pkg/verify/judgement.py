@@ -14,7 +14,7 @@ import numpy as np
 from tfaot_pkg.verify.evidence import NOISE, Answers, Array, Evidence, Mask, agreement, rounding_of
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN
 from tfaot_pkg.verify.rules import RULES, Kind
-from tfaot_pkg.worker_program.messages.freedoms import OPERATIONS, TIES
+from tfaot_pkg.worker_program.messages.unspecified_results import OPERATIONS, TIES
 
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
 

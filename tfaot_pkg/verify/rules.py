@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaot_pkg.verify.evidence import NOISE, Evidence, Mask, agreement
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN
-from tfaot_pkg.worker_program.messages.freedoms import (
+from tfaot_pkg.worker_program.messages.unspecified_results import (
     CONVERSION,
     DIVISION,
     MAXIMUM,
@@ -50,9 +50,9 @@ _STEPS = 4 / 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule with a `freedom` (worker_program/messages/freedoms.py) holds for operations that met such operands, in the
-    rows in which they did, if these are among its `operations` or it has none; a rule without a freedom holds for
-    models with one of its operations, or for all.
+    """A rule with a `freedom` (worker_program/messages/unspecified_results.py) holds for operations that met such
+    operands, in the rows in which they did, if these are among its `operations` or it has none; a rule without a
+    freedom holds for models with one of its operations, or for all.
 
     `excuses` gives the elements, which `elements` describes.
     """

@@ -9,7 +9,7 @@ The job has "library", "target" and one of
   batch size B and output O the answers hold "B/O", made like the reference's (worker_program/reference.py). Each part's
   answers are complete as soon as their file is there.
 - "steps", {"inputs", "answers": .npz files}. Inputs have all steps on their first axes; answers are made like the
-  reference's (worker_program/stepping.py), without spreads. The state is carried over.
+  reference's (worker_program/stateful_reference.py), without spreads. The state is carried over.
 - "draws", {"inputs", "answers": .npz files, "seed": the input, "count", "batch_size"}: one seed after the other. Only
   the `features` of each output are kept (worker_program/messages/elements.py).
 """

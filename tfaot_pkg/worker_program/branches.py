@@ -21,7 +21,7 @@ from messages import elements
 from messages.carriers import MADE
 from messages.elements import write_arrays
 from messages.requests import SearchBranches, Side, Sides
-from reached import rename_functions
+from reachability import rename_functions
 from tensorflow.core.framework import graph_pb2
 from wiring import LOOPS, data_inputs, node_name
 

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import assignments
 import authored
-import bounded
 import carriers
+import complex_arithmetic
+import data_dependent_rows
+import dead_nodes
 import hlo
-import instead
 import interface
-import limits
+import loop_limits
 import operations
 import outline
 import own_calls
-import parts
-import reached
+import reachability
+import replacements
 import rewrites
 import saved_model
 import segments
 import signatures
 import specialize
 import tensorflow as tf
-import unseen
 import weights
 from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
 from messages.requests import ModelFault, one_line
@@ -86,7 +86,7 @@ def freeze(request: Freeze, report: Report) -> Frozen:
     warnings = _warnings(graph.original, graph.inputs, graph.outputs)
     operations.require_compilable(graph_def)
     inputs, outputs = carriers.carried(graph_def, graph.inputs, graph.outputs)
-    parts.split(graph_def, outputs)
+    complex_arithmetic.split(graph_def, outputs)
     # Without control edges: XLA compiles only what outputs are computed from, so other constants are no weights.
     used = ancestors(by_name(graph_def), [tensor.node for tensor in outputs], control=False)
     symbols = request.model.symbols
@@ -149,7 +149,7 @@ def check(request: Check, report: Report) -> Checked:
     warnings, counts = _warnings(graph.original, graph.inputs, graph.outputs), _operation_counts(graph.original)
     faults = operations.unsupported_nodes(graph.graph_def)
     inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
-    parts.split(graph.graph_def, outputs)
+    complex_arithmetic.split(graph.graph_def, outputs)
     program = authored.called(graph.graph_def, inputs, request.model.operations)
     symbols = request.model.symbols
     listing = None if faults else hlo.listed(program, inputs, outputs, symbols=symbols)
@@ -167,12 +167,12 @@ def check(request: Check, report: Report) -> Checked:
     )
 
 
-def reached_graph(model: Chosen) -> tuple[MetaGraphDef, reached.Reached]:
+def reached_graph(model: Chosen) -> tuple[MetaGraphDef, reachability.Reached]:
     """(the graph of the SavedModel, the part of it that the signature runs)."""
     meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
     signature = saved_model.require_signature(meta_graph, model.signature)
     saved_model.require_dtypes(signature)
-    return meta_graph, reached.reached_by(meta_graph, model.signature, signature)
+    return meta_graph, reachability.reached_by(meta_graph, model.signature, signature)
 
 
 def _unsupported(faults: list[operations.Fault]) -> tuple[Unsupported, ...]:
@@ -240,7 +240,7 @@ def _forgetting(module: Any) -> Iterator[None]:
 
     def seen(function: ConcreteFunction, *arguments: Any) -> Any:
         outputs = [tensor.op.name for tensor in function.outputs]
-        return unseen.without_unseen(inlined(function, *arguments), outputs)
+        return dead_nodes.without_dead_nodes(inlined(function, *arguments), outputs)
 
     module._run_inline_graph_optimization = seen  # noqa: SLF001
     try:
@@ -306,7 +306,7 @@ def _freeze_signature(model: Chosen, signature: signatures.LoadedSignature, tabl
     if model.is_built:
         specialize.keep_order(graph_def)
     if model.max_iterations:
-        limits.limit(graph_def, model.max_iterations)
+        loop_limits.limit(graph_def, model.max_iterations)
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)
     outputs = _fetches(signature.outputs, frozen.outputs, signature.function, inputs, graph_def, model.symbols)
     return _Graph(
@@ -410,12 +410,12 @@ def _sized_by_values(graph_def: GraphDef, outputs: list[tuple[str, int]], index:
     nodes = [
         node
         for node in graph_def.node
-        if node.name in used and node.op in instead.SELECTING and inputs & ancestors(followed, node.input)
+        if node.name in used and node.op in replacements.SELECTING and inputs & ancestors(followed, node.input)
     ]
     found = [f"{node.op} (node {node.name})" for node in nodes]
     # Of what values select only these can be counted.
-    others = [node.op for node in nodes if node.op not in bounded.SOURCES]
-    advice = instead.SELECTING[others[0]] if others else (
+    others = [node.op for node in nodes if node.op not in data_dependent_rows.SOURCES]
+    advice = replacements.SELECTING[others[0]] if others else (
         f"name the output in model.counts ({name}: {name}_count), to get as many rows as there can be and the number "
         "of valid ones"
     )  # fmt: skip
@@ -481,7 +481,7 @@ def _operation_counts(graph_def: GraphDef) -> dict[str, int]:
 def _warnings(graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fetch]) -> tuple[str, ...]:
     """Warnings about differences between compiled code and TensorFlow that compiled code does not report."""
     found = set()
-    is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
+    is_bounded = any(node.name.startswith(data_dependent_rows.MARK) for node in graph_def.node)
     for node in operations.nodes_of(graph_def):
         if node.op in _SILENT and not (is_bounded and node.op == "Where"):
             found.add(f"{node.op}: {_SILENT[node.op]}")

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import checkpoint
-import reached
+import reachability
 import tensorflow as tf
 from messages.conversions import ConvertGraph
 from messages.requests import ModelFault, one_line
@@ -28,7 +28,7 @@ _MOST_LISTED = 8
 def write_values(meta_graph: MetaGraphDef, found: GraphFile, config: Config | None, request: ConvertGraph) -> None:
     """Write `variables/` of the SavedModel, with all variables that its signature reads; ModelFault if one has none."""
     signature = meta_graph.signature_def[request.signature]
-    variables = reached.reached_by(meta_graph, request.signature, signature).variables
+    variables = reachability.reached_by(meta_graph, request.signature, signature).variables
     if not variables:
         return
     unvalued = {name: node for name, node in variables.items() if name in request.feeds}

@@ -9,14 +9,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+import constant_branches
 import graph_border
 import graph_checkpoint
 import graph_reading
 import modules
-import pinned
-import reached
+import pinned_inputs
+import reachability
 import saved_model
-import taken
 import tensorflow as tf
 from messages.conversions import ConvertGraph, ProposedGraph, ProposeGraph, Values
 from messages.graph import Tensor
@@ -44,9 +44,9 @@ def convert(request: ConvertGraph, report: Report) -> Nothing:
     found = graph_reading.read_graph(request.files.graph)
     config = graph_reading.read_config(request.files.config)
     # Before feeds are derived: a placeholder that has become a constant is no feed.
-    pinned.replace_nodes(found.graph_def, request.constants)
+    pinned_inputs.replace_nodes(found.graph_def, request.constants)
     border = graph_border.chosen(found.graph_def, config, request)
-    border = pinned.without_dead_branches(found.graph_def, border)
+    border = pinned_inputs.without_dead_branches(found.graph_def, border)
     meta_graph = _meta_graph(found.graph_def, border, request.signature, request.tags)
     graph_checkpoint.write_values(meta_graph, found, config, request)
     _write(meta_graph, request.out)
@@ -68,13 +68,13 @@ def propose(request: ProposeGraph, report: Report) -> ProposedGraph:
         for node in found.graph_def.node
         if node.op == "PlaceholderWithDefault" and not graph_border.is_of_training(node)
     ]
-    pinned.replace_nodes(found.graph_def, constants)
+    pinned_inputs.replace_nodes(found.graph_def, constants)
     border = graph_border.derived(found.graph_def, config)
-    border = pinned.without_dead_branches(found.graph_def, border)
+    border = pinned_inputs.without_dead_branches(found.graph_def, border)
     meta_graph = _meta_graph(found.graph_def, border, _SIGNATURE, ())
     signature = meta_graph.signature_def[_SIGNATURE]
     saved_model.require_dtypes(signature)
-    used = reached.reached_by(meta_graph, _SIGNATURE, signature)
+    used = reachability.reached_by(meta_graph, _SIGNATURE, signature)
     fed = {node_name(feed.name) for feed in border.feeds.values()}
     return ProposedGraph(
         inputs=saved_model.tensors_of(signature.inputs),
@@ -126,9 +126,9 @@ def _rename_invalid(graph_def: GraphDef, infos: list[TensorInfo]) -> None:
             new = free(wanted if _VALID.fullmatch(wanted) else f"node{wanted}", taken_names)
             taken_names.add(new)
             renamed[node.name], node.name = new, new
-    taken.rename(graph_def.node, renamed)
+    constant_branches.rename(graph_def.node, renamed)
     for info in infos:
-        info.name = taken.renamed_in(info.name, renamed)
+        info.name = constant_branches.renamed_in(info.name, renamed)
 
 
 def _write(meta_graph: MetaGraphDef, folder: str) -> None:
@@ -142,7 +142,7 @@ def _write(meta_graph: MetaGraphDef, folder: str) -> None:
         file.write(content)
 
 
-def _with_shapes(outputs: tuple[Tensor, ...], used: reached.Reached) -> tuple[Tensor, ...]:
+def _with_shapes(outputs: tuple[Tensor, ...], used: reachability.Reached) -> tuple[Tensor, ...]:
     """The outputs with the shapes that TensorFlow infers; unchanged if the graph may not be imported."""
     if used.faults:
         return outputs
@@ -153,7 +153,7 @@ def _with_shapes(outputs: tuple[Tensor, ...], used: reached.Reached) -> tuple[Te
     )
 
 
-def _inferred(used: reached.Reached) -> dict[str, Shape | None]:
+def _inferred(used: reachability.Reached) -> dict[str, Shape | None]:
     graph = tf.Graph()
     try:
         with graph.as_default():

@@ -16,7 +16,7 @@ import assignments
 import checkpoint
 import interface
 import operations
-import reached
+import reachability
 import saved_model
 import stateless
 from messages.conversions import Lift, Lifted, StateTensor
@@ -46,7 +46,7 @@ def lift(request: Lift, report: Report) -> Lifted:
     model = saved_model.read(request.folder)
     graph = saved_model.meta_graph(model, request.tags)
     signature = saved_model.require_signature(graph, request.signature)
-    found = reached.reached_by(graph, request.signature, signature)
+    found = reachability.reached_by(graph, request.signature, signature)
     operations.require_none(found.faults)
     variables = variables_of(found.variables, graph.graph_def)
     # First lift all variables, leniently: only this tells which of them the signature changes.
@@ -149,7 +149,7 @@ def _told(variable: assignments.Variable, is_changed: bool) -> str:
 
 
 def _add(
-    graph: MetaGraphDef, name: str, found: reached.Reached, lifted: stateless.Lifted, names: Mapping[str, str]
+    graph: MetaGraphDef, name: str, found: reachability.Reached, lifted: stateless.Lifted, names: Mapping[str, str]
 ) -> list[tuple[str, str, str, str]]:
     """Make the lifted one the signature `name` of `graph`; return [(key, input, output)] of its state."""
     taken = {node.name for node in graph.graph_def.node}

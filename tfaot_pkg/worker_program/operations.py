@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-import instead
+import replacements
 from messages.requests import ListOperations, ModelFault, Nothing, OperationTable, ReadFlags
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def faults_of(signature: str, placed: Iterable[tuple[NodeDef, str]], functions: 
         if kind not in ALLOWED:
             # Classes without a family, such as `restoring`, have one of the same name (OUTSIDE, _UNCOMPILED).
             family = family or kind
-            why = instead.no_kernel(node.op) if family == "kernel" else OUTSIDE.get(family) or _UNCOMPILED[family]
+            why = replacements.no_kernel(node.op) if family == "kernel" else OUTSIDE.get(family) or _UNCOMPILED[family]
             fault = (node.op, _shown(node, family), why)
             (outside if family in OUTSIDE else uncompiled).append(fault)
         elif why := _misplaced(node, function):
@@ -204,7 +204,7 @@ def unsupported_nodes(graph_def: GraphDef) -> list[Fault]:
         if node.op in _STRUCTURAL or node.op in OLD_CONTROL_FLOW or node.op in functions:
             continue
         if node.op not in table:
-            faults.append((node.op, node.name, instead.no_kernel(node.op)))
+            faults.append((node.op, node.name, replacements.no_kernel(node.op)))
         elif not any(_fits(node, constraints) for constraints in table[node.op]):
             faults.append((node.op, node.name, f"XLA has no kernel for its dtypes ({_dtypes(node)})"))
     return sorted(faults)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from exact import Walks
+from float64_reference import Walks
 from messages import elements
 from messages.elements import write_arrays
 from messages.requests import ModelFault, Reference, Referenced, one_line
@@ -29,9 +29,9 @@ _MODELS = {
 
 Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `operations`, the
 kinds of operations in it, `rejections`, the exceptions that the framework raises for inputs it rejects, and the
-framework's `version`. If its graph can be run node by node it has `walk` (exact.py), and `not_walked`, the exceptions
-for nodes that cannot. With `is_continuous` false, its answers are steps, at thresholds that the library must have to
-the bit: roundings of inputs excuse no difference.
+framework's `version`. If its graph can be run node by node it has `walk` (float64_reference.py), and `not_walked`, the
+exceptions for nodes that cannot. With `is_continuous` false, its answers are steps, at thresholds that the library must
+have to the bit: roundings of inputs excuse no difference.
 """
 
 
@@ -72,9 +72,9 @@ def reference(request: Reference, report: Report) -> Referenced:
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
     answers change if the inputs change by some roundings (the largest change of all tries), "B/O/low" and "B/O/high"
     are the least and the largest answers, and "B/O/missing" says whether one was NaN. There may also be "B/O/exact",
-    the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION" and "B/walked" (exact.py). With `tolerant`,
-    batches that the framework rejects are zeros, and "B/ran" is false for these; if none ran, "B/O" is missing. Batches
-    that are not `chosen` are zeros, too.
+    the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION" and "B/walked" (float64_reference.py). With
+    `tolerant`, batches that the framework rejects are zeros, and "B/ran" is false for these; if none ran, "B/O" is
+    missing. Batches that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]
     model: Model = getattr(importlib.import_module(module), kind)(request)
@@ -181,7 +181,7 @@ def _bounded(answers: dict[str, Array], feeds: dict[str, Array], request: Refere
 def _explored(
     model: Model, feeds: dict[str, Array], answers: dict[str, Array], request: Reference, walked: dict[str, Array]
 ) -> dict[str, Array]:
-    """What is known beside the `answers` of a batch, from perturbed runs and from those of `walked` (exact.py)."""
+    """What is known beside the `answers` of a batch, from perturbed runs and from `walked` (float64_reference.py)."""
     found = {name: array for name, array in walked.items() if not name.endswith("/plain")}
     changes = {name: _Changes(array) for name, array in answers.items()}
     for name, array in walked.items():

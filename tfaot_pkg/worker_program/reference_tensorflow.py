@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import freedoms
+import interpreter
 import numpy as np
 import signatures
 import tensorflow as tf
-import walking
+import unspecified_results
 from messages import elements
 from messages.requests import Reference
 from operations import nodes_of
@@ -31,7 +31,7 @@ class TensorFlowModel:
     def __init__(self, request: Reference) -> None:
         self.version = tf.__version__
         self.rejections = (tf.errors.OpError, ValueError, TypeError)
-        self.not_walked = (walking.CannotWalk,)
+        self.not_walked = (interpreter.CannotWalk,)
         wanted = (request.folder, request.tags, request.signature)
         if _loaded.get("wanted") != wanted:
             _loaded.clear()
@@ -59,23 +59,25 @@ class TensorFlowModel:
         return _run(self._function, feeds, self.dtypes)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[unspecified_results.Node], None]
     ) -> dict[str, Array]:
-        """As `run`, node by node (walking.py). Raises CannotWalk."""
+        """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         try:
             if "walk" not in _loaded:
                 signature = _loaded["signature"]
-                _loaded["walk"] = walking.Walk(signature.function, signature.inputs, signature.outputs)
+                _loaded["walk"] = interpreter.Walk(signature.function, signature.inputs, signature.outputs)
             given = {name: tensor_of(values, self.dtypes[name]) for name, values in feeds.items()}
             found = _loaded["walk"].run(given, double=double, observe=lambda *each: _observed(observe, *each))
             return {name: elements.numbers(tensor.numpy(), tensor.dtype.name) for name, tensor in found.items()}
         # Which exceptions TensorFlow's kernels and its readers of graphs raise is not documented.
         except Exception as error:
-            raise walking.CannotWalk(str(error)) from error
+            raise interpreter.CannotWalk(str(error)) from error
 
 
-def _observed(observe: Callable[[freedoms.Node], None], node: NodeDef, operands: list[tf.Tensor], nested: bool) -> None:
-    if not freedoms.watched(node.op):
+def _observed(
+    observe: Callable[[unspecified_results.Node], None], node: NodeDef, operands: list[tf.Tensor], nested: bool
+) -> None:
+    if not unspecified_results.watched(node.op):
         return
     arrays = tuple(elements.numbers(each.numpy(), each.dtype.name) for each in operands)
     to = node.attr["DstT"].type if node.op == "Cast" else 0
@@ -87,7 +89,7 @@ def _observed(observe: Callable[[freedoms.Node], None], node: NodeDef, operands:
     if node.op in ("ArgMax", "ArgMin"):
         numbers["axis"] = int(arrays[1])
     observe(
-        freedoms.Node(
+        unspecified_results.Node(
             name=node.name, operation=node.op, operands=arrays, attributes=numbers,
             to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None, nested=nested,
         )

@@ -1,7 +1,7 @@
 """Operations that XLA cannot compile, or not in every toolchain, replaced by others that it can.
 
 TensorFlow's own answers, for validation, come from the original operations. Each rule builds its replacement from
-tensors of known shape (bodies.py); the batch size may be unknown.
+tensors of known shape (static_values.py); the batch size may be unknown.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import bodies
-import bounded
+import cumulative_sums
+import data_dependent_rows
 import fourier
 import gammas
 import interpolation
-import maxima
+import maximum_rules
 import operations
 import patches
 import philox
 import quantiles
-import running
 import series
+import static_values
 import tensorflow as tf
 from messages.carriers import MADE
 from messages.requests import ModelFault
@@ -60,15 +60,15 @@ def rewrite(
 
     A rule that returns None leaves its node unchanged.
     """
-    is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
-    places = [("", graph_def.node, {**_RULES, **bounded.RULES} if is_bounded else _RULES)]
+    is_bounded = any(node.name.startswith(data_dependent_rows.MARK) for node in graph_def.node)
+    places = [("", graph_def.node, {**_RULES, **data_dependent_rows.RULES} if is_bounded else _RULES)]
     places += [(each.signature.name, each.node_def, _RULES) for each in graph_def.library.function]
     wanted = {
         name: [node for node in nodes if node.op in rules or node.op in _OF_TABLES] for name, nodes, rules in places
     }
     if not any(wanted.values()):
         return
-    known = bodies.known_in(graph_def, inputs, symbols)
+    known = static_values.static_values_in(graph_def, inputs, symbols)
     functions = {each.signature.name: each for each in graph_def.library.function}
     for name, nodes, rules in places:
         for node in wanted[name] if name in known else ():
@@ -86,7 +86,7 @@ def _replace(
     nodes: Nodes,
     function: FunctionDef | None,
     node: NodeDef,
-    known: list[bodies.Input],
+    known: list[static_values.Input],
     tables: Mapping[str, Table],
     rules: Mapping[str, Rule],
 ) -> None:
@@ -374,7 +374,7 @@ def _dense_of_ragged(
 
 
 def _bincount(node: NodeDef, values: tf.Tensor, size: tf.Tensor, weights: tf.Tensor) -> tf.Tensor | None:
-    """For a known size, whether or not XLA can see it (bodies.py)."""
+    """For a known size, whether or not XLA can see it (static_values.py)."""
     if tf.get_static_value(size) is None:
         return None
     return tf.raw_ops.DenseBincount(
@@ -509,10 +509,10 @@ _RULES: dict[str, Rule] = {
     **{f"IFFT{axes}": _fft(count, True) for axes, count in _AXES.items()},
     **{f"RFFT{axes}": _rfft(count) for axes, count in _AXES.items()},
     **{f"IRFFT{axes}": _irfft(count) for axes, count in _AXES.items()},
-    **maxima.RULES,
+    **maximum_rules.RULES,
     **series.RULES,
-    "Cumprod": running.cumulative(tf.math.cumprod),
-    "Cumsum": running.cumulative(tf.cumsum),
+    "Cumprod": cumulative_sums.cumulative(tf.math.cumprod),
+    "Cumsum": cumulative_sums.cumulative(tf.cumsum),
     "DenseBincount": _bincount,
     "Digamma": gammas.digamma,
     "Erfinv": quantiles.erfinv,
@@ -531,7 +531,7 @@ _RULES: dict[str, Rule] = {
     "ResizeBicubic": _resized,
     "ResizeBilinear": _bilinear,
     **{
-        f"Segment{kind}": running.of_segments(kind, empty)
+        f"Segment{kind}": cumulative_sums.of_segments(kind, empty)
         for kind, empty in {"Max": 0, "Mean": 0, "Min": 0, "Prod": 1, "Sum": 0}.items()
     },
     "SparseTensorDenseMatMul": _sparse_product,

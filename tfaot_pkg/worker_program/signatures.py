@@ -1,7 +1,8 @@
 """Signatures of SavedModels as TensorFlow functions: the only place where a model is loaded into this process.
 
-Only the part that the signature runs is imported (reached.py), of allowed operations (operations.py), with variables
-read from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are left out.
+Only the part that the signature runs is imported (reachability.py), of allowed operations (operations.py), with
+variables read from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are left
+out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import checkpoint
 import modules
 import operations
-import reached
+import reachability
 import saved_model
 import tensorflow as tf
 from messages.requests import ModelFault, one_line
@@ -62,14 +63,14 @@ def load_signature(
     `change` is called with its graph, and may change it.
     """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
-    found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
+    found = reachability.reached_by(graph, name, saved_model.require_signature(graph, name))
     operations.require_none(found.faults)
     if change is not None:
         change(found.graph_def)
     return imported(folder, graph, found)
 
 
-def imported(folder: str, meta_graph: MetaGraphDef, found: reached.Reached) -> LoadedSignature:
+def imported(folder: str, meta_graph: MetaGraphDef, found: reachability.Reached) -> LoadedSignature:
     """The signature of `found` (reached.Reached), whose operations were checked."""
     # Before TensorFlow imports anything: it would compile such modules.
     modules.refuse_hidden_code(found.graph_def)
@@ -99,7 +100,7 @@ def _variable(name: str, node: NodeDef, values: Array) -> tf.Variable:
         return tf.Variable(values, dtype=dtype, trainable=False)
 
 
-def _specs(found: reached.Reached) -> list[tf.TensorSpec]:
+def _specs(found: reachability.Reached) -> list[tf.TensorSpec]:
     """The inputs, sorted by name; each has the node of its name, if that is free."""
     taken = {node.name for node in found.graph_def.node} | set(found.variables) | set(found.tables)
     specs = []
@@ -118,7 +119,7 @@ def _table(table: Table) -> Any:
 
 
 def _import(
-    found: reached.Reached, variables: dict[str, tf.Variable], tables: dict[str, Any], feeds: tuple[tf.Tensor, ...]
+    found: reachability.Reached, variables: dict[str, tf.Variable], tables: dict[str, Any], feeds: tuple[tf.Tensor, ...]
 ) -> list[tf.Tensor]:
     given = {tensor_name(found.inputs[name].name): feed for name, feed in zip(sorted(found.inputs), feeds, strict=True)}
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import instead
-import limits
+import loop_limits
+import replacements
 from messages.requests import ModelFault
 from wiring import LOOPS, by_name
 
@@ -50,12 +50,12 @@ def needed(text: str) -> NeedsConstant | None:
 def fault(graph_def: GraphDef, batch_size: int, text: str) -> ModelFault:
     """What XLA's error `text` means for the model of `graph_def`."""
     text = _line(text)
-    if known := limits.fault_of(graph_def, text):
+    if known := loop_limits.fault_of(graph_def, text):
         return ModelFault(*known)
     missing = needed(text)
     return ModelFault(
         f"XLA cannot compile the model for batch size {batch_size}: {missing.text if missing else text[:600]}",
-        next((advice for part, advice in instead.FAILURES.items() if part in text), _advice(graph_def, missing)),
+        next((advice for part, advice in replacements.FAILURES.items() if part in text), _advice(graph_def, missing)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from from_onnx import walking
+from from_onnx import interpreter
 from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
@@ -14,7 +14,7 @@ from messages import elements
 from messages.requests import Reference
 
 if TYPE_CHECKING:
-    import freedoms
+    import unspecified_results
     from framework_types import Array, Session
     from onnx import ModelProto, NodeProto
 
@@ -37,7 +37,7 @@ class OnnxModel:
             # It raises these for inputs that a model rejects; its other exceptions are faults of the model or ours.
             state.Fail, state.InvalidArgument, state.RuntimeException, ValueError,
         )  # fmt: skip
-        self.not_walked = (walking.CannotWalk,)
+        self.not_walked = (interpreter.CannotWalk,)
         if _loaded.get("file") != request.folder:
             _loaded.clear()
             _loaded["session"] = _cut(request) if request.operations else _whole(request.folder)
@@ -58,17 +58,17 @@ class OnnxModel:
         return self._named(self._session.run, feeds)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[unspecified_results.Node], None]
     ) -> dict[str, Array]:
-        """As `run`, node by node (walking.py). Raises CannotWalk."""
+        """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         if self._authored:
-            raise walking.CannotWalk("operators of the model's author")
+            raise interpreter.CannotWalk("operators of the model's author")
         if "walk" not in _loaded:
             import onnx
 
             model = onnx.load(self._file)
             as_numbers(model)
-            _loaded["walk"] = walking.Walk(model)
+            _loaded["walk"] = interpreter.Walk(model)
         walk = _loaded["walk"]
         return self._named(lambda wanted, given: walk.run(wanted, given, double=double, observe=observe), feeds)
 

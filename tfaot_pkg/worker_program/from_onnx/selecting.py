@@ -1,7 +1,7 @@
 """Operators whose number of rows depends on values: computed now for constants, else by `Where`, for `model.counts`.
 
-bounded.py lets values decide the number of rows in `Where` and `Unique` only, and each row must be computed from
-itself alone.
+data_dependent_rows.py lets values decide the number of rows in `Where` and `Unique` only, and each row must be
+computed from itself alone.
 """
 
 from __future__ import annotations

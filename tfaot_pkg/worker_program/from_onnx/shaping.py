@@ -144,7 +144,7 @@ def _squeeze(node: Node, x: tf.Tensor, axes: tf.Tensor | None = None) -> tf.Tens
         axes = [place for place, size in enumerate(x.shape) if size == 1]
     count = rank(node, x)
     axes = {axis_of(node, each, count) for each in axes}
-    # A column of the result of Where itself: bounded.py follows no transposition.
+    # A column of the result of Where itself: data_dependent_rows.py follows no transposition.
     if (places := places_of(x)) is not None and axes == {0}:
         return places[:, 0]
     if is_packed(x) and x.shape[0] == 1 and axes == {0} and (elements := scalars(x)) is not None:

@@ -62,7 +62,10 @@ def sizes(tensor: tf.Tensor) -> list[int | tf.Tensor]:
 
 
 def has_open_rows(tensor: tf.Tensor) -> bool:
-    """Whether inputs decide how many rows `tensor` has. For bounded.py tf.reshape may mix them, tf.squeeze may not."""
+    """Whether inputs decide how many rows `tensor` has.
+
+    For data_dependent_rows.py tf.reshape may mix them, and tf.squeeze may not.
+    """
     return bool(tensor.shape.rank) and tensor.shape[0] is None
 
 

@@ -7,7 +7,7 @@ CARRIERS = {"bfloat16": "uint16", "complex128": "float64", "complex64": "float32
 """Types of the model -> the types that carry them at the border of compiled code: their bits, or their two parts."""
 PARTS = {"complex128": "float64", "complex64": "float32"}
 MADE = "/rewritten/"
-"""Part of the names of nodes that replace others (rewrites.py, parts.py)."""
+"""Part of the names of nodes that replace others (rewrites.py, complex_arithmetic.py)."""
 
 OWN = "tfaot."
 """Prefix of the targets of our own custom calls (own_calls.py)."""

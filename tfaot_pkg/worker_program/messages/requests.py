@@ -287,7 +287,7 @@ class RunSteps(OfSignature):
     """Run the signature as it was, with variables, step by step on the arrays in `inputs` (.npz: name -> steps).
 
     `variables` are those whose values after the last step are written to `out`, with the outputs of all steps
-    (stepping.py); `tries` further runs, on perturbed inputs, find how much roundings of the inputs matter.
+    (stateful_reference.py); `tries` further runs, on perturbed inputs, find how much roundings of the inputs matter.
     """
 
     inputs: str
@@ -298,7 +298,10 @@ class RunSteps(OfSignature):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawNumbers(OfSignature):
-    """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs` (stepping.py)."""
+    """Call the signature, whose random numbers have a state, `count` times on the arrays in `inputs`.
+
+    stateful_reference.py does it.
+    """
 
     inputs: str
     out: str

@@ -23,7 +23,7 @@ Value: TypeAlias = bool | int | float | complex | None
 """A number of the graph; None if it is not known."""
 
 
-class Known:
+class Constants:
     """Numbers of a graph, or of a function's body, that follow from its constants.
 
     `nodes` are by name; `fed` are tensors that are overridden; `given` are values of a function's arguments.

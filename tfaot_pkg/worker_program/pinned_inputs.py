@@ -10,11 +10,11 @@ import collections
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import constant_branches
+import dead_nodes
 import saved_model
-import taken
-import unseen
+from constant_values import SWITCHES, Constants
 from graph_border import Border
-from known import SWITCHES, Known
 from messages.conversions import Pin
 from messages.requests import ModelFault, Nothing
 from tensorflow.core.framework import types_pb2
@@ -118,11 +118,11 @@ def without_dead_branches(graph_def: GraphDef, border: Border) -> Border:
             node.attr["T"].CopyFrom(node.attr["dtype"])
             del node.attr["dtype"]
             del node.attr["shape"]
-    taken.call_taken(graph_def, list(border.fetches.values()), fed)
+    constant_branches.call_constant_branches(graph_def, list(border.fetches.values()), fed)
     flow = _Flow(graph_def, fed)
     if flow.taken:
         _take_out(flow, border)
-    unseen.without_decided(graph_def, Known(by_name(graph_def), fed))
+    dead_nodes.without_decided(graph_def, Constants(by_name(graph_def), fed))
     return border
 
 
@@ -147,7 +147,7 @@ class _Flow:
         self._graph_def, self._fed = graph_def, fed
         self._nodes = by_name(graph_def)
         self.taken: dict[str, int] = {}
-        known = Known(self._nodes, fed)
+        known = Constants(self._nodes, fed)
         for node in graph_def.node:
             if node.op in SWITCHES and len(node.input) > 1:
                 condition = known.value(node.input[1])

@@ -1,7 +1,8 @@
 """Operations whose result the framework does not define for some operands, by the freedom that it leaves.
 
 An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`.
-worker_program/freedoms.py finds the rows of a batch in which such operands occur, verify/rules.py what they excuse.
+worker_program/unspecified_results.py finds the rows of a batch in which such operands occur, verify/rules.py what they
+excuse.
 """
 
 CONVERSION, SHIFT, DIVISION = "conversion", "shift", "division"
@@ -47,7 +48,7 @@ OPERATIONS = {
     DIVISION: _named("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod", "Div Mod", "divide remainder"),
     # Eigen's maxima propagate NaN or not by its place in a vector register ("PropagateFast"); ONNX Runtime uses these.
     # Some keep what follows the last NaN (UnsortedSegmentMax; ScatterElements of ONNX Runtime). `ArgMax`, `ArgMin`,
-    # `TensorScatterMax` and `TensorScatterMin` have a rule that programs follow (worker_program/maxima.py).
+    # `TensorScatterMax` and `TensorScatterMin` have a rule that programs follow (worker_program/maximum_rules.py).
     MAXIMUM: _named(
         "ClipByValue CumulativeLogsumexp Elu LeakyRelu LogSoftmax Max MaxPool MaxPool3D "
         "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolV2 Maximum Min Minimum Relu Relu6 ReluGrad Selu "

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import bounded
+import data_dependent_rows
 import drawing
 import freeze
 import signatures
@@ -27,7 +27,7 @@ def expose(request: Expose, report: Report) -> Nothing:
     """Write the frozen signature as a SavedModel; `feeds` are its new inputs, by the names of their nodes.
 
     With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs whose number of rows
-    depends on values, and further outputs for these numbers (bounded.py).
+    depends on values, and further outputs for these numbers (data_dependent_rows.py).
     """
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
     frozen = freeze.frozen_function(request.signature, signature)
@@ -56,7 +56,7 @@ def expose(request: Expose, report: Report) -> Nothing:
             info.tensor_shape.dim.add(size=2)
             made.inputs[request.seed].CopyFrom(info)
     if request.counts:
-        for name, text in bounded.bound(meta_graph.graph_def, made.outputs, request.counts).items():
+        for name, text in data_dependent_rows.bound(meta_graph.graph_def, made.outputs, request.counts).items():
             if name in made.outputs:
                 raise ModelFault(f"model.counts names {name!r}, which is an output already", "choose another name")
             made.outputs[name].CopyFrom(meta_graph_pb2.TensorInfo(name=text, dtype=types_pb2.DT_INT32))

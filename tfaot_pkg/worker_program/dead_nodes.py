@@ -15,15 +15,15 @@ from tensorflow.python.framework import dtypes, tensor_util
 from wiring import by_name, control_inputs, data_inputs, node_name
 
 if TYPE_CHECKING:
+    from constant_values import Constants
     from framework_types import GraphDef, NodeDef
-    from known import Known
 
 
 _ASSIGNMENTS = frozenset("AssignAddVariableOp AssignSubVariableOp AssignVariableOp".split())
 _FORWARD = frozenset({"Identity"})
 
 
-def without_unseen(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
+def without_dead_nodes(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
     """`graph_def`, whose functions are inlined, without assignments if no output (a node's name) needs their variables.
 
     Nodes that only these assignments need, such as random numbers of dropout, are removed too. A graph is left
@@ -76,10 +76,10 @@ _HIGHEST = 1 - 2**-23
 _OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
 
 
-def without_decided(graph_def: GraphDef, known: Known) -> None:
+def without_decided(graph_def: GraphDef, known: Constants) -> None:
     """Replace RandomUniform by zeros if everything computed from it is the same for all of its values.
 
-    `known` has the numbers that follow from the graph's constants (known.Known).
+    `known` has the numbers that follow from the graph's constants (constant_values.Constants).
     """
     users: dict[str, list[NodeDef]] = {}
     for node in graph_def.node:
@@ -90,13 +90,15 @@ def without_decided(graph_def: GraphDef, known: Known) -> None:
             _become_zeros(graph_def, node)
 
 
-def _is_decided(node: NodeDef, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Known) -> bool:
+def _is_decided(
+    node: NodeDef, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Constants
+) -> bool:
     """Whether only the shape of `node` matters, whose values lie in the closed `interval`."""
     return all(_passes(user, node.name, interval, users, known) for user in users.get(node.name, ()))
 
 
 def _passes(
-    user: NodeDef, name: str, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Known
+    user: NodeDef, name: str, interval: tuple[float, float], users: Mapping[str, list[NodeDef]], known: Constants
 ) -> bool:
     if user.op in _OF_SHAPES:
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import lifting
 import numpy as np
 import operations
-import reached
+import reachability
 import reference
 import saved_model
 import signatures
@@ -49,7 +49,7 @@ class _Steps:
     def __init__(self, request: RunSteps) -> None:
         graph = saved_model.meta_graph(saved_model.read(request.folder), request.tags)
         name = lifting.with_variables(request.signature)
-        found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
+        found = reachability.reached_by(graph, name, saved_model.require_signature(graph, name))
         operations.require_none(found.faults)
         self._signature = signatures.imported(request.folder, graph, found)
         types = (tensor.dtype.name for tensor in self._signature.function.inputs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from messages.freedoms import (
+from messages.unspecified_results import (
     CONVERSION,
     DIVISION,
     MAXIMUM,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import freedoms
 import numpy as np
+import unspecified_results
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -31,7 +31,12 @@ class Walk:
         self._evaluators: dict[bool, Any] = {}
 
     def run(
-        self, wanted: list[str], given: dict[str, Array], *, double: bool, observe: Callable[[freedoms.Node], None]
+        self,
+        wanted: list[str],
+        given: dict[str, Array],
+        *,
+        double: bool,
+        observe: Callable[[unspecified_results.Node], None],
     ) -> list[Array]:
         """The outputs `wanted` for the arrays `given`. Raises CannotWalk."""
         try:
@@ -72,15 +77,15 @@ def _older_operators() -> list[type]:
     return [DequantizeLinear]
 
 
-def _observed(observe: Callable[[freedoms.Node], None], node: Any, known: dict[str, Array]) -> None:
+def _observed(observe: Callable[[unspecified_results.Node], None], node: Any, known: dict[str, Array]) -> None:
     name = f"ai.onnx.{node.op_type}"
-    if not freedoms.watched(name):
+    if not unspecified_results.watched(name):
         return
     operands = tuple(np.asarray(known[each]) for each in node.input if each)
     attributes = {each.name: each.i or each.f for each in node.onnx_node.attribute if each.type in (1, 2)}
     to = np.asarray(known[node.output[0]]).dtype if node.op_type == "Cast" else None
     observe(
-        freedoms.Node(
+        unspecified_results.Node(
             name=node.output[0], operation=name, operands=operands, to=to,
             attributes={"axis": 0, **attributes} if node.op_type in ("ArgMax", "ArgMin") else attributes,
         )

@@ -39,7 +39,7 @@ Input: TypeAlias = tuple["tf.DType", "list[int | None] | None", Any]
 """(dtype, shape or None, value or None) of an input of a node."""
 
 
-class Known:
+class StaticValues:
     """What is known in one graph or function: one TensorFlow graph for each batch size and each call.
 
     Each graph has the values of its placeholders; for tables, the names of their nodes.
@@ -64,13 +64,13 @@ class Known:
         return [(tensor, _value(tensor, values)) for tensor in graph.get_operation_by_name(name).inputs]
 
 
-def known_in(graph_def: GraphDef, inputs: Sequence[Feed], symbols: Sequence[Symbol]) -> dict[str, Known]:
-    """`Known` by the names of all reachable functions, and "" for the graph itself."""
+def static_values_in(graph_def: GraphDef, inputs: Sequence[Feed], symbols: Sequence[Symbol]) -> dict[str, StaticValues]:
+    """`StaticValues` by the names of all reachable functions, and "" for the graph itself."""
     # Compared at two batch sizes, and two sizes of each symbol: what differs depends on them, so it is not known.
     points: list[tuple[int, dict[str, int]]] = [(size, {}) for size in specialize.PROBES]
     points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
     functions = {function.signature.name: function for function in graph_def.library.function}
-    found = {"": Known()}
+    found = {"": StaticValues()}
     for point in points:
         graph = tf.Graph()
         with graph.as_default():
@@ -86,7 +86,7 @@ def _is_handle(op: tf.Operation) -> bool:
 
 
 def _follow_calls(
-    graph: tf.Graph, values: Values, functions: Mapping[str, FunctionDef], found: dict[str, Known]
+    graph: tf.Graph, values: Values, functions: Mapping[str, FunctionDef], found: dict[str, StaticValues]
 ) -> None:
     for op in graph.get_operations():
         attributes, without = _CALLS.get(op.type.removeprefix("Stateless"), ((), 0))
@@ -105,7 +105,7 @@ def _follow_calls(
                 for place, tensor, stays in zip(body.inputs, given, kept, strict=True)
                 if stays and (value := _value(tensor, values)) is not None
             }
-            found.setdefault(name, Known()).add(body, inner)
+            found.setdefault(name, StaticValues()).add(body, inner)
             _follow_calls(body, inner, functions, found)
 
 

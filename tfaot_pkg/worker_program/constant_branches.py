@@ -9,12 +9,12 @@ import collections
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from known import Known
+from constant_values import Constants
 from wiring import by_name, called, data_inputs, free, node_name
 
 if TYPE_CHECKING:
+    from constant_values import Value
     from framework_types import GraphDef, NodeDef, Nodes, TensorInfo
-    from known import Value
 
 
 _BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
@@ -23,11 +23,11 @@ _DEEPEST = 100
 """Functions nested deeper than this are left unchanged."""
 
 
-def call_taken(graph_def: GraphDef, fetches: list[TensorInfo], fed: set[str]) -> None:
+def call_constant_branches(graph_def: GraphDef, fetches: list[TensorInfo], fed: set[str]) -> None:
     """Replace each `If` of a known condition by a call of its branch; renames tensors in `fetches` (TensorInfo) too."""
     calls = _Calls(graph_def)
     nodes = graph_def.node
-    renamed = calls.take(nodes, Known(by_name(graph_def), fed), 0)
+    renamed = calls.take(nodes, Constants(by_name(graph_def), fed), 0)
     rename(nodes, renamed)
     for info in fetches:
         info.name = renamed_in(info.name, renamed)
@@ -41,7 +41,7 @@ class _Calls:
         bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
         self._uses = collections.Counter(each.name for nodes in bodies for node in nodes for each in called(node))
 
-    def take(self, nodes: Nodes, known: Known, depth: int) -> dict[str, str]:
+    def take(self, nodes: Nodes, known: Constants, depth: int) -> dict[str, str]:
         """Change `nodes` and the functions that they call; return the new names of nodes by their old ones."""
         names = {node.name for node in nodes}
         renamed: dict[str, str] = {}
@@ -67,7 +67,7 @@ class _Calls:
         given = {argument: value for argument, value in zip(arguments, values, strict=True) if value is not None}
         if not given:
             return
-        known = Known({node.name: node for node in function.node_def}, set(), given)
+        known = Constants({node.name: node for node in function.node_def}, set(), given)
         renamed = self.take(function.node_def, known, depth)
         rename(function.node_def, renamed)
         for results in (function.ret, function.control_ret):
