@@ -19,7 +19,6 @@ from tfaot_pkg.package.tree import names_note
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.settling import Settled, settled
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
@@ -36,6 +35,7 @@ from tfaot_pkg.spec.types import (
     SavedModelFiles,
     files_of,
 )
+from tfaot_pkg.spec_completion import Settled, settled
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
 from tfaot_pkg.toolchain.frontends import FRONTENDS

@@ -13,7 +13,7 @@ from tests.package.conftest import make_contents, make_spec
 from tests.package.test_source_form import CODE
 from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
-from tfaot_pkg.package.consumed import custom_files
+from tfaot_pkg.package.custom_files import custom_files
 from tfaot_pkg.package.listing import scan_tree
 from tfaot_pkg.package.render import releases
 from tfaot_pkg.package.tree import PackageContents, render
