@@ -198,14 +198,18 @@ def _axes(names: list[str], examples: list[Any], shapes: Mapping[str, str] | Non
         sizes: Axes = tuple(example.shape)
         if shapes is None:
             found.append(("batch", *sizes[1:]) if batched else sizes)
-            continue
-        axes = _parsed(name, shapes[name]) if name in shapes else sizes
-        if len(axes) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(axes, sizes, strict=True)):
-            raise ExportError(f"the input {name} has the shape {list(sizes)}, which is not {','.join(map(str, axes))}")
-        found.append(axes)
+        else:
+            found.append(_checked(name, sizes, _parsed(name, shapes[name]) if name in shapes else sizes))
     if unused := [name for name in limits if not any(name in axes for axes in found)]:
         raise ExportError(f"no axis of an input is called {unused[0]!r}: name it in the shapes, as in x=batch,n,16")
     return found
+
+
+def _checked(name: str, sizes: Axes, axes: Axes) -> Axes:
+    """`axes`, if an example with `sizes` may have them."""
+    if len(axes) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(axes, sizes, strict=True)):
+        raise ExportError(f"the input {name} has the shape {list(sizes)}, which is not {','.join(map(str, axes))}")
+    return axes
 
 
 def _parsed(name: str, text: str) -> Axes:

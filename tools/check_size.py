@@ -56,7 +56,6 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/compiler/rerolling.py:_apart
     tfaot_pkg/compiler/tiles.py:tile
     tfaot_pkg/compiler/windows.py:convolution
-    tfaot_pkg/export.py:_axes
     tfaot_pkg/onnx_lowering/builder.py:Builder._folded
     tfaot_pkg/program/contracting.py:convolution
     tfaot_pkg/program/independence.py:_Analysis._loop_over_rows
@@ -66,7 +65,6 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/program/loops.py:_blank
     tfaot_pkg/program/moving.py:_reshaped_axis
     tfaot_pkg/program/tracking.py:gathered
-    tfaot_pkg/verify/answered.py:in_batches
     tfaot_pkg/worker_program/data_dependent_rows.py:_keeps_rows
     tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
     tfaot_pkg/worker_program/from_onnx/images.py:_resized

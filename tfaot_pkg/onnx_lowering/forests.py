@@ -180,12 +180,7 @@ def _of_older(call: Call, x: Value, kind: str, outputs: int) -> _Ensemble:
     leaves = [number for number, mode in enumerate(modes) if mode == "LEAF"]
     number_of = {each: number for number, each in enumerate(inner)}
     number_of.update({each: -1 - number for number, each in enumerate(leaves)})
-    ways: list[list[int]] = []
-    for column in columns[1:]:
-        found = [place[way] for each in inner if (way := (names[each][0], column[each])) in place]
-        if len(found) != len(inner):
-            raise call.fault("a branch leads to a node that its tree does not have")
-        ways.append(found)
+    ways = [_branches(call, column, inner, names, place) for column in columns[1:]]
     children = {*ways[0], *ways[1]}
     held, given = _leaves(call, kind, outputs, len(leaves), _total(x), place, number_of)
     return _Ensemble(
@@ -200,6 +195,16 @@ def _of_older(call: Call, x: Value, kind: str, outputs: int) -> _Ensemble:
         given=given,
         members={},
     )
+
+
+def _branches(
+    call: Call, column: list[int], inner: list[int], names: list[tuple[int, int]], place: Mapping[tuple[int, int], int]
+) -> list[int]:
+    """Where each inner node leads, whose next node `column` has by its number in the tree."""
+    found = [place[way] for each in inner if (way := (names[each][0], column[each])) in place]
+    if len(found) != len(inner):
+        raise call.fault("a branch leads to a node that its tree does not have")
+    return found
 
 
 def _leaves(

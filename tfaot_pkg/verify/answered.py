@@ -9,7 +9,7 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.signature import Symbol, Tensor
+from tfaot_pkg.signature import Signature, Symbol, Tensor
 from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers, padded
 
@@ -27,11 +27,7 @@ def in_batches(
     signature = frozen.signature.without_state()
     if set(original.feeds) != {each.name for each in signature.inputs}:
         return _NONE
-    inputs = {each.name: arrays[f"in/{original.feeds[each.name]}"] for each in signature.inputs}
-    answers = {name: arrays[f"out/{key}"] for name, key in original.fetches.items()}
-    for name, counted in original.counted(signature).items():
-        answers[counted.count] = np.array(len(answers[name]), np.int32)
-        answers[name] = padded(answers[name], max(counted.most(inputs), len(answers[name])))
+    inputs, answers = _held(arrays, original, signature)
     counts = {len(inputs[each.name]) for each in signature.inputs if each.has_batch_axis and inputs[each.name].ndim}
     fit = all(fits(each, inputs[each.name], signature.symbols) for each in signature.inputs)
     fit = fit and all(fits(each, answers[each.name], None) for each in signature.outputs)
@@ -51,6 +47,18 @@ def in_batches(
             some = order[: min(MOST, len(order) // size) * size]
             found[f"{size}/{tensor.name}"] = values[some] if tensor.has_batch_axis else values
     return repeated, found
+
+
+def _held(
+    arrays: Mapping[str, Array], original: Original, signature: Signature
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs and answers by their names in the package, with the numbers of rows."""
+    inputs = {each.name: arrays[f"in/{original.feeds[each.name]}"] for each in signature.inputs}
+    answers = {name: arrays[f"out/{key}"] for name, key in original.fetches.items()}
+    for name, counted in original.counted(signature).items():
+        answers[counted.count] = np.array(len(answers[name]), np.int32)
+        answers[name] = padded(answers[name], max(counted.most(inputs), len(answers[name])))
+    return inputs, answers
 
 
 def fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None = None) -> bool:
