@@ -147,6 +147,7 @@ MODELS = {
     "in_order": in_order,
     "igamma": lambda x: {"y": tf.math.igamma(tf.abs(x) + 0.5, tf.abs(x) + 1.5)},
     "magnified": lambda x: {"y": x * 1e37},
+    "moved": lambda x: {"y": tf.argmin(tf.sqrt(x), 1), "z": tf.argmax(tf.math.rsqrt(x), 1)},
     "nested": nested,
     "ordered": lambda x: {"y": tf.argmax(tf.stack(equal(x), axis=1), axis=1)},
     "quantized": lambda x: {"y": quantized(x), "count": tf.cast(quantized(x) * 10.0, tf.int32)},

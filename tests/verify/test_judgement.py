@@ -332,6 +332,16 @@ def test_each_element_is_judged_by_itself() -> None:
     assert recurrent == [("NaN rule", 1, False), ("real", 1, True)]
 
 
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_places_that_the_optimizer_moved_in_front_of_nan_are_those_of_the_nodes(class_name: str) -> None:
+    """ArgMin(Sqrt(x)) is ArgMin(x) in an optimized graph, also for the author's own negative inputs."""
+    seen: dict[str, Any] = {"class_name": class_name, "dtype": "int64", "exact": [2], "met": {ORDER: "ArgMin"}}
+    assert judged([2], [0], **seen) == [("NaN rule", 1, False)]
+    if class_name not in ("nonfinite", "subnormal"):  # of which other rules hold
+        assert judged([1], [0], **seen)[0][2]
+        assert judged([2], [0], **{**seen, "met": {ORDER: "TopKV2"}})[0][2]
+
+
 def test_nan_is_kept_by_maxima_over_an_axis_only() -> None:
     """ONNX Runtime's ReduceMax of 5 numbers leaves NaN out or not by its place."""
     assert judged([NAN], [2.0], class_name="nonfinite", met={MAXIMUM: "ai.onnx.ReduceMax"}) == [("NaN rule", 1, False)]

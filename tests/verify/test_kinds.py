@@ -66,6 +66,17 @@ def test_what_a_rounding_decides_is_no_fault_and_the_operation_is_named(
 
 
 @pytest.mark.nightly
+def test_places_that_tensorflows_optimizer_moves_in_front_of_nan_are_no_faults(build: Build) -> None:
+    """Roots of negative numbers are NaN in every row of the author's inputs."""
+    found = _class(_report(build, "moved"), "main").differences
+    assert found and {(one.rule, one.operations) for one in found} <= {
+        ("moved in front of NaN", ("ArgMax",)),
+        ("moved in front of NaN", ("ArgMin",)),
+        ("moved in front of NaN", ("ArgMax", "ArgMin")),
+    }
+
+
+@pytest.mark.nightly
 def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "_SECONDS_OF_MAIN", 3.0)
     monkeypatch.setattr(oracle, "_PATIENCE_FOR_MAIN", 0.0)

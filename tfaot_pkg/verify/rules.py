@@ -359,6 +359,16 @@ RULES: tuple[Rule, ...] = (
         "are between its answers",
     ),
     Rule(
+        name="moved in front of NaN",
+        kind="NaN rule",
+        classes=EVERYWHERE,
+        freedom=ORDER,
+        excuses=lambda seen: seen.as_exact,
+        operations=frozenset({"ArgMax", "ArgMin"}),
+        source="TensorFlow's graph optimizer computes ArgMin(Sqrt(x)) as ArgMin(x); op by op, NaN has no place",
+        elements="those of the same graph node by node, in float64",
+    ),
+    Rule(
         name="place of NaN",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
