@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfaot_pkg.compiler.attributes import field_types
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes import PASSES
+from tfaot_pkg.compiler.passes.pipeline import PASSES
 from tfaot_pkg.compiler.program import Attributes
 
 _TEXTS = Path(__file__).resolve().parent.parent / "tests" / "compiler" / "passes"

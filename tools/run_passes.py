@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.passes import UnknownPass, named, run
+from tfaot_pkg.compiler.passes.pipeline import UnknownPass, named, run
 from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.compiler.text import TextError, parse, text_of
 from tfaot_pkg.compiler.verifier import InvalidProgram, verified

@@ -15,9 +15,9 @@ from tests.kept import REPOSITORY, kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.passes import recognize
-from tfaot_pkg.compiler.rerolling import rolled
-from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.reroll import rolled
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run

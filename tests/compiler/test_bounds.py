@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Component, Place, Store
 from tfaot_pkg.compiler.emit import emit, loops_of
 from tfaot_pkg.compiler.loops import Block, Function, Line, Nest, Row, View, Within
-from tfaot_pkg.compiler.passes import run
+from tfaot_pkg.compiler.passes.pipeline import run
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.text import parse

@@ -18,9 +18,9 @@ from tests.zoo.conftest import folder_with
 from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
 from tfaot_pkg.prefix.manifest import verify_install

@@ -10,8 +10,8 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.simplify import simplify
 
 _ROWS, _COLUMNS, _COUNT = 6, 7, 5
 

@@ -14,7 +14,8 @@ import pytest
 
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import interpret, simplify
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes import simplify
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 
 _FLOATS = [

@@ -11,9 +11,9 @@ from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.loops import Buffer
 from tfaot_pkg.compiler.memory import Lifetime, Memory
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Size, Unsupported
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.listing import NoAttributes, Number
 

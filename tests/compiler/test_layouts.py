@@ -14,9 +14,9 @@ from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Layer
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 

@@ -15,10 +15,11 @@ from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import attributes_of
-from tfaot_pkg.compiler.dead_stores import of_last_steps
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.eliminate_dead_stores import of_last_steps
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ONE,
@@ -30,7 +31,6 @@ from tfaot_pkg.compiler.program import (
     Size,
     Type,
 )
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 

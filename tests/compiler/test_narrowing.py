@@ -7,7 +7,7 @@ import pytest
 
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 

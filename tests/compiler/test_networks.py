@@ -11,9 +11,9 @@ from tests.compiler.conftest import Compile, Networks
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Constant, Layer
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Literal, Program
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "sets", "neighbours", "moved")

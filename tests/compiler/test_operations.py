@@ -16,7 +16,8 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions, Element, attributes_of
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     NUMPY_TYPES,
@@ -30,7 +31,6 @@ from tfaot_pkg.compiler.program import (
     Size,
     Symbol,
 )
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 pytestmark = pytest.mark.slow  # each compiles its code

@@ -19,7 +19,8 @@ import pytest
 from tests.compiler.random_programs import Grower
 from tests.compiler.test_text import renumbered
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.passes import PASSES, UnknownPass, named, run, until
+from tfaot_pkg.compiler.passes import pipeline
+from tfaot_pkg.compiler.passes.pipeline import PASSES, UnknownPass, named, run, until
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, Unsupported
 from tfaot_pkg.compiler.text import parse, text_of
 from tfaot_pkg.compiler.verifier import verified, verify
@@ -62,6 +63,11 @@ CASES = [case for file in sorted(FOLDER.glob("*.txt")) for case in cases_of(file
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
 def test_a_pass_makes_what_its_text_says(case: Case) -> None:
     assert case.made() == (renumbered(case.wanted) if case.wanted.startswith("%") else case.wanted)
+
+
+def test_each_pass_is_a_module_of_its_name() -> None:
+    names = {file.stem.replace("_", "-") for file in Path(pipeline.__file__).parent.glob("*.py")}
+    assert {each.name for each in PASSES} - names == set()
 
 
 def test_every_pass_has_texts_and_a_negative() -> None:

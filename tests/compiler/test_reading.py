@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import Emitted, emit
-from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.passes.simplify import simplify
 
 _BATCH = (0, N, 1)
 

@@ -12,10 +12,10 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.reroll import rolled
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program, Size
-from tfaot_pkg.compiler.rerolling import rolled
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 Step = Callable[[Writer, int, int], int]

@@ -22,9 +22,9 @@ from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.native.library import loop_flags
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, runs_here

@@ -19,9 +19,9 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.fitting import Fit, Point, check_extents
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree

@@ -16,9 +16,9 @@ from tests.kept import REPOSITORY
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.text import TextError, outline_of, parse, text_of
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.process import CommandFailed, run

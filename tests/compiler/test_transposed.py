@@ -8,9 +8,9 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 
 _CHANNELS, _FILTERS, _LENGTH = 3, 5, 6

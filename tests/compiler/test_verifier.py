@@ -17,7 +17,7 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes import Pass, run
+from tfaot_pkg.compiler.passes.pipeline import Pass, run
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ROWS,

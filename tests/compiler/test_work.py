@@ -13,9 +13,9 @@ from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import attributes_of
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size, Type
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work, work_of_row
 
 __all__ = ["networks"]  # a fixture

@@ -18,10 +18,10 @@ from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.passes import recognize
+from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.compiler.passes.reroll import rolled
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.rerolling import rolled
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo

@@ -16,8 +16,8 @@ import pytest
 from tests.commands import run_command
 from tests.compiler.test_text import renumbered
 from tests.kept import REPOSITORY
-from tfaot_pkg.compiler.passes import PASSES, until
-from tfaot_pkg.compiler.passes import run as run_passes
+from tfaot_pkg.compiler.passes.pipeline import PASSES, until
+from tfaot_pkg.compiler.passes.pipeline import run as run_passes
 from tfaot_pkg.compiler.text import parse, text_of
 from tfaot_pkg.inside.view import WHATS
 from tfaot_pkg.process import run

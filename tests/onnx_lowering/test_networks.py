@@ -11,10 +11,10 @@ import pytest
 from tests.commands import run_command
 from tests.kept import kept
 from tests.onnx_lowering.graphs import WORKER, answers_of, arrays_of, frontend, model_in, symbols_of, valid
-from tfaot_pkg.compiler import passes
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.listing import listing_of
+from tfaot_pkg.compiler.passes import pipeline as passes
 from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.frozen.model import worker_program_digest
 from tfaot_pkg.keys import sha256_file

@@ -16,8 +16,8 @@ from tfaot_pkg.bench.serving import native_program
 from tfaot_pkg.bench.trees import Trees
 from tfaot_pkg.bench_program.messages import Saved
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program, Unsupported
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze

@@ -117,7 +117,7 @@ def _look(what: str, batch: int | None, target: str | None, after: str | None, *
 
 
 def _require_pass(name: str) -> None:
-    from tfaot_pkg.compiler.passes import UnknownPass, until
+    from tfaot_pkg.compiler.passes.pipeline import UnknownPass, until
 
     try:
         until(name)

@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.passes import IMPORT, PASSES, Pass, run
+from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, run
 from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import Counted, work_of_row

@@ -10,7 +10,7 @@ from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiled.program import engine_of, program_of
 from tfaot_pkg.compiler.emit import Emitted
 from tfaot_pkg.compiler.listing import listing_of
-from tfaot_pkg.compiler.passes import PASSES, run, until
+from tfaot_pkg.compiler.passes.pipeline import PASSES, run, until
 from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.text import outline_of, text_of, type_text
 from tfaot_pkg.compiler.verifier import verified

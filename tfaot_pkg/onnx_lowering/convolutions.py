@@ -9,7 +9,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Side
-from tfaot_pkg.compiler.convolutions import window_of
+from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.program import ONE, Size
 from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.elementwise import Arithmetic

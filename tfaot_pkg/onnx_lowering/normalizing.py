@@ -15,7 +15,7 @@ from tfaot_pkg.onnx_lowering.table import Call, operator
 from tfaot_pkg.onnx_lowering.values import Value, product
 
 _COLUMNS = 4
-"""The least distance of neighbours along an inner axis for a softmax along it, as in raising.py."""
+"""The least distance of neighbours along an inner axis for a softmax along it, as `raise-softmax` has it."""
 
 
 @operator("Softmax", "LogSoftmax")

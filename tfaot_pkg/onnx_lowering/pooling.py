@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import MaxPool, Side, Windows, numbers
-from tfaot_pkg.compiler.convolutions import window_of
+from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.program import ONE, Shape
 from tfaot_pkg.onnx_lowering.builder import Builder
 from tfaot_pkg.onnx_lowering.convolutions import Pair, channels_first, channels_last, paddings, steps

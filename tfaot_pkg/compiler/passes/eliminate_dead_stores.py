@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Dimensions, Element, Slices
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Attributes, Number, Operation, Program, Region, Shape, used
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.compiler.work import is_counter, iterations_of
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Constant, Convolution, Dimensions, Dot, Pad, Slices, numbers
-from tfaot_pkg.compiler.convolutions import phases
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
+from tfaot_pkg.compiler.image_windows import phases
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, ONE, Attributes, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"convolution", "reduce-window"})

@@ -26,10 +26,10 @@ from tfaot_pkg.compiler.attributes import (
     Windows,
     numbers,
 )
-from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
-from tfaot_pkg.compiler.narrowing import compared
-from tfaot_pkg.compiler.normalization import batch_norm_inference
 from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.passes.layouts import is_image, of_images, sunk
+from tfaot_pkg.compiler.passes.narrowing import compared
+from tfaot_pkg.compiler.passes.normalization import batch_norm_inference
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     NUMPY_TYPES,

@@ -15,6 +15,7 @@ from itertools import count
 from tfaot_pkg.compiler.attributes import Constant, Dimensions, Slices, numbers, with_sizes
 from tfaot_pkg.compiler.expressions import MOVING
 from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import (
     BATCH,
     NO_ATTRIBUTES,
@@ -29,7 +30,6 @@ from tfaot_pkg.compiler.program import (
     used,
 )
 from tfaot_pkg.compiler.row_by_row import axis_of_rows, rows_at
-from tfaot_pkg.compiler.simplify import simplify
 
 _LEAST = 4
 """Copies that are worth it: the code of fewer is short."""

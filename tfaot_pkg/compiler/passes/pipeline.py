@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler import raising
-from tfaot_pkg.compiler.activations import in_one
-from tfaot_pkg.compiler.cancellation import without_cancellation
-from tfaot_pkg.compiler.convolutions import conv2d, cut, padded, woven
-from tfaot_pkg.compiler.dead_stores import of_last_steps
-from tfaot_pkg.compiler.layer_fusion import absorbed, preceded
-from tfaot_pkg.compiler.loop_invariants import hoisted
+from tfaot_pkg.compiler.passes.avoid_cancellation import without_cancellation
+from tfaot_pkg.compiler.passes.crop_convolutions import cut
+from tfaot_pkg.compiler.passes.eliminate_dead_stores import of_last_steps
+from tfaot_pkg.compiler.passes.fuse_epilogues import absorbed
+from tfaot_pkg.compiler.passes.fuse_multiply_add import fused
+from tfaot_pkg.compiler.passes.fuse_pooling import pooled
+from tfaot_pkg.compiler.passes.fuse_prologues import preceded
+from tfaot_pkg.compiler.passes.fuse_transposes import result_order
+from tfaot_pkg.compiler.passes.hoist import hoisted
+from tfaot_pkg.compiler.passes.pad_convolutions import padded
+from tfaot_pkg.compiler.passes.raise_activations import in_one
+from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
+from tfaot_pkg.compiler.passes.raise_dense import dense
+from tfaot_pkg.compiler.passes.raise_interpolate import interpolated
+from tfaot_pkg.compiler.passes.raise_max_pool import max_pool
+from tfaot_pkg.compiler.passes.raise_one_nan import one_nan
+from tfaot_pkg.compiler.passes.raise_resample import resample
+from tfaot_pkg.compiler.passes.raise_softmax import softmax
+from tfaot_pkg.compiler.passes.raise_top_k import top_k
+from tfaot_pkg.compiler.passes.reroll import rolled
+from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
+from tfaot_pkg.compiler.passes.simplify import simplify
+from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
+from tfaot_pkg.compiler.passes.unify_nan import with_one_nan
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.rerolling import rolled
-from tfaot_pkg.compiler.rewriting import Rule, by_region, by_rule
-from tfaot_pkg.compiler.series import fused
-from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.verifier import Verifier, verified
 
 IMPORT = "import"
@@ -56,20 +69,20 @@ _ANY = (
 )  # fmt: skip
 # The order matters: first layers, then what they absorb, then rules that take whole layers.
 _RAISING = (
-    _rule("raise-resample", raising.resample, "Windows times weights, as in resized images, become `resample`."),
-    _rule("raise-interpolate", raising.interpolated, "Sums of elements gathered along an axis become `interpolate`."),
-    _rule("raise-dense", raising.dense, "Products with constant weights become `dense`."),
+    _rule("raise-resample", resample, "Windows times weights, as in resized images, become `resample`."),
+    _rule("raise-interpolate", interpolated, "Sums of elements gathered along an axis become `interpolate`."),
+    _rule("raise-dense", dense, "Products with constant weights become `dense`."),
     _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),
     _rule("pad-convolutions", padded, "Zeros around the image of a depthwise convolution become its padding."),
     _rule("raise-conv2d", conv2d, "Convolutions over two axes with constant filters become `conv2d`."),
-    _rule("raise-max-pool", raising.max_pool, "Maxima over windows of images become `max_pool`."),
-    _rule("raise-one-nan", raising.one_nan, "A choice of a NaN for each NaN becomes `one-nan`."),
-    _rule("raise-softmax", raising.softmax, "Quotients of exponentials and their sums become `softmax`."),
+    _rule("raise-max-pool", max_pool, "Maxima over windows of images become `max_pool`."),
+    _rule("raise-one-nan", one_nan, "A choice of a NaN for each NaN becomes `one-nan`."),
+    _rule("raise-softmax", softmax, "Quotients of exponentials and their sums become `softmax`."),
     _rule("fuse-epilogues", absorbed, "Scales, offsets, activations and reshapes after a layer become part of it."),
     _rule("fuse-prologues", preceded, "A scale and an offset by channel before a layer become part of its weights."),
     _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, one for each phase."),
-    _rule("fuse-pooling", raising.pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
-    _rule("fuse-transposes", raising.result_order, "A product whose result is transposed writes it in that order."),
+    _rule("fuse-pooling", pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
+    _rule("fuse-transposes", result_order, "A product whose result is transposed writes it in that order."),
     _rule("raise-activations", in_one, "Forms of GELU and swish that follow no layer become one operation."),
     _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
     Pass(
@@ -77,14 +90,14 @@ _RAISING = (
         summary="Layers of loops that read steps of an array from outside are computed for all steps before the loop.",
     ),
     Pass(
-        name="raise-top-k", run=by_region(raising.top_k), summary="Sorts of elements with their indices become `top_k`."
+        name="raise-top-k", run=by_region(top_k), summary="Sorts of elements with their indices become `top_k`."
     ),
     Pass(
         name="fuse-multiply-add", run=by_region(fused),
         summary="Steps of polynomials in Horner's scheme become `multiply-add`, which rounds once.",
     ),
     Pass(
-        name="unify-nan", run=by_region(raising.with_one_nan),
+        name="unify-nan", run=by_region(with_one_nan),
         summary="Operands of sorts and of comparisons in total order get positive NaN only.",
     ),
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Passes over programs, one in each module, by the names that `pipeline` gives them."""
