@@ -83,7 +83,7 @@ def test_ranges_of_inputs_may_end_at_symbols() -> None:
         ("{e: [0, v * 2]}", "validation.ranges.e"),
         ("{e: [0, true]}", "validation.ranges.e"),
         ("{e: [0, .inf]}", "validation.ranges.e"),
-        (f"{{e: [0, 1{'0' * 350}]}}", "validation.ranges.e"),
+        pytest.param(f"{{e: [0, 1{'0' * 350}]}}", "validation.ranges.e", id="no float"),
     ],
 )
 def test_what_a_range_cannot_be_is_reported(ranges: str, path: str) -> None:

@@ -38,8 +38,10 @@ def spec_document(spec: ModelSpec) -> dict[str, Any]:
     model = spec.model
     return {
         "model": {
-            **_section(model),
+            "name": model.name,
+            "version": model.version,
             **_files(model.files),
+            **_section(model),
             "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
             "inputs": _names(model.inputs, model.input_keys),
             "outputs": _names(model.outputs, model.output_keys),
