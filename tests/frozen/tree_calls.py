@@ -160,7 +160,7 @@ def early_stopping_of_lightgbm() -> None:
     ):
         sets = [lightgbm.Dataset(X[each], target[each]) for each in (FIRST, LAST)]
         stop = [] if "forest" in name else [lightgbm.early_stopping(5, verbose=False)]
-        model = lightgbm.train({**QUIET, "learning_rate": 0.5, "early_stopping_round": 5 if stop else 0, **settings},
+        model = lightgbm.train({**QUIET, "learning_rate": 0.5, **settings},
                                sets[0], 12 if not stop else 60, valid_sets=[sets[1]], callbacks=stop,
                                keep_training_booster=True)  # fmt: skip
         for kind, written in (("", None), (", all", -1)):

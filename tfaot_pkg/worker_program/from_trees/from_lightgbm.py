@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,16 +111,21 @@ def _iterations(call: TreesCall, rounds: int) -> int:
 
 def _notes(rest: str, call: TreesCall, rounds: int) -> tuple[str, ...]:
     parameters = _parameters(rest)
-    stopping = parameters.get("early_stopping_round", "0")
-    # Without num_iteration=-1, a file of all iterations of an early stop has fewer than were asked for.
-    if call.iterations or not re.fullmatch(r"[1-9]\d*", stopping):
+    # The callback early_stopping() leaves no other trace than fewer iterations than were asked for.
+    asked = max(_count(parameters, "num_iterations"), rounds)
+    if call.iterations or (not _count(parameters, "early_stopping_round") and rounds == asked):
         return ()
     note = (
-        f"the model was trained with early stopping, and the file has {rounds} iterations, which are computed: if "
-        "save_model(num_iteration=-1) wrote them, predict uses fewer; then set `trees: {iterations: N}` in the spec to "
-        "best_iteration, otherwise `trees: {iterations: all}`"
+        f"the training may have stopped early: the file has {rounds} of {asked} iterations that were asked for, which "
+        "are computed: if save_model(num_iteration=-1) wrote them, predict uses fewer; then set `trees: {iterations: "
+        "N}` in the spec to best_iteration, otherwise `trees: {iterations: all}`"
     )
     return (note,)
+
+
+def _count(parameters: Mapping[str, str], name: str) -> int:
+    text = parameters.get(name, "")
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else 0
 
 
 def _parameters(rest: str) -> dict[str, str]:
