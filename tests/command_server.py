@@ -82,8 +82,8 @@ def main() -> None:
     import tfaot_pkg.registry.folder  # noqa: F401 (what most commands load later)
     from tfaot_pkg.__main__ import main as command
     from tfaot_pkg.code import modules_of
-    from tfaot_pkg.package.render import _environment, template_names
     from tfaot_pkg.package_key import STAGES
+    from tfaot_pkg.rendering import _environment, template_names
 
     for name in _LOADED:
         importlib.import_module(name)

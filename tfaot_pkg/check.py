@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.compiled.program import engine_of, require_engine
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError
 from tfaot_pkg.frozen.model import chosen, freeze, frozen_key, parts_of, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
@@ -21,7 +23,7 @@ from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
+from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED, FileFormat
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
@@ -150,6 +152,8 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     Raises ModelError if the operations cannot be listed, or if the model has symbols and cannot become a program;
     SpecError for flags that the toolchain does not accept.
     """
+    if spec.model.files.format in LOWERED:
+        return _check_program(spec, pipeline, table=table)
     source = pipeline.source(spec)
     environment = pipeline.environment_for(spec, source)
     with pipeline.workers(environment) as pool:
@@ -173,13 +177,38 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
         signature = replace(signature, parts=parts_of(spec, signature))
         rows = None if answer.hlo is None else rows_of(answer.hlo, signature)
         return CheckResult(
-            toolchain=f"tensorflow {environment.toolchain.version}",
+            toolchain=environment.toolchain.name,
             signature=signature,
             rows=rows,
             operations=_operations(answer),
             warnings=(*notes, *answer.warnings, *_notes(spec, signature), *(() if rows is None else rows.warnings())),
             table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
         )
+
+
+def _check_program(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
+    """`check_model` for a model that becomes a program without TensorFlow: its operations are those of the program."""
+    source, facts = pipeline.source(spec), pipeline.toolchain_facts(spec)
+    with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
+        require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+        saved = SavedModel(spec.model, source, pool, spec.compilation.variables)
+        key = frozen_key(spec, source, facts.identity)
+        frozen = freeze(spec, saved, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+        with pipeline.progress.step("check"):
+            require_engine(spec, frozen, engine_of(spec, frozen, facts.toolchain)[0])
+    counts = Counter(each.opcode for each in frozen.program().entry.everything())
+    return CheckResult(
+        toolchain=facts.toolchain.name,
+        signature=frozen.signature,
+        rows=frozen.rows,
+        operations=tuple(
+            OperationCheck(name=name, count=counts[name], problems=())
+            for name in sorted(counts)
+            if name not in ("constant", "parameter")
+        ),
+        warnings=(*frozen.warnings, *_notes(spec, frozen.signature)),
+        table=dict.fromkeys(sorted(OPERATIONS), ()) if table else None,
+    )
 
 
 def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:

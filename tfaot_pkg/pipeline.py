@@ -40,18 +40,20 @@ from tfaot_pkg.sandbox import Level
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
+from tfaot_pkg.spec.formats import LOWERED
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.definition import toolchain
+from tfaot_pkg.toolchain.definition import OWN, toolchain
 from tfaot_pkg.toolchain.environment import (
     ToolchainEnvironment,
     ensure,
     external,
     identity_of,
+    own,
     requirements_file,
 )
-from tfaot_pkg.toolchain.frontends import FrontendEnvironments
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
@@ -245,6 +247,9 @@ class Pipeline:
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, installed now if it is missing."""
+        frontends = FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)
+        if spec.model.files.format in LOWERED:
+            return own(frontends.ensure(FRONTENDS[spec.model.files.format]))
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
             return self.candidate
         if self.toolchain_python is not None:
@@ -268,13 +273,15 @@ class Pipeline:
         # The keys are those of the planned toolchain: results of another one must not be stored under them.
         if environment.identity != plan.toolchain.identity:
             raise ToolchainError(
-                f"TensorFlow at {environment.python} was replaced since the build was planned",
+                f"the toolchain at {environment.python} was replaced since the build was planned",
                 hint="repeat the command",
             )
         return environment
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
         """Facts about the toolchain of `spec`, without installing it. Raises ToolchainError."""
+        if spec.model.files.format in LOWERED:
+            return pinned_facts(spec)
         # Neither a candidate nor the user's own environment has a lock file of ours: provenance says so.
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
             found = self.candidate
@@ -282,16 +289,19 @@ class Pipeline:
         if self.toolchain_python is not None:
             found = external(self.toolchain_python, folders=self.folders)
             return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
-        return pinned_toolchain(spec.compilation.tensorflow)
+        return pinned_facts(spec)
 
 
-def pinned_toolchain(version: str) -> ToolchainFacts:
-    """Facts about a pinned toolchain, without installing it. Raises ToolchainError."""
-    wanted = toolchain(version)
-    lock = requirements_file(wanted)
-    return ToolchainFacts(
-        toolchain=wanted, identity=identity_of(wanted, lock), lock=sha256_file(lock), pins=pins_of(lock.read_text())
-    )
+def pinned_facts(spec: ModelSpec) -> ToolchainFacts:
+    """Facts about the pinned toolchain of `spec`, without installing it. Raises ToolchainError."""
+    if spec.model.files.format in LOWERED:
+        frontend = FRONTENDS[spec.model.files.format]
+        wanted, lock, identity = OWN, frontend.requirements, frontend.identity
+    else:
+        wanted = toolchain(spec.compilation.tensorflow)
+        lock = requirements_file(wanted)
+        identity = identity_of(wanted, lock)
+    return ToolchainFacts(toolchain=wanted, identity=identity, lock=sha256_file(lock), pins=pins_of(lock.read_text()))
 
 
 def stage_keys(
@@ -356,7 +366,7 @@ def contents_of(
         bits=engine.bits,
         symbol=library.symbol,
         uid=library.uid,
-        toolchain=f"tensorflow {environment.toolchain.version}",
+        toolchain=environment.toolchain.name,
         origin=frozen.origin,
         trees=frozen.trees,
         static_library=library.static,

@@ -275,7 +275,7 @@ def entry_of(
         version=spec.model.version,
         key=plan.key,
         tree=tree,
-        toolchain=f"tensorflow {plan.toolchain.toolchain.version}",
+        toolchain=plan.toolchain.toolchain.name,
         targets=spec.compilation.targets,
         batch_sizes=spec.compilation.batch_sizes,
         rows_independent=frozen.rows.independent,

@@ -205,8 +205,9 @@ def _reasons(recorded: Recorded, plan: Plan) -> Iterator[str]:
     if plan.source.digest != recorded.source:
         yield f"the model's files are not those it was built from (digest {plan.source.digest[:12]} here)"
     if plan.toolchain.identity != recorded.toolchain:
-        here, there = plan.toolchain.toolchain.version, recorded.tensorflow
-        yield f"another toolchain: TensorFlow {here} here, {there} there, or other pinned packages"
+        here = plan.toolchain.toolchain.title
+        there = f"TensorFlow {recorded.tensorflow}" if recorded.tensorflow else f"tfaot-pkg {recorded.tool}"
+        yield f"another toolchain: {here} here, {there} there, or other pinned packages"
     for name, attribute in _COMPILER.items():
         here, there = _plain(getattr(plan.compiler, attribute)), _plain(recorded.compiler.get(name, ""))
         if here != there:

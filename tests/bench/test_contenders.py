@@ -18,6 +18,7 @@ from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 
@@ -51,13 +52,13 @@ def contenders(tmp_path: Path, builds: _Builds) -> Field:
     (tmp_path / "model").mkdir()
     spec = load_spec(write_spec(tmp_path / "spec.yaml", tmp_path / "model"))
     spec = replace(spec, compilation=replace(spec.compilation, engine="program"))
-    toolchain: Any = SimpleNamespace(toolchain=SimpleNamespace(version="2.17.1"))
+    environment: Any = SimpleNamespace(toolchain=toolchain("2.17.1"))
     inputs: Any = SimpleNamespace(file=tmp_path / "inputs", rows=1)
     pipeline: Any = builds
     anything: Any = SimpleNamespace(library=tmp_path / "runner")
     return Field(
         spec=spec, targets=("x86-64-v2", "x86-64-v3"), library=builds.library, engine="engine: XLA",
-        toolchain=toolchain, converter=anything, inputs=inputs, programs=anything, pipeline=pipeline,
+        toolchain=environment, converter=anything, inputs=inputs, programs=anything, pipeline=pipeline,
     )  # fmt: skip
 
 

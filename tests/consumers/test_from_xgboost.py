@@ -16,14 +16,12 @@ from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 pytestmark = [
     pytest.mark.coverage,
     pytest.mark.nightly,
     pytest.mark.slow,
-    pytest.mark.needs_tensorflow,
     pytest.mark.timeout(900),
 ]
 _EXAMPLE = REPOSITORY / "examples" / "from-xgboost"
@@ -43,7 +41,6 @@ def test_the_example_gives_xgboosts_answers_in_cpp(shared_home_folder: Path, tmp
     program = cmake_build(tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}", source=_EXAMPLE) / "classify"
     ours = [float(line) for line in run([program]).stdout.splitlines()]
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"])
     right = json.loads(run([frontend.python, "-I", "-c", _ORACLE, _EXAMPLE / "model.json"], timeout=120).stdout)
     np.testing.assert_allclose(ours, right, rtol=3e-7)

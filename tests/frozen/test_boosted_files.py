@@ -10,18 +10,15 @@ import pytest
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
 
 
 def test_sums_are_those_of_the_library_and_damaged_files_are_refused(shared_home_folder: Path, tmp_path: Path) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"])
 
     run([frontend.python, "-I", Path(__file__).with_name("boosted_files.py"), _WORKER, tmp_path], timeout=500)
 

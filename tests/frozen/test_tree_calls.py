@@ -16,19 +16,16 @@ from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
 
 
 @pytest.fixture(scope="module")
 def folder(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"], toolchain.python)
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"])
     folder = tmp_path_factory.mktemp("calls")
     run([frontend.python, "-I", Path(__file__).with_name("tree_calls.py"), _WORKER, folder], timeout=500)
     return folder

@@ -1,11 +1,9 @@
 """Files of decision trees for the tests: scikit-learn's by its own hands, TMVA's written as TMVA writes them.
 
-    FRONTEND/bin/python tree_files.py write WORKER_PROGRAM FOLDER     trains, writes files, inputs and answers; reads them
-    TOOLCHAIN/bin/python tree_files.py run WORKER_PROGRAM FOLDER      computes what was read; writes results.json
+    FRONTEND/bin/python tree_files.py WORKER_PROGRAM FOLDER     trains, writes files, inputs and answers; reads them
 
-results.json: {"exact": {name: [equal elements, elements]}, "off": {name: largest difference}, "refused": {file: why}}.
-Answers of scikit-learn are those of the process that trained the model. TensorFlow has no code for forests: forest.py
-computes them.
+NAME.parts has what was read of a file, refused.json says why others were not: {file: why}. Answers of scikit-learn are
+those of the process that trained the model.
 """
 
 import json
@@ -196,41 +194,7 @@ def _hostile(folder: str) -> None:
             file.write(content)
 
 
-def run(folder: str) -> None:
-    import own_calls
-
-    own_calls.trees = computed
-    import tensorflow as tf
-    from from_trees import building, fitted
-
-    with np.load(f"{folder}/inputs.npz") as file:
-        inputs = dict(file)
-    with np.load(f"{folder}/answers.npz") as file:
-        answers = dict(file)
-    exact, off = {}, {}
-    for name, asked in inputs.items():
-        function = building.function_of(fitted.read(f"{folder}/{name}.parts"))
-        ours, theirs = next(iter(function(tf.constant(asked)).values())).numpy(), answers[name]
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
-        exact[name] = [int((ours == theirs).sum()), theirs.size]
-        off[name] = float(np.abs(ours - theirs).max())
-    with open(f"{folder}/refused.json", encoding="utf-8") as file:
-        refused = json.load(file)
-    with open(f"{folder}/results.json", "w", encoding="utf-8") as file:
-        json.dump({"exact": exact, "off": off, "refused": refused}, file)
-
-
-def computed(forest, x):
-    """own_calls.trees for TensorFlow."""
-    import tensorflow as tf
-    from messages.forest import margins
-
-    made = tf.numpy_function(lambda rows: margins(forest, rows), [x], forest.total)
-    made.set_shape([None, forest.outputs])
-    return made
-
-
 if __name__ == "__main__":
-    what, program, place = sys.argv[1:]
+    program, place = sys.argv[1:]
     sys.path.insert(0, program)
-    {"write": write, "run": run}[what](place)
+    write(place)

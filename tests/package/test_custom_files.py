@@ -15,8 +15,8 @@ from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.package.custom_files import custom_files
 from tfaot_pkg.package.listing import scan_tree
-from tfaot_pkg.package.render import releases
 from tfaot_pkg.package.tree import PackageContents, render
+from tfaot_pkg.rendering import releases
 from tfaot_pkg.rows import Meeting, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
 

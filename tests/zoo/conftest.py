@@ -19,7 +19,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
+from tfaot_pkg.pipeline import StageKeys, pinned_facts, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.tree import source_tree
@@ -155,7 +155,7 @@ class Builder:
         compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
         source = source_tree(self._folder_with(case.name), Path(case.name))
         inputs = inputs_document(spec)
-        keys = stage_keys(spec, source, pinned_toolchain(compilation.tensorflow), compiler, inputs=inputs)
+        keys = stage_keys(spec, source, pinned_facts(spec), compiler, inputs=inputs)
         saved = SavedModel(spec.model, source, pool)
         frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=Silent())
         return Begun(spec=spec, saved=saved, frozen=frozen, keys=keys, inputs=inputs, compiler=compiler, cache=cache)

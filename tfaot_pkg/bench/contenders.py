@@ -56,7 +56,7 @@ class Field:
 
     def contenders(self, peers: Sequence[Peer]) -> Iterator[Contender]:
         """Our library first, a row for each target; then `peers`. Missing packages of peers are installed now."""
-        version = f"{__version__}, {self._tensorflow}"
+        version = f"{__version__}, {self._tensorflow}" if self.toolchain.toolchain.has_tensorflow else __version__
         for target in self.targets:
             row = Row(
                 name=f"{OURS}-{target}", title=f"tfaot {target}", how="this tool's library, through its C interface",
@@ -68,7 +68,7 @@ class Field:
 
     @property
     def _tensorflow(self) -> str:
-        return f"TensorFlow {self.toolchain.toolchain.version}"
+        return self.toolchain.toolchain.title
 
     def _of(self, peer: Peer) -> Iterator[Contender]:
         row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)

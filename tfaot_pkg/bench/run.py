@@ -309,6 +309,8 @@ def work_of(frozen: FrozenModel) -> Work:
 
 
 def _program(frozen: FrozenModel) -> Program:
+    if frozen.is_program:
+        return simplify(frozen.program())
     with from_worker():
         listing = frozen.listing()
         if listing.fault:

@@ -25,8 +25,8 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.errors import PrefixError, SpecError
 from tfaot_pkg.package.cmssw import alias_header, cmssw_area, function_headers, tool_file
-from tfaot_pkg.package.render import render
 from tfaot_pkg.pipeline import Build
+from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.types import Compilation
 from tfaot_pkg.storage import storage_errors, write_file

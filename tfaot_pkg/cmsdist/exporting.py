@@ -13,7 +13,7 @@ import yaml
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.document import Dumper
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.types import (

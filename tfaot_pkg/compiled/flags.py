@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import Compilation, ModelSpec, TunedCode
@@ -54,7 +55,13 @@ def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progr
     XLA reads its flags when it first compiles. If the model becomes a program, XLA compiles nothing, and an unknown
     flag would remain unnoticed.
     """
-    for xla_flags in _sets(spec, pool):
+    sets = _sets(spec, pool)
+    if sets and not pool.environment.toolchain.has_tensorflow:
+        raise SpecError(
+            "compilation.xla_flags and tf_xla_flags: no TensorFlow takes part in this model, and none reads them",
+            hint="remove them from the spec, and from its tuning file",
+        )
+    for xla_flags in sets:
         _require(xla_flags, spec.compilation.tf_xla_flags, pool, cache, progress)
 
 

@@ -14,7 +14,7 @@ from tfaot_pkg.compiler.program import Called, OperationCall
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 

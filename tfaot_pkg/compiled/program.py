@@ -183,6 +183,9 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
             "same answer, with a package for each range; or remove the part that the reason names"
         )
         return ", and XLA compiles for fixed sizes", hint
+    if frozen.is_program:
+        hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
+        return ", and no TensorFlow reads it", hint
     if frozen.own_calls:
         hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
         return f", and XLA cannot compute its {_OWN[frozen.own_calls[0]]}", hint
@@ -317,6 +320,8 @@ def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
 
 
 def _imported(frozen: FrozenModel) -> Program:
+    if frozen.is_program:
+        return frozen.program()
     with from_worker():
         listing, constants = frozen.listing(), frozen.listed_constants()
         if listing.fault:

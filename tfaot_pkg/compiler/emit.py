@@ -42,7 +42,7 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
 from tfaot_pkg.compiler.weights import Constants
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""

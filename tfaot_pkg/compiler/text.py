@@ -1,6 +1,7 @@
 """Programs as text, and back: one line per operation, `%4 f32[batch,32] = add %2 %3`, its regions indented below it.
 
-Floats have as few digits as identify them; NaN with other bits than NumPy's are hexadecimal. Nodes are left out.
+Floats have as few digits as identify them; NaN with other bits than NumPy's are hexadecimal. Nodes are left out. Large
+arrays may stand in a list beside the text, which has their numbers: `array:3`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, NoReturn, get_args, get_origin
 
@@ -36,12 +37,16 @@ _SHOWN = 8
 """Elements of a constant in an outline, and of one that is written in base64."""
 _WRITTEN = 64
 """Elements of a constant that is written as numbers."""
+_BESIDE = "array:"
 _REGION_NAMES = {("while", 0): "body", ("while", 1): "condition"}
 
 
-def text_of(program: Program) -> str:
-    """All of `program` except the names of nodes. `parse` reads it."""
-    return _Writer(is_outline=False).text(program)
+def text_of(program: Program, beside: list[Array] | None = None) -> str:
+    """All of `program` except the names of nodes. `parse` reads it.
+
+    Large arrays are appended to `beside` instead, if it is given.
+    """
+    return _Writer(is_outline=False, beside=beside).text(program)
 
 
 def outline_of(program: Program) -> str:
@@ -55,8 +60,8 @@ def type_text(type_: Type) -> str:
 
 
 class _Writer:
-    def __init__(self, *, is_outline: bool) -> None:
-        self._is_outline = is_outline
+    def __init__(self, *, is_outline: bool, beside: list[Array] | None = None) -> None:
+        self._is_outline, self._beside = is_outline, beside
 
     def text(self, program: Program) -> str:
         symbols = [f"symbol {each.name} from {each.minimum} to {each.maximum}" for each in program.symbols]
@@ -86,7 +91,7 @@ class _Writer:
                 parts += [f"{'*'.join(monomial)}*{self._elements(values)}" for monomial, values in value.growing]
                 return f"{{{' + '.join(parts)}}}"
             case Forest():
-                return f"{{{value}}}" if self._is_outline else f"{{{_base64(packed(value))}}}"
+                return f"{{{value}}}" if self._is_outline else f"{{{self._large(packed(value))}}}"
             case str():
                 return value if _WORD.fullmatch(value) else json.dumps(value)
         return str(value)
@@ -95,8 +100,14 @@ class _Writer:
         if values.size > _SHOWN and values.tobytes() == values.reshape(-1)[:1].tobytes() * values.size:
             return f"{_number(values.flat[0])}..."
         if values.size > (_SHOWN if self._is_outline else _WRITTEN):
-            return f"{values.size} values" if self._is_outline else _base64(values)
+            return f"{values.size} values" if self._is_outline else self._large(values)
         return ",".join(map(_number, values.reshape(-1)))
+
+    def _large(self, values: Array) -> str:
+        if self._beside is None:
+            return _base64(values)
+        self._beside.append(values)
+        return f"{_BESIDE}{len(self._beside) - 1}"
 
 
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
@@ -117,18 +128,22 @@ class TextError(ValueError):
     """Text that is no program: the message names the line."""
 
 
-def parse(text: str) -> Program:
-    """The program that `text_of` writes as `text`, which need not be valid (verifier.py). Raises TextError."""
+def parse(text: str, beside: Sequence[Array] = ()) -> Program:
+    """The program that `text_of` writes as `text`, which need not be valid (verifier.py), with the arrays `beside` it.
+
+    Raises TextError.
+    """
     try:
-        return _Lines(text).program()
+        return _Lines(text, beside).program()
     except RecursionError:
         raise TextError("its regions are nested too deeply") from None
 
 
 class _Lines:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, beside: Sequence[Array]) -> None:
         self._lines = [line for line in text.split("\n") if line.strip()]
         self._next = 0
+        self._beside = beside
 
     def program(self) -> Program:
         symbols = []
@@ -152,7 +167,7 @@ class _Lines:
             if not (parts := _OPERATION.fullmatch(self._line())) or parts["indent"] != indent:
                 self._fail("neither an operation nor the end of its region")
             try:
-                operation = _operation(parts)
+                operation = _operation(parts, self._beside)
             except (ValueError, OverflowError, MemoryError) as error:
                 self._fail(str(error))
             self._next += 1
@@ -181,13 +196,13 @@ def _ids(text: str) -> tuple[int, ...]:
     return tuple(int(word[1:]) for word in text.split())
 
 
-def _operation(parts: re.Match[str]) -> Operation:
+def _operation(parts: re.Match[str], beside: Sequence[Array]) -> Operation:
     definition = OPERATIONS.get(parts["opcode"])
     if definition is None:
         raise TextError("there is no such operation")
     type_ = _type(parts["type"])
     dtype = NUMPY_TYPES.get(type_.dtype) if isinstance(type_, Shape) else None
-    reader, given, types = _Values(parts["rest"], type_, dtype), {}, field_types(definition.attributes)
+    reader, given, types = _Values(parts["rest"], type_, dtype, beside), {}, field_types(definition.attributes)
     while name := reader.name():
         if name not in types or name in given:
             raise TextError(f"no attribute {name}, or twice")
@@ -228,8 +243,8 @@ def _size(text: str) -> Size:
 class _Values:
     """Reads ` name=value` one after the other; `type_` is that of the operation, for the elements of constants."""
 
-    def __init__(self, text: str, type_: Type, dtype: np.dtype[Any] | None) -> None:
-        self._text, self._at, self._type, self._dtype = text, 0, type_, dtype
+    def __init__(self, text: str, type_: Type, dtype: np.dtype[Any] | None, beside: Sequence[Array]) -> None:
+        self._text, self._at, self._type, self._dtype, self._beside = text, 0, type_, dtype, beside
 
     def _take(self, pattern: str) -> str | None:
         found = re.compile(pattern).match(self._text, self._at)
@@ -258,8 +273,8 @@ class _Values:
         if hint is Literal:
             return self._literal()
         if hint is Forest:
-            content = self._must(r"\{base64:[^}]*\}", "a forest").removeprefix("{base64:")[:-1]
-            return unpacked(np.frombuffer(base64.b64decode(content, validate=True), np.uint8))
+            content = self._must(rf"\{{(?:base64|{_BESIDE[:-1]}):[^}}]*\}}", "a forest")[1:-1]
+            return unpacked(self._large(content, np.dtype(np.uint8)))
         if hint is str:
             return self._string()
         word = self._must(r"[^,\] ]+", "a value")
@@ -296,14 +311,22 @@ class _Values:
         sizes = [size.constant for size in self._type.sizes if size.is_constant]
         if len(sizes) < self._type.rank:
             raise TextError("a constant has sizes that are numbers")
-        if text.startswith("base64:"):
-            content = base64.b64decode(text.removeprefix("base64:"), validate=True)
-            return np.frombuffer(content, self._dtype.newbyteorder("<")).astype(self._dtype).reshape(sizes)
+        if text.startswith(("base64:", _BESIDE)):
+            return self._large(text, self._dtype).reshape(sizes)
         if text.endswith(" values"):
             raise TextError("the elements of a constant were left out")
         if text.endswith("..."):
             return np.full(sizes, self._number(text[:-3]))
         return np.array([self._number(each) for each in text.split(",") if each], self._dtype).reshape(sizes)
+
+    def _large(self, text: str, dtype: np.dtype[Any]) -> Array:
+        if text.startswith(_BESIDE):
+            number = int(text.removeprefix(_BESIDE))
+            if not 0 <= number < len(self._beside) or self._beside[number].dtype != dtype:
+                raise TextError(f"there is no {text} of {dtype} beside the text")
+            return self._beside[number]
+        content = base64.b64decode(text.removeprefix("base64:"), validate=True)
+        return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype)
 
     def _number(self, text: str) -> Any:
         dtype = self._dtype

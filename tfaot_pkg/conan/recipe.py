@@ -18,10 +18,10 @@ import yaml
 from tfaot_pkg.errors import ConanError, SourceError
 from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.keys import sha256_bytes, sha256_file, sha256_listing
-from tfaot_pkg.package.render import SUFFIX, template_names
-from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
+from tfaot_pkg.rendering import SUFFIX, template_names
+from tfaot_pkg.rendering import render as render_template
 from tfaot_pkg.source.tree import local_files, source_tree
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.expand import without_expressions

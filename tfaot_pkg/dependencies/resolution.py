@@ -65,7 +65,9 @@ def _specifier(text: str) -> SpecifierSet:
 
 
 def _accepts(specifier: SpecifierSet, toolchain: str) -> bool:
-    """`toolchain` is as entries have it: `tensorflow 2.17.1`."""
+    """`toolchain` is as entries have it: `tensorflow 2.17.1`. A range rejects no package that no TensorFlow made."""
+    if toolchain.startswith("tfaot-pkg "):
+        return True
     try:
         # Else `>=2.17` would reject what was compiled by a release candidate, such as 2.22.0rc0.
         return specifier.contains(Version(toolchain.rsplit(maxsplit=1)[-1]), prereleases=True)

@@ -1,4 +1,4 @@
-"""`FrozenModel`: one signature of a SavedModel as a graph without variables, with its weights in a file beside it."""
+"""`FrozenModel`: one signature of a SavedModel as a graph without variables, or a program; its weights beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, mapped_arrays
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frozen import lowered
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.program.independence import rows_of
@@ -26,7 +29,7 @@ from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.document import call_document, written
-from tfaot_pkg.spec.formats import BUILT
+from tfaot_pkg.spec.formats import BUILT, LOWERED
 from tfaot_pkg.spec.types import Compilation, GraphFile, KerasFile, ModelSpec
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -53,7 +56,7 @@ from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
 _LISTING, _STATE = "hlo.json", "state.bin"
-_WEIGHTS = "weights.bin"
+_WEIGHTS, _PROGRAM = "weights.bin", "program.txt"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -83,7 +86,8 @@ class FrozenModel:
     of a batch interact. `origin` names the software that wrote the model's file ("" for TensorFlow). `own_calls` are
     targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). `ranges` are the numbers
     that inputs take which are indices, lengths, divisors or the like. The files of operations that the author supplies
-    are in `folder` as well. `trees` says how decision trees are called; None for others.
+    are in `folder` as well. `trees` says how decision trees are called; None for others. If it `is_program`, no
+    TensorFlow took part: there is no graph, and no listing.
     """
 
     folder: Path
@@ -102,6 +106,11 @@ class FrozenModel:
     own_calls: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
     trees: TreesFacts | None = None
+    is_program: bool = False
+
+    def program(self) -> Program:
+        """The program, if it `is_program`."""
+        return parse((self.folder / _PROGRAM).read_text(), self.listed_constants())
 
     @property
     def graph(self) -> Path:
@@ -114,7 +123,7 @@ class FrozenModel:
     def listed_constants(self) -> list[Array]:
         """The values of the listing's parameters after the inputs, then weights that only XLA's code reads.
 
-        Raises ValueError for a file of another form.
+        Of a program, the arrays beside its text. Raises ValueError for a file of another form.
         """
         # Mapped, not read: these are the weights of the model.
         return mapped_arrays(self.folder / _WEIGHTS)
@@ -239,7 +248,36 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
     )
 
 
+def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) -> None:
+    with saved.named() as parts:
+        original = saved.original
+        with from_worker():
+            made = lowered.make(spec, parts)
+            stored = _Stored(
+                model=made.graph,
+                confinement=required().level.value,
+                rows=made.rows,
+                independent=(),
+                origin=original.origin,
+                notes=original.notes,
+                trees=original.trees,
+                state=(),
+                parts=(),
+                ranges=(),
+                is_program=True,
+            )
+    (folder / _PROGRAM).write_text(made.text)
+    with (folder / _WEIGHTS).open("wb") as file:
+        for array in made.beside:
+            np.save(file, array, allow_pickle=False)
+    (folder / "frozen.json").write_text(encoded(stored))
+    _read(folder, key)
+
+
 def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
+    if spec.model.files.format in LOWERED:
+        _make_program(spec, saved, key, folder)
+        return
     made = pool.new_folder(STAGE)
     with saved.named() as model:
         state, values = saved.state
@@ -335,6 +373,7 @@ class _Stored:
     state: tuple[StateTensor, ...]
     parts: tuple[Part, ...]
     ranges: tuple[Range, ...]
+    is_program: bool = False
 
 
 def parts_of(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
@@ -383,6 +422,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         own_calls=model.own_calls,
         ranges=stored.ranges,
         trees=stored.trees,
+        is_program=stored.is_program,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
+from tfaot_pkg.spec.formats import LOWERED
 from tfaot_pkg.spec.types import (
     NO_VARIABLES,
     FrameworkFile,
@@ -38,7 +39,7 @@ from tfaot_pkg.worker_program.messages.conversions import (
     StateTensor,
 )
 from tfaot_pkg.worker_program.messages.requests import Nothing
-from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, BuildTrees, SourceModel
+from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, SourceModel
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
 # For references of operations (Python functions of the model's author), which may not end.
@@ -49,6 +50,7 @@ _CONVERTER = -1
 class SavedModel:
     """The SavedModel of `model`: a private copy of the files of `source`, or the result of their conversion.
 
+    Of formats that are LOWERED there is none: `folder` has the parts that the front-end wrote, for the host.
     The `variables` that stay variables are inputs and outputs of it (worker_program/lifting.py).
 
     Nothing is copied or converted before its first use: a build that finds everything in the cache reads no file of the
@@ -74,9 +76,10 @@ class SavedModel:
         # Set after all steps succeeded: a second use must not see half of the changes.
         if self._made is None:
             folder = self._converted()
-            self._change(folder)
-            if self._variables:
-                self._lifted = self._lift(folder)
+            if self._model.files.format not in LOWERED:
+                self._change(folder)
+                if self._variables:
+                    self._lifted = self._lift(folder)
             self._made = folder
         return self._made
 
@@ -167,9 +170,8 @@ class SavedModel:
             case FrameworkFile(format="jax" | "mlir"):
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
-            case FrameworkFile():  # decision trees
-                parts = self._read()
-                return self._made_by(lambda out: BuildTrees(parts=parts, out=out))
+            case FrameworkFile():  # LOWERED
+                return Path(self._read())
 
     def _read(self) -> str:
         """The folder with the files that a front-end made from the model's file."""

@@ -125,6 +125,7 @@ def _title(operation: Operation) -> str:
 def translated_view(stages: Stages, form: Literal["hlo", "stablehlo", "mlir-tf"], batch_size: int) -> View:
     """The model for one batch size, symbols at their maxima. Raises ModelError if the toolchain has no such form."""
     frozen, pool = stages.frozen, stages.pool
+    worker = pool.get()  # first: for an error about models that have no graph
     folder = pool.new_folder("form")
     request = Translate(
         graph=str(pool.give(frozen.graph)),
@@ -136,7 +137,7 @@ def translated_view(stages: Stages, form: Literal["hlo", "stablehlo", "mlir-tf"]
         out=str(folder / "form.txt"),
     )
     with stages.pipeline.progress.step(form):
-        pool.get().call(request, Nothing)
+        worker.call(request, Nothing)
         taken = pool.given_folder("form")
         pool.take(folder, taken)
     with from_worker():

@@ -22,9 +22,9 @@ from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RunError, TfaotError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.inside.stages import Stages, frozen_stages
-from tfaot_pkg.package.render import render
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.rendering import render
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file

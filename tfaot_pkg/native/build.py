@@ -52,9 +52,9 @@ from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.operations import compile_operation
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
-from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.rendering import render
 from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec

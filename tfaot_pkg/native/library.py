@@ -18,7 +18,7 @@ from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.keys import Key, sha256_bytes
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.name import shared_library_name
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import Target, lowest
 from tfaot_pkg.toolchain.definition import NO_CONTRACTION

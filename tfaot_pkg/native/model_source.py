@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.batching.costs import batch_costs
 from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import Target
 from tfaot_pkg.toolchain.definition import Toolchain
@@ -42,7 +42,7 @@ class ModelSource:
                 "model": spec.model,
                 "uid": self.uid,
                 "symbol": self.symbol,
-                "toolchain": f"tensorflow {self.toolchain.version}",
+                "toolchain": self.toolchain.name,
                 "alignment": self.toolchain.alignment,
                 "signature": frozen.signature,
                 "symbol_names": [each.name for each in frozen.signature.symbols],

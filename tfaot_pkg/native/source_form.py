@@ -12,7 +12,7 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.native.model_source import ModelSource, with_state
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.targets import TARGETS
 
 _COPIED = ("cpu.cc", "float_control.h", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")

@@ -104,7 +104,7 @@ class Parts:
         missing = sorted(symbol for symbol in symbols if _FOREIGN.fullmatch(symbol))
         if missing:
             raise ModelError(
-                f"the model needs functions of XLA's runtime that TensorFlow {self.environment.toolchain.version} "
+                f"the model needs functions of XLA's runtime that {self.environment.toolchain.title} "
                 f"does not ship: {', '.join(missing)}",
                 hint="try another toolchain (compilation.tensorflow), or move that operation out of the model",
             )
@@ -119,7 +119,8 @@ class Parts:
         kernels = resources.kernels()
         includes += ["-I", kernels / "include", "-I", kernels / "src", f"-DTFAOT_KERNELS_TARGET={target.identifier}"]
         # Only the parts of Eigen under the MPL 2.0; others are under the LGPL.
-        eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
+        has_eigen = self.environment.toolchain.has_tensorflow
+        eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include] if has_eigen else []
         # GCC's header for AVX-512 initializes some values with themselves; GCC warns about that after Eigen inlines it.
         quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
         flags = [

@@ -6,6 +6,7 @@ that is given in registry.yaml, and goes from there into the index line that is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -17,8 +18,15 @@ from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader, Requirement
 from tfaot_pkg.spec.rules import package_name
 
+_RELEASE = re.compile(r".*\+tf([^+]*)\.b[1-9][0-9]*")
 _TOOLCHAIN = "tensorflow "
 """The prefix of an entry's `toolchain`."""
+
+
+def _toolchain_of(entry: RegistryEntry) -> str:
+    """The toolchain of the task that `entry` is the result of, whatever compiled it."""
+    found = _RELEASE.fullmatch(entry.version)
+    return found[1] if found else entry.toolchain.removeprefix(_TOOLCHAIN)
 
 
 class Unserved(RegistryError):
@@ -45,7 +53,7 @@ class Dependent:
         return cls(
             id=f"{entry.model}@{entry.version}",
             model=entry.model,
-            toolchain=entry.toolchain.removeprefix(_TOOLCHAIN),
+            toolchain=_toolchain_of(entry),
             depends=tuple(map(model_of, packages)),
         )
 
@@ -81,7 +89,7 @@ def newest_by_toolchain(entries: Sequence[RegistryEntry]) -> tuple[RegistryEntry
     found: dict[str, RegistryEntry] = {}
     for entry in sorted(entries, key=lambda one: one.rank):
         if entry.yanked is None:
-            found[entry.toolchain] = entry
+            found[_toolchain_of(entry)] = entry
     return tuple(found.values())
 
 

@@ -27,7 +27,7 @@ from tfaot_pkg.errors import StorageError, TfaotError
 from tfaot_pkg.keys import Digest, canonical_json, sha256_bytes, sha256_file
 from tfaot_pkg.nightly.models import at_release
 from tfaot_pkg.nightly.types import Task
-from tfaot_pkg.pipeline import Plan, pinned_toolchain, plan_of
+from tfaot_pkg.pipeline import Plan, pinned_facts, plan_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import ToolchainFacts
 from tfaot_pkg.settings import Folders
@@ -50,7 +50,7 @@ class Inputs:
     progress: Progress
     digest: Digest
     _sources: dict[tuple[Source | str, ...], SourceTree | TfaotError] = field(default_factory=dict)
-    _toolchains: dict[str, ToolchainFacts | TfaotError] = field(default_factory=dict)
+    _toolchains: dict[tuple[str, str], ToolchainFacts | TfaotError] = field(default_factory=dict)
     _compilers: dict[str, Compiler | TfaotError] = field(default_factory=dict)
 
     def plan(self, spec: ModelSpec, task: Task, release: str) -> Plan:
@@ -63,7 +63,7 @@ class Inputs:
         return plan_of(
             wanted,
             _once(self._sources, (spec.source, *spec.model.all_files), lambda: self._source(spec)),
-            _once(self._toolchains, task.toolchain, lambda: pinned_toolchain(task.toolchain)),
+            _once(self._toolchains, (task.toolchain, wanted.model.files.format), lambda: pinned_facts(wanted)),
             _once(self._compilers, architecture, lambda: self._compiler(architecture)),
             inputs=inputs_document(wanted, self.digest),
         )

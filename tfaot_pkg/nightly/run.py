@@ -29,6 +29,9 @@ from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
+from tfaot_pkg.package_key import TOOLCHAIN
+from tfaot_pkg.spec.formats import LOWERED
+from tfaot_pkg.toolchain.frontends import frontend_identity
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
@@ -42,6 +45,8 @@ def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
     return INFRASTRUCTURE if OF_MACHINES.intersection(kinds) else FAILED if FAILURES.intersection(kinds) else 0
 
 
+_WITHOUT_TENSORFLOW = frozenset(map(frontend_identity, LOWERED))
+"""Toolchains of models that need no TensorFlow."""
 _TRIED = ("build", "fail")  # actions that the gate and the history count
 
 
@@ -229,12 +234,13 @@ class _Night:
 
     def _with_toolchain(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The `decisions` that can be built; a toolchain that cannot be made is the outcome of the others."""
-        broken = self._with.prepare(sorted({one.task.toolchain for one in decisions})) if decisions else {}
-        for decision in decisions:
-            if why := broken.get(decision.task.toolchain):
-                attempt = Attempt(kind="infrastructure failed", night=self._night.name, error=why)
-                self._known(decision, attempt, 1)
-        return [one for one in decisions if one.task.toolchain not in broken]
+        needing = [one for one in decisions if one.inputs.get(TOOLCHAIN) not in _WITHOUT_TENSORFLOW]
+        broken = self._with.prepare(sorted({one.task.toolchain for one in needing})) if needing else {}
+        failed = [one for one in needing if one.task.toolchain in broken]
+        for decision in failed:
+            why = broken[decision.task.toolchain]
+            self._known(decision, Attempt(kind="infrastructure failed", night=self._night.name, error=why), 1)
+        return [one for one in decisions if one not in failed]
 
     def _request(self, decision: Decision) -> Request:
         return Request(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.package.listing import OBJECTS
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import ModelSpec

@@ -41,8 +41,8 @@ def custom_files(root: Path, tree: Tree, package: str, signature: Signature, too
     if not left:
         return ()
     # These read YAML and templates: nothing else waits for that.
-    from tfaot_pkg.package.render import releases
     from tfaot_pkg.package.rerender import Again
+    from tfaot_pkg.rendering import releases
 
     again = Again(root, tree, package, signature)
     for release in sorted(releases(), key=lambda release: (release or __version__) != tool):

@@ -22,8 +22,8 @@ from tfaot_pkg.forms.document import Dumper, read_document
 from tfaot_pkg.keys import files_below, sha256_bytes, sha256_file
 from tfaot_pkg.package.listing import Tree, source_folder
 from tfaot_pkg.package.name import spellings
-from tfaot_pkg.package.render import release_folder
 from tfaot_pkg.package.tree import PackageContents, for_users, source_form
+from tfaot_pkg.rendering import release_folder
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS, without_expressions

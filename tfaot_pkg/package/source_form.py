@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tfaot_pkg.package.render import render
+from tfaot_pkg.rendering import render
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
 
 FUNCTION = "tfaot_program"

@@ -46,9 +46,9 @@ from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
 from tfaot_pkg.package.listing import Member, Tree, headers_version, source_folder
 from tfaot_pkg.package.name import other_spellings, shared_library_name
-from tfaot_pkg.package.render import SUFFIX, release_folder, template_names
-from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
+from tfaot_pkg.rendering import SUFFIX, release_folder, template_names
+from tfaot_pkg.rendering import render as render_template
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.document import card_document, spec_document

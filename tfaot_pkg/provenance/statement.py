@@ -86,7 +86,7 @@ def _internal(materials: Materials) -> dict[str, object]:
         "keys": materials.keys,
         "command": _command(materials),
         "toolchain": {
-            "tensorflow": toolchain.version,
+            **({"tensorflow": toolchain.version} if toolchain.has_tensorflow else {}),
             "identity": materials.toolchain.identity,
             "pinned": bool(materials.toolchain.lock),
             "xlaFlags": [*toolchain.xla_flags, *spec.compilation.xla_flags],
@@ -168,6 +168,8 @@ def _source(spec: ModelSpec) -> list[dict[str, object]]:
 
 
 def _toolchain(facts: ToolchainFacts) -> list[dict[str, object]]:
+    if not facts.toolchain.has_tensorflow:  # the front-end's packages, which stand beside it
+        return []
     # Of the user's own TensorFlow nothing but the version is in the key (decision 014).
     if not facts.lock:
         return [{"name": "TensorFlow", "uri": f"pkg:pypi/{_TENSORFLOW}@{facts.toolchain.version}"}]
@@ -191,6 +193,7 @@ class Recorded:
     source: str
     """The digest of the model's files."""
     tensorflow: str
+    """Its version; "" if none took part."""
     toolchain: str
     """The toolchain's identity."""
     pinned: bool
@@ -258,9 +261,9 @@ class _External:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ToolchainUsed:
-    tensorflow: str
     identity: str
     pinned: bool
+    tensorflow: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,5 +116,8 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-BUILT: frozenset[Format] = frozenset({"onnx", "torch", "trees"})
+BUILT: frozenset[Format] = frozenset({"onnx", "torch"})
 """Formats without a graph of TensorFlow: this tool builds their SavedModels, operation by operation."""
+
+LOWERED: frozenset[Format] = frozenset({"trees"})
+"""Formats whose models this tool makes programs of: no TensorFlow takes part."""

@@ -13,7 +13,7 @@ from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
-from tfaot_pkg.spec.formats import FILE_FORMATS
+from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
 from tfaot_pkg.wording import counted
@@ -66,7 +66,7 @@ def scaffold(
         *_signature_lines(signature),
         "",
         *([] if trees is None else _trees_lines(trees, signature, [*notes])),
-        *_compilation_lines(tuple(batch_sizes), tensorflow),
+        *_compilation_lines(tuple(batch_sizes), "" if model.files.format in LOWERED else tensorflow),
         *_variable_lines([*update], told.get("variables", "")),
         "",
         *_validation_lines(),
@@ -263,7 +263,16 @@ def _category_text(column: CategoryColumn) -> str:
 
 
 def _compilation_lines(batch_sizes: tuple[int, ...], tensorflow: str) -> list[str]:
+    """`tensorflow` is the toolchain, "" for a model that needs none."""
     defaults = Compilation(batch_sizes=batch_sizes)
+    of_xla = [
+        f"  # tensorflow: {tensorflow}" if tensorflow == defaults.tensorflow else f"  tensorflow: {tensorflow}",
+        f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
+        f"  # kernels: {defaults.kernels}  # or none: all of the model is XLA's code",
+        f"  # engine: {defaults.engine}  # or program, or xla: what compiles the model",
+        "  # xla_flags: []",
+        "  # tf_xla_flags: []",
+    ]
     return [
         "compilation:",
         "  # Numbers of rows that are compiled and validated; calls may bring any other number too.",
@@ -271,12 +280,7 @@ def _compilation_lines(batch_sizes: tuple[int, ...], tensorflow: str) -> list[st
         "  # Kinds of CPU to compile for; the library uses the best one that the machine supports.",
         f"  targets: [{', '.join(defaults.targets)}]",
         f"  # namespace: {defaults.namespace}",
-        f"  # tensorflow: {tensorflow}" if tensorflow == defaults.tensorflow else f"  tensorflow: {tensorflow}",
-        f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
-        f"  # kernels: {defaults.kernels}  # or none: all of the model is XLA's code",
-        f"  # engine: {defaults.engine}  # or program, or xla: what compiles the model",
-        "  # xla_flags: []",
-        "  # tf_xla_flags: []",
+        *(of_xla if tensorflow else []),
     ]
 
 

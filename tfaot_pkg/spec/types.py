@@ -402,7 +402,7 @@ class Compilation:
     xla_flags: Annotated[tuple[str, ...], Setting(v.Flags, examples=(["--xla_cpu_enable_fast_math=true"],))] = ()
     """XLA_FLAGS for XLA's optimizer."""
     tensorflow: Annotated[str, Setting(v.TensorFlow)] = DEFAULT_TENSORFLOW
-    """TensorFlow release that compiles the model."""
+    """TensorFlow release that compiles the model. Ignored for decision trees, which need none."""
     targets: Annotated[tuple[str, ...], Setting(v.Targets)] = DEFAULT_TARGETS
     """Kinds of CPU to compile for; the library uses the best one that the machine supports."""
     weights: Annotated[Weights, Setting()] = "shared"

@@ -1,4 +1,4 @@
-"""The known toolchains: data about TensorFlow releases, without code.
+"""The known toolchains: data about TensorFlow releases, and this tool's own compiler, without code.
 
 Other modules ask a `Toolchain` for what differs between releases, and never compare version numbers.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import ToolchainError
 
 ObjectKind = Literal["function", "constants"]
@@ -32,7 +33,7 @@ class RuntimePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """One TensorFlow release.
+    """What reads models and makes their code: one TensorFlow release, or OWN.
 
     `python` is the range of Python versions (PEP 440) of its pinned requirements. `object_kinds` names the objects of
     one compilation that must be linked. `interface` is the form of the generated code: one entry function ("classic"),
@@ -57,6 +58,17 @@ class Toolchain:
     """Operations that are replaced before XLA sees them: its own code is wrong (worker_program/lowerings.py)."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
+    has_tensorflow: bool = True
+
+    @property
+    def name(self) -> str:
+        """As packages name it: `tensorflow 2.17.1`."""
+        return f"{'tensorflow' if self.has_tensorflow else 'tfaot-pkg'} {self.version}"
+
+    @property
+    def title(self) -> str:
+        """As messages name it: `TensorFlow 2.17.1`."""
+        return f"{'TensorFlow' if self.has_tensorflow else 'tfaot-pkg'} {self.version}"
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -171,6 +183,19 @@ _KNOWN = (
         eigen="5.0.1-dev",
     ),
 )
+
+OWN = Toolchain(
+    version=__version__,
+    python=">=3.10,<3.14",
+    object_kinds=(),
+    interface="classic",
+    xla_flags=(),
+    tested="always",
+    alignment=_CLASSIC.alignment,
+    parts=(_KERNELS, _INTRINSICS),
+    has_tensorflow=False,
+)
+"""The toolchain of formats that are `LOWERED` (spec/formats.py): the front-end's environment, and our own compiler."""
 
 TOOLCHAINS: Mapping[str, Toolchain] = MappingProxyType({each.version: each for each in _KNOWN})
 """By version, oldest first."""

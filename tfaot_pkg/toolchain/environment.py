@@ -19,7 +19,7 @@ from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.toolchain.definition import TOOLCHAINS, Toolchain, toolchain
+from tfaot_pkg.toolchain.definition import OWN, TOOLCHAINS, Toolchain, toolchain
 from tfaot_pkg.toolchain.pinned import (
     Interpreter,
     Pins,
@@ -36,7 +36,7 @@ _NOTICES = ("THIRD_PARTY_NOTICES.txt", "include/LICENSE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolchainEnvironment(PythonEnvironment):
-    """A Python that has TensorFlow.
+    """A Python that has TensorFlow; of the toolchain OWN, a front-end's.
 
     `identity` is the same on every machine for the same pinned packages; for a user's interpreter it depends on
     TensorFlow's version only, but differs from those of pinned ones. `site_packages` contains the `tensorflow` folder.
@@ -118,6 +118,11 @@ def external(python: Path, *, folders: Folders | None = None) -> ToolchainEnviro
         identity=key_of("toolchain", 1, {"tensorflow": interpreter.tensorflow, "requirements": "external"}),
         site_packages=Path(interpreter.site_packages),
     )
+
+
+def own(found: PythonEnvironment) -> ToolchainEnvironment:
+    """The environment `found` of a front-end, as the toolchain of the models that it reads."""
+    return _environment(OWN, found)
 
 
 def installed(folders: Folders) -> list[ToolchainEnvironment]:

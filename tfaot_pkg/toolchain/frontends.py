@@ -17,7 +17,8 @@ from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.spec.formats import Format
-from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
+from tfaot_pkg.toolchain.definition import OWN
+from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, choose, inspect
 
 _VERSION = re.compile(r"^[\w.-]+==([\w.+!]+)", re.MULTILINE)
 _REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
@@ -77,8 +78,8 @@ class FrontendEnvironments:
     progress: Progress
     wheelhouse: Path | None = None
 
-    def ensure(self, frontend: Frontend, python: Path) -> PythonEnvironment:
-        """The environment of `frontend`, made now with the interpreter `python` if it is missing.
+    def ensure(self, frontend: Frontend, python: Path | None = None) -> PythonEnvironment:
+        """The environment of `frontend`, made now if it is missing: with the interpreter `python`, or any that suits.
 
         Raises ToolchainError, NetworkError, TrustError, StorageError.
         """
@@ -91,4 +92,5 @@ class FrontendEnvironments:
         # An environment of any Python will do; to look is quicker than to start an interpreter.
         for found in pins.environments(self.folders):
             return found
-        return pins.ensure(inspect(python), folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)
+        interpreter = choose(OWN) if python is None else inspect(python)
+        return pins.ensure(interpreter, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)

@@ -240,8 +240,13 @@ def choose(toolchain: Toolchain) -> Interpreter:
     if suitable:
         raise no_venv(suitable[0])
     raise ToolchainError(
-        f"TensorFlow {toolchain.version} needs Python {toolchain.python}, and none is on the PATH",
-        hint="install such a Python, or name an interpreter that has TensorFlow already (--toolchain-python)",
+        f"{toolchain.title} needs Python {toolchain.python}, and none is on the PATH",
+        hint="install such a Python"
+        + (
+            ", or name an interpreter that has TensorFlow already (--toolchain-python)"
+            if toolchain.has_tensorflow
+            else ""
+        ),
     )
 
 

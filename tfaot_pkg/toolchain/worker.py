@@ -316,7 +316,7 @@ def worker(
 
 
 def _variables(environment: PythonEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]) -> dict[str, str]:
-    if not isinstance(environment, ToolchainEnvironment):
+    if not isinstance(environment, ToolchainEnvironment) or not environment.toolchain.has_tensorflow:
         return {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {
         # Warnings and errors only.
@@ -419,6 +419,11 @@ class WorkerPool:
 
         Not thread-safe. Raises the errors of making the front-end's environment.
         """
+        if frontend is None and not self.environment.toolchain.has_tensorflow:
+            raise ModelError(
+                "TensorFlow takes no part in this model, which becomes a program without it",
+                hint="look at --what program or cpp; for other forms of it, convert the file where it was made",
+            )
         identity = (tuple(xla_flags), tuple(tf_xla_flags), number, frontend)
         if identity not in self._workers or self._workers[identity].ended:
             scratch = self._folder()

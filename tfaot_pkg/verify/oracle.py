@@ -120,7 +120,8 @@ class Oracle:
         given: Path,
     ) -> None:
         self._spec, self._frozen, self._original = spec, frozen, saved.original
-        self._compiled_by_xla = Original.saved_model(spec.model, saved.folder)
+        # A program has no such form, and is asked for nothing of it.
+        self._compiled_by_xla = self._original if frozen.is_program else Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
         self._version, self._answered_by, self._refusal = "", "", ""
@@ -264,7 +265,7 @@ class Oracle:
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
         """The class of inputs that was found, and the sides of branches that none of them takes."""
-        if self._frozen.own_calls:  # TensorFlow does not run it
+        if self._frozen.own_calls or self._frozen.is_program:  # TensorFlow does not run it
             return None, ()
         # With 0 seconds nothing runs: the sides that exist are read from the graph.
         _, sides = self._searched(rows, 0)
@@ -310,7 +311,7 @@ class Oracle:
 
     def _compiled(self, tried: Tried, seconds: float) -> Mapping[str, Array] | None:
         """The answers of TensorFlow's own XLA; None if the model does not end in time."""
-        if self._frozen.own_calls:  # XLA cannot run the model
+        if self._frozen.own_calls or self._frozen.is_program:  # XLA cannot run the model
             return {}
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=seconds)[0]

@@ -393,6 +393,6 @@ class _Validation:
 def _reference(oracle: Oracle, toolchain: Toolchain) -> str:
     """The frameworks and their versions; TensorFlow's is the toolchain."""
     if oracle.framework == TENSORFLOW:
-        return f"tensorflow {toolchain.version}"
+        return toolchain.name
     asked = f"{oracle.framework} {oracle.version}"
     return f"{oracle.answered_by} and {asked}" if oracle.answered_by else asked

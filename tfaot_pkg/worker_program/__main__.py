@@ -25,7 +25,6 @@ _FUNCTIONS = {
     "read mlir": ("from_mlir.reading", "read"),
     "build mlir": ("from_mlir.building", "build"),
     "read trees": ("from_trees.reading", "read"),
-    "build trees": ("from_trees.building", "build"),
     "convert": ("dialects", "convert"),
     "graph": ("graph_file", "convert"),
     "propose": ("graph_file", "propose"),

@@ -1,1 +1,1 @@
-"""Decision trees of libraries: read in the library's environment, written as a SavedModel in TensorFlow's."""
+"""Decision trees of libraries: read in the library's environment. The host makes programs of them."""

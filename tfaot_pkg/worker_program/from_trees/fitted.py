@@ -1,28 +1,27 @@
-"""A model of decision trees as data, and the files that pass it from its library's environment to TensorFlow's."""
+"""A model of decision trees as data, and the files that pass it from its library's environment to the host."""
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from messages.forest import ARRAYS, Forest, packed, unpacked
+from messages.forest import ARRAYS, Forest, packed
+from messages.sources import ENCODER, FOREST, TREES, FittedTrees, TreesLink
+from messages.wire import encoded
 
 if TYPE_CHECKING:
     from framework_types import Array
     from from_trees.categories import Column
 
 
-_DOCUMENT, _FOREST, _ENCODER = "model.json", "forest.npy", "encoder.npy"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
     """A model as data: its trees, and the operations on their sums.
 
-    `links` are names of functions in building.py, in the order of their calls, each with a number that it may need.
+    `links` are names of operations in the host's tree_lowering.py, in the order of their calls, each with a number that
+    it may need.
     `output` is the name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name
     of the sums, if they are a result too. `library` and `origin` describe what wrote the file. `classes` are labels,
     `features` names of the columns of x, both in order, and may be empty.
@@ -79,30 +78,18 @@ class Trees:
 
 
 def write(fitted: Fitted, folder: str) -> None:
-    document = {
-        "links": fitted.links,
-        "output": fitted.output,
-        "margin": fitted.margin,
-        "dtype": fitted.dtype,
-        "is_flat": fitted.is_flat,
-        "input": fitted.input,
-        "missing": fitted.missing,
-    }
-    with open(os.path.join(folder, _DOCUMENT), "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    for name, forest in ((_FOREST, fitted.forest), (_ENCODER, fitted.encoder)):
+    """Write FittedTrees and the forests for the host, which makes the program of them (tree_lowering.py)."""
+    document = FittedTrees(
+        links=tuple(TreesLink(name=name, number=float(number)) for name, number in fitted.links),
+        output=fitted.output,
+        margin=fitted.margin,
+        dtype=fitted.dtype,
+        is_flat=fitted.is_flat,
+        input=fitted.input,
+        missing=None if fitted.missing is None else float(fitted.missing),
+    )
+    with open(os.path.join(folder, TREES), "w", encoding="utf-8") as file:
+        file.write(encoded(document))
+    for name, forest in ((FOREST, fitted.forest), (ENCODER, fitted.encoder)):
         if forest is not None:
             np.save(os.path.join(folder, name), packed(forest), allow_pickle=False)
-
-
-def read(folder: str) -> Fitted:
-    """What `write` wrote, without the names."""
-    with open(os.path.join(folder, _DOCUMENT), encoding="utf-8") as file:
-        document = json.load(file)
-    forest = unpacked(np.load(os.path.join(folder, _FOREST), allow_pickle=False))
-    encoder = _encoder_in(os.path.join(folder, _ENCODER))
-    return Fitted(forest=forest, encoder=encoder, library="", origin="", **document)
-
-
-def _encoder_in(path: str) -> Forest | None:
-    return unpacked(np.load(path, allow_pickle=False)) if os.path.exists(path) else None

@@ -12,14 +12,11 @@ from from_trees import fitted, from_lightgbm, from_xgboost, rows, scikit, tmva
 from from_trees.categories import Column
 from messages import elements
 from messages.requests import ModelFault, Reference
-from messages.sources import CategoryColumn, ReadTrees, SourceModel, SourceTensor, TreesCall, TreesFacts
+from messages.sources import INPUT, CategoryColumn, ReadTrees, SourceModel, SourceTensor, TreesCall, TreesFacts
 
 if TYPE_CHECKING:
     from framework_types import Array, Report
 
-
-INPUT = "x"
-"""The name of the one input, [batch, features]."""
 
 _KNOWN = (
     "supported are XGBoost's models as JSON or UBJSON, LightGBM's as text, scikit-learn's as skops files, and TMVA's "

@@ -36,7 +36,7 @@ from .graph import (
     OfSignature,
     Weight,
 )
-from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
+from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
 
 
 class ModelFault(Exception):
@@ -403,7 +403,6 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "read mlir": (ReadMlir, SourceModel),
     "build mlir": (BuildMlir, Nothing),
     "read trees": (ReadTrees, SourceModel),
-    "build trees": (BuildTrees, Nothing),
     "convert": (Convert, Nothing),
     "graph": (ConvertGraph, Nothing),
     "propose": (ProposeGraph, ProposedGraph),

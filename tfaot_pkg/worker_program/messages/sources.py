@@ -157,8 +157,33 @@ class ReadTrees:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildTrees:
-    """Write the SavedModel of the parts in the folder `parts`, which ReadTrees made, to the folder `out`."""
+class TreesLink:
+    """An operation on the sums of trees (tree_lowering.py), with a number that it may need."""
 
-    parts: str
-    out: str
+    name: str
+    number: float
+
+
+INPUT = "x"
+"""The name of the one input of decision trees, [batch, features]."""
+TREES, FOREST, ENCODER = "model.json", "forest.npy", "encoder.npy"
+"""Files that ReadTrees writes: FittedTrees; packed forests (forest.py) of the sums, and of the codes of categories."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedTrees:
+    """Decision trees as ReadTrees writes them, beside their forests.
+
+    x is of the type `input`. First, the forest of codes, if there is one, replaces categories by their codes; then x is
+    rounded to the type of the trees, and numbers equal to `missing` become NaN. `links` are operations on the sums, in
+    the order of their calls. `output` is the name of the result, of the type `dtype`: [batch, outputs], or [batch] if
+    it `is_flat`. `margin` is the name of the sums, "" if they are no result.
+    """
+
+    links: tuple[TreesLink, ...]
+    output: str
+    margin: str
+    dtype: str
+    is_flat: bool
+    input: str
+    missing: float | None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.package.conftest import cmake
-from tfaot_pkg.package import render
+from tfaot_pkg import rendering
 from tfaot_pkg.process import run
 
 NASTY = [
@@ -29,7 +29,7 @@ NASTY = [
 
 
 def test_c_strings_hold_what_they_were_made_from(tmp_path: Path) -> None:
-    literals = ",\n".join(map(render.c_string, NASTY))
+    literals = ",\n".join(map(rendering.c_string, NASTY))
     source = tmp_path / "strings.cpp"
     source.write_text(
         f'#include <cstdio>\n#include <initializer_list>\nint main() {{ for (const char* s : {{{literals}}}) {{ std::puts(s); std::puts("--"); }} }}\n'
@@ -56,7 +56,7 @@ def test_cmake_arguments_hold_what_they_were_made_from(tmp_path: Path) -> None:
     calls = [
         f"file(APPEND out {quote(text)} [[|]])"
         for text in NASTY
-        for quote in (render.cmake_string, render.cmake_bracket)
+        for quote in (rendering.cmake_string, rendering.cmake_bracket)
     ]
     (tmp_path / "strings.cmake").write_text("\n".join(calls))
     run([Path(sys.executable).parent / "cmake", "-P", "strings.cmake"], cwd=tmp_path)
@@ -65,7 +65,7 @@ def test_cmake_arguments_hold_what_they_were_made_from(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_a_comment_stays_on_its_line(text: str) -> None:
-    line = render.comment(text)
+    line = rendering.comment(text)
     assert line == "" or line.splitlines() == [line]
     assert not line.endswith(("\\", "??/"))
     assert line.isprintable()
@@ -73,7 +73,7 @@ def test_a_comment_stays_on_its_line(text: str) -> None:
 
 @given(st.text())
 def test_a_pkgconfig_value_has_no_variable_and_no_comment(text: str) -> None:
-    value = render.pc_value(text)
+    value = rendering.pc_value(text)
     assert "\n" not in value
     assert "$" not in value.replace("$$", "")
     assert "#" not in value.replace(r"\#", "")
@@ -81,7 +81,7 @@ def test_a_pkgconfig_value_has_no_variable_and_no_comment(text: str) -> None:
 
 def test_a_name_that_the_context_lacks_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
-        render.render("package/lib/pkgconfig/tfaot-model-NAME.pc.j2", {})
+        rendering.render("package/lib/pkgconfig/tfaot-model-NAME.pc.j2", {})
 
 
 def test_cmake_of_this_python_is_found() -> None:

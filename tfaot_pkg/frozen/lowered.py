@@ -1,0 +1,204 @@
+"""A model that becomes a program on the host, without TensorFlow: its program, with the ends that the spec asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from tfaot_pkg import tree_lowering
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.attributes import Constant, Trees
+from tfaot_pkg.compiler.lowered import Lowered
+from tfaot_pkg.compiler.program import (
+    NUMPY_TYPES,
+    ROWS,
+    Border,
+    Number,
+    Operation,
+    Program,
+    Shape,
+    Unsupported,
+    only,
+    used,
+)
+from tfaot_pkg.compiler.text import text_of
+from tfaot_pkg.compiler.verifier import verified
+from tfaot_pkg.compiler.work import work, work_of_row
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.rows import Rows
+from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.worker_program.messages import graph as messages
+from tfaot_pkg.worker_program.messages.forest import packed
+from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode, Work
+
+_LOWERINGS: Mapping[Format, Callable[[Path], Lowered]] = {"trees": tree_lowering.lowered}
+"""What makes a program of the parts that a front-end wrote to a folder. Raises ValueError, Unsupported, ModelError."""
+Kind = Literal["input", "operation", "output"]
+_MOST_NODES = 100
+"""Of an outline: a picture of more cannot be read."""
+_NOT_DRAWN = frozenset("broadcast constant convert get-tuple-element iota reshape".split())
+"""Operations that pass values on, or that no input reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A verified program as `text`, with the arrays `beside` it, and what later stages know of it."""
+
+    text: str
+    beside: tuple[Array, ...]
+    graph: FrozenGraph
+    rows: Rows
+
+
+def make(spec: ModelSpec, parts: Path) -> Made:
+    """The program of the model of `spec`, of which a front-end wrote `parts`.
+
+    Raises ModelError if it does not have the ends that the spec names; ValueError for parts of another form.
+    """
+    _require_settings(spec)
+    try:
+        found = _LOWERINGS[spec.model.files.format](parts)
+    except Unsupported as error:
+        raise ModelError(
+            f"the model cannot become a program: {error}", hint="change the part of the model that is named"
+        ) from error
+    program = verified(found.program, "lowering")
+    inputs, outputs = _border(spec, found)
+    chosen = only(program, Border(tuple(map(found.inputs.index, inputs)), tuple(map(found.outputs.index, outputs))))
+    program = verified(replace(chosen, entry=replace(chosen.entry, operations=_used(chosen))), "lowering")
+    beside: list[Array] = []
+    text = text_of(program, beside)
+    names = [_renamed(keys, ours) for keys, ours in ((spec.model.input_keys, spec.model.inputs),
+                                                     (spec.model.output_keys, spec.model.outputs))]  # fmt: skip
+    feeds = [names[0].get(each, each) for each in inputs]
+    fetches = [names[1].get(each, each) for each in outputs]
+    return Made(text=text, beside=tuple(beside), graph=_graph(program, feeds, fetches, found), rows=found.rows)
+
+
+def _require_settings(spec: ModelSpec) -> None:
+    """Raise ModelError for settings that only TensorFlow's models have."""
+    if spec.compilation.variables:
+        raise ModelError("compilation.variables is set, and the model has no variables", hint="remove it from the spec")
+
+
+def _used(program: Program) -> tuple[Operation, ...]:
+    return used(program.entry.operations, program.entry.results)
+
+
+def _renamed(keys: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    # There are no keys if the spec renames nothing (ModelInfo).
+    return dict(zip(keys, names, strict=False))
+
+
+def _border(spec: ModelSpec, found: Lowered) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The file's names of inputs and outputs in the spec's order. Raises ModelError if it does not have them."""
+    model = spec.model
+    inputs = _in_order("inputs", found.inputs, model.input_keys or model.inputs)
+    outputs = _in_order("outputs", found.outputs, model.output_keys or model.outputs)
+    theirs = {ours: key for key, ours in _renamed(model.input_keys, model.inputs).items()}
+    parameters = {name: each.shape for name, each in zip(found.inputs, found.program.entry.parameters, strict=True)}
+    for name, wanted in model.shapes.items():
+        key = theirs.get(name, name)
+        shape = _sizes(parameters[key])[0] if key in parameters else None
+        if shape is not None and tuple(wanted) != shape:
+            raise ModelError(
+                f"model.shapes.{name} is {list(wanted)}, but the model's input has the shape {list(shape)}",
+                hint="leave it out: null is the batch, of which calls choose the size",
+            )
+    return inputs, outputs
+
+
+def _in_order(kind: str, found: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    if wanted and sorted(wanted) != sorted(found):
+        raise ModelError(
+            f"model.{kind} must list each of the model's {kind} once: {', '.join(wanted)}",
+            hint=f"the {kind} are: {', '.join(found)}",
+        )
+    return tuple(wanted) or tuple(found)
+
+
+def _sizes(shape: Shape) -> tuple[messages.Shape, messages.Axes]:
+    """Its sizes with None for the batch and maxima for symbols later, and the names of symbols."""
+    sizes: list[int | None] = []
+    for place, size in enumerate(shape.sizes):
+        if size == ROWS and not place:
+            sizes.append(None)
+        elif size.is_constant:
+            sizes.append(size.constant)
+        else:
+            raise ModelError(
+                f"an input or output has an axis of the size {size}",
+                hint="give it a size: only the first axis may vary",
+            )
+    return tuple(sizes), ()
+
+
+def _graph(program: Program, inputs: Sequence[str], outputs: Sequence[str], found: Lowered) -> FrozenGraph:
+    known = program.entry.by_id()
+    taken = [(name, each.shape) for name, each in zip(inputs, program.entry.parameters, strict=True)]
+    given = [(name, known[result].shape) for name, result in zip(outputs, program.entry.results, strict=True)]
+    per_row = work_of_row(program).operations
+    return FrozenGraph(
+        inputs=tuple(Feed(name=name, node="", dtype=_dtype(each), shape=_sizes(each)[0]) for name, each in taken),
+        outputs=tuple(
+            Fetch(name=name, node="", index=0, dtype=_dtype(each), shape=_sizes(each)[0]) for name, each in given
+        ),
+        weights=(),
+        segments=(),
+        warnings=found.warnings,
+        work=Work(
+            constant_bytes=sum(map(_bytes, program.entry.everything())),
+            operations_per_call=max(0.0, work(program, 2).operations - 2 * per_row),
+            operations_per_row=per_row,
+        ),
+        graph=_outline(program, inputs, outputs),
+    )
+
+
+def _dtype(shape: Shape) -> str:
+    return str(NUMPY_TYPES[shape.dtype])
+
+
+def _bytes(operation: Operation) -> int:
+    match operation.attributes:
+        case Constant(literal=literal):
+            return literal.constant.nbytes
+        case Trees(forest=forest):
+            return packed(forest).nbytes
+    return 0
+
+
+def _outline(program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> Outline | None:
+    """The operations to draw; None if there are too many."""
+    nodes: list[OutlineNode] = []
+    kind: Kind
+    places: dict[int, tuple[int, ...]] = {}  # value -> the nodes that it comes from
+    for each in program.entry.operations:
+        sources = tuple(sorted({place for operand in each.operands for place in places[operand]}))
+        if each.opcode == "parameter":
+            name, kind = inputs[Number.of(each).number], "input"
+        elif not sources or each.opcode in _NOT_DRAWN:
+            places[each.id] = sources
+            continue
+        else:
+            name, kind = f"{each.opcode} {each.id}", "operation"
+        places[each.id] = (len(nodes),)
+        nodes.append(_node(name, kind, each.opcode if kind == "operation" else kind, each.shapes[0], sources))
+    for name, result in zip(outputs, program.entry.results, strict=True):
+        nodes.append(_node(name, "output", "output", program.entry.by_id()[result].shape, places[result]))
+    return Outline(format=1, nodes=tuple(nodes)) if len(nodes) <= _MOST_NODES else None
+
+
+def _node(name: str, kind: Kind, op: str, shape: Shape, inputs: tuple[int, ...]) -> OutlineNode:
+    return OutlineNode(
+        name=name,
+        op=op,
+        kind=kind,
+        dtype=_dtype(shape),
+        shape=tuple(size.constant if size.is_constant else None for size in shape.sizes),
+        inputs=inputs,
+        members=1,
+    )
