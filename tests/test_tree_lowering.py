@@ -13,7 +13,7 @@ from tests.compiler.test_trees import grown, small
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.passes import PASSES, run
+from tfaot_pkg.compiler.passes.pipeline import PASSES, run
 from tfaot_pkg.compiler.text import TextError, parse, text_of
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.tree_lowering import lowered

@@ -23,7 +23,7 @@ from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED, FileFormat
+from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
@@ -152,7 +152,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     Raises ModelError if the operations cannot be listed, or if the model has symbols and cannot become a program;
     SpecError for flags that the toolchain does not accept.
     """
-    if spec.model.files.format in LOWERED:
+    if spec.is_lowered:
         return _check_program(spec, pipeline, table=table)
     source = pipeline.source(spec)
     environment = pipeline.environment_for(spec, source)
@@ -403,6 +403,8 @@ def _attempt(pipeline: Pipeline) -> Callable[[ModelSpec], Signature]:
 
 def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
     def sizes(spec: ModelSpec) -> FoundSizes | None:
+        if spec.is_lowered:  # only TensorFlow tells of branches by sizes
+            return None
         source = pipeline.source(spec)
         with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
             saved = SavedModel(spec.model, source, pool)

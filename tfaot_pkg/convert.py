@@ -9,7 +9,7 @@ from typing import Literal
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
+from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.worker_program.messages.conversions import Convert
@@ -35,7 +35,7 @@ def form_of(output: Path) -> Form:
 def convert(spec: ModelSpec, output: Path, pipeline: Pipeline) -> Form:
     """Write the model of `spec` to `output`, in the form of its name. Raises SpecError, ModelError, StorageError."""
     form = form_of(output)
-    if spec.model.files.format in LOWERED:
+    if spec.is_lowered:
         raise ModelError(
             f"{FILE_FORMATS[spec.model.files.format].title} becomes a program without TensorFlow, and has no such form",
             hint="`tfaot-pkg inspect SPEC --what program` shows the program",

@@ -40,7 +40,6 @@ from tfaot_pkg.sandbox import Level
 from tfaot_pkg.settings import Folders
 from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
-from tfaot_pkg.spec.formats import LOWERED
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
@@ -248,7 +247,7 @@ class Pipeline:
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, installed now if it is missing."""
         frontends = FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)
-        if spec.model.files.format in LOWERED:
+        if spec.is_lowered:
             return own(frontends.ensure(FRONTENDS[spec.model.files.format]))
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
             return self.candidate
@@ -280,7 +279,7 @@ class Pipeline:
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
         """Facts about the toolchain of `spec`, without installing it. Raises ToolchainError."""
-        if spec.model.files.format in LOWERED:
+        if spec.is_lowered:
             return pinned_facts(spec)
         # Neither a candidate nor the user's own environment has a lock file of ours: provenance says so.
         if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
@@ -294,7 +293,7 @@ class Pipeline:
 
 def pinned_facts(spec: ModelSpec) -> ToolchainFacts:
     """Facts about the pinned toolchain of `spec`, without installing it. Raises ToolchainError."""
-    if spec.model.files.format in LOWERED:
+    if spec.is_lowered:
         frontend = FRONTENDS[spec.model.files.format]
         wanted, lock, identity = OWN, frontend.requirements, frontend.identity
     else:

@@ -16,8 +16,6 @@ from tfaot_pkg.onnx_lowering.graph import Model, read
 from tfaot_pkg.onnx_lowering.lowering import lower
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 
@@ -27,8 +25,7 @@ WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
 def frontend(home: Path) -> Path:
     """Python of the environment with ONNX and ONNX Runtime."""
     folders = Folders(cache=home / "cache", data=home / "data")
-    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    return FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python).python
+    return FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"]).python
 
 
 def model_in(folder: Path) -> Model:

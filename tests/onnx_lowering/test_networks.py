@@ -9,24 +9,18 @@ import numpy as np
 import pytest
 
 from tests.commands import run_command
-from tests.kept import kept
-from tests.onnx_lowering.graphs import WORKER, answers_of, arrays_of, frontend, model_in, symbols_of, valid
+from tests.onnx_lowering.graphs import answers_of, arrays_of, model_in, symbols_of, valid
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.passes import pipeline as passes
 from tfaot_pkg.compiler.program import Unsupported
-from tfaot_pkg.frozen.model import worker_program_digest
-from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.onnx_lowering.ends import signature_of
-from tfaot_pkg.process import run
 from tfaot_pkg.program.hlo import read_program, read_samples
 from tfaot_pkg.program.independence import rows_of
 from tfaot_pkg.program.ranges import ranges_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
-_MAKER = Path(__file__).with_name("onnx_networks.py")
-_FILES = Path(__file__).resolve().parents[1] / "frozen" / "onnx_files.py"
 _LEAST, _MOST = 4, 16
 """Of axes of any size."""
 
@@ -46,21 +40,6 @@ LAYERS = {
     "class_token": {"dot": 2, "softmax": 1},
 }
 """What the compiler finds in a program: the layers that the file names."""
-
-
-@pytest.fixture(scope="session")
-def networks(shared_home_folder: Path) -> Path:
-    """A folder for each network (onnx_networks.py)."""
-    python = frontend(shared_home_folder)
-    parts = {"maker": sha256_file(_MAKER), "files": sha256_file(_FILES), "worker": worker_program_digest()}
-
-    def make(folder: Path) -> None:
-        files = folder / "files"
-        files.mkdir()
-        run([python, "-I", _FILES, files], timeout=300)
-        run([python, "-I", _MAKER, WORKER, files, folder], timeout=300)
-
-    return kept(shared_home_folder, "onnx_lowering", parts, make)
 
 
 def test_networks_give_onnx_runtimes_answers_before_and_after_all_passes(networks: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg import tree_lowering
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.compiler.attributes import Constant, Trees
 from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import (
@@ -19,6 +19,8 @@ from tfaot_pkg.compiler.program import (
     Operation,
     Program,
     Shape,
+    Size,
+    Symbol,
     Unsupported,
     only,
     used,
@@ -27,14 +29,28 @@ from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.onnx_lowering.ends import lowered as onnx_lowered
+from tfaot_pkg.onnx_lowering.graph import read
+from tfaot_pkg.program.ranges import Range
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.formats import LOWERED, Format
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.forest import packed
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode, Work
 
-_LOWERINGS: Mapping[Format, Callable[[Path], Lowered]] = {"trees": tree_lowering.lowered}
+
+def _of_onnx(spec: ModelSpec, parts: Path) -> Lowered:
+    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in spec.model.symbols]
+    return onnx_lowered(read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS)), symbols)
+
+
+_LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path], Lowered]] = {
+    "trees": lambda _, parts: tree_lowering.lowered(parts),
+    "onnx": _of_onnx,
+    "torch": _of_onnx,
+}
 """What makes a program of the parts that a front-end wrote to a folder. Raises ValueError, Unsupported, ModelError."""
 Kind = Literal["input", "operation", "output"]
 _MOST_NODES = 100
@@ -51,6 +67,7 @@ class Made:
     beside: tuple[Array, ...]
     graph: FrozenGraph
     rows: Rows
+    ranges: tuple[Range, ...]
 
 
 def make(spec: ModelSpec, parts: Path) -> Made:
@@ -60,10 +77,12 @@ def make(spec: ModelSpec, parts: Path) -> Made:
     """
     _require_settings(spec)
     try:
-        found = _LOWERINGS[spec.model.files.format](parts)
+        found = _LOWERINGS[spec.model.files.format](spec, parts)
     except Unsupported as error:
         raise ModelError(
-            f"the model cannot become a program: {error}", hint="change the part of the model that is named"
+            f"the model cannot become a program: {error}",
+            hint="change the part of the model that is named"
+            + ("" if spec.model.files.format in LOWERED else ", or remove compilation.tensorflow: none"),
         ) from error
     program = verified(found.program, "lowering")
     inputs, outputs = _border(spec, found)
@@ -75,13 +94,27 @@ def make(spec: ModelSpec, parts: Path) -> Made:
                                                      (spec.model.output_keys, spec.model.outputs))]  # fmt: skip
     feeds = [names[0].get(each, each) for each in inputs]
     fetches = [names[1].get(each, each) for each in outputs]
-    return Made(text=text, beside=tuple(beside), graph=_graph(program, feeds, fetches, found), rows=found.rows)
+    meetings = (replace(each, output=names[1].get(each.output, each.output)) for each in found.rows.meetings)
+    return Made(
+        text=text,
+        beside=tuple(beside),
+        graph=_graph(program, feeds, fetches, found),
+        rows=Rows(meetings=tuple(meetings)),
+        ranges=tuple(replace(each, name=names[0].get(each.name, each.name)) for each in found.ranges),
+    )
 
 
 def _require_settings(spec: ModelSpec) -> None:
     """Raise ModelError for settings that only TensorFlow's models have."""
     if spec.compilation.variables:
         raise ModelError("compilation.variables is set, and the model has no variables", hint="remove it from the spec")
+    model = spec.model
+    for field, value in (("operations", model.operations), ("counts", model.counts), ("seed", model.seed)):
+        if value:
+            raise ModelError(
+                f"model.{field} needs TensorFlow, and the spec has none (compilation.tensorflow)",
+                hint="remove compilation.tensorflow, or name a release there",
+            )
 
 
 def _used(program: Program) -> tuple[Operation, ...]:
@@ -102,7 +135,7 @@ def _border(spec: ModelSpec, found: Lowered) -> tuple[tuple[str, ...], tuple[str
     parameters = {name: each.shape for name, each in zip(found.inputs, found.program.entry.parameters, strict=True)}
     for name, wanted in model.shapes.items():
         key = theirs.get(name, name)
-        shape = _sizes(parameters[key])[0] if key in parameters else None
+        shape = _sizes(parameters[key], found.program)[0] if key in parameters else None
         if shape is not None and tuple(wanted) != shape:
             raise ModelError(
                 f"model.shapes.{name} is {list(wanted)}, but the model's input has the shape {list(shape)}",
@@ -117,23 +150,28 @@ def _in_order(kind: str, found: Sequence[str], wanted: Sequence[str]) -> tuple[s
             f"model.{kind} must list each of the model's {kind} once: {', '.join(wanted)}",
             hint=f"the {kind} are: {', '.join(found)}",
         )
-    return tuple(wanted) or tuple(found)
+    return tuple(wanted) or tuple(sorted(found))
 
 
-def _sizes(shape: Shape) -> tuple[messages.Shape, messages.Axes]:
+def _sizes(shape: Shape, program: Program) -> tuple[messages.Shape, messages.Axes]:
     """Its sizes with None for the batch and maxima for symbols later, and the names of symbols."""
     sizes: list[int | None] = []
+    axes: list[str] = []
     for place, size in enumerate(shape.sizes):
+        symbol = next((each for each in program.symbols if size == Size.symbol(each.name)), None)
+        axes.append("" if symbol is None else symbol.name)
         if size == ROWS and not place:
             sizes.append(None)
         elif size.is_constant:
             sizes.append(size.constant)
+        elif symbol is not None:
+            sizes.append(symbol.maximum)
         else:
             raise ModelError(
                 f"an input or output has an axis of the size {size}",
-                hint="give it a size: only the first axis may vary",
+                hint="give it a size: an axis is the batch, a number, or a symbol of model.shapes",
             )
-    return tuple(sizes), ()
+    return tuple(sizes), tuple(axes) if any(axes) else ()
 
 
 def _graph(program: Program, inputs: Sequence[str], outputs: Sequence[str], found: Lowered) -> FrozenGraph:
@@ -142,9 +180,18 @@ def _graph(program: Program, inputs: Sequence[str], outputs: Sequence[str], foun
     given = [(name, known[result].shape) for name, result in zip(outputs, program.entry.results, strict=True)]
     per_row = work_of_row(program).operations
     return FrozenGraph(
-        inputs=tuple(Feed(name=name, node="", dtype=_dtype(each), shape=_sizes(each)[0]) for name, each in taken),
+        inputs=tuple(
+            Feed(name=name, node="", dtype=_dtype(each), shape=sizes, axes=axes)
+            for name, each in taken
+            for sizes, axes in [_sizes(each, program)]
+        ),
         outputs=tuple(
-            Fetch(name=name, node="", index=0, dtype=_dtype(each), shape=_sizes(each)[0]) for name, each in given
+            Fetch(name=name, node="", index=0, dtype=_dtype(each), shape=sizes, axes=axes)
+            for name, each in given
+            for sizes, axes in [_sizes(each, program)]
+        ),
+        symbols=tuple(
+            messages.Symbol(name=each.name, minimum=each.minimum, maximum=each.maximum) for each in program.symbols
         ),
         weights=(),
         segments=(),

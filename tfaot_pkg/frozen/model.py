@@ -29,7 +29,7 @@ from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.document import call_document, written
-from tfaot_pkg.spec.formats import BUILT, LOWERED
+from tfaot_pkg.spec.formats import BUILT
 from tfaot_pkg.spec.types import Compilation, GraphFile, KerasFile, ModelSpec
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -263,7 +263,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) ->
                 trees=original.trees,
                 state=(),
                 parts=(),
-                ranges=(),
+                ranges=made.ranges,
                 is_program=True,
             )
     (folder / _PROGRAM).write_text(made.text)
@@ -275,7 +275,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) ->
 
 
 def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
-    if spec.model.files.format in LOWERED:
+    if not pool.environment.toolchain.has_tensorflow:
         _make_program(spec, saved, key, folder)
         return
     made = pool.new_folder(STAGE)

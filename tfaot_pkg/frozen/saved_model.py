@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
-from tfaot_pkg.spec.formats import LOWERED
 from tfaot_pkg.spec.types import (
     NO_VARIABLES,
     FrameworkFile,
@@ -50,7 +49,7 @@ _CONVERTER = -1
 class SavedModel:
     """The SavedModel of `model`: a private copy of the files of `source`, or the result of their conversion.
 
-    Of formats that are LOWERED there is none: `folder` has the parts that the front-end wrote, for the host.
+    Without TensorFlow there is none: `folder` has the parts that the front-end wrote, for the host.
     The `variables` that stay variables are inputs and outputs of it (worker_program/lifting.py).
 
     Nothing is copied or converted before its first use: a build that finds everything in the cache reads no file of the
@@ -76,7 +75,7 @@ class SavedModel:
         # Set after all steps succeeded: a second use must not see half of the changes.
         if self._made is None:
             folder = self._converted()
-            if self._model.files.format not in LOWERED:
+            if self._pool.environment.toolchain.has_tensorflow:
                 self._change(folder)
                 if self._variables:
                     self._lifted = self._lift(folder)
@@ -155,6 +154,8 @@ class SavedModel:
         return GraphFiles(graph=str(graph), config=config, checkpoint=checkpoint)
 
     def _converted(self) -> Path:
+        if not self._pool.environment.toolchain.has_tensorflow:
+            return Path(self._read())
         match self._model.files:
             # The snapshot is a private copy already, so `_change` may change it.
             case SavedModelFiles():
@@ -170,8 +171,8 @@ class SavedModel:
             case FrameworkFile(format="jax" | "mlir"):
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
-            case FrameworkFile():  # LOWERED
-                return Path(self._read())
+            case FrameworkFile():
+                raise AssertionError(f"{self._model.files.format} takes no TensorFlow")
 
     def _read(self) -> str:
         """The folder with the files that a front-end made from the model's file."""

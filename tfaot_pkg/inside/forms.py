@@ -9,7 +9,6 @@ from tfaot_pkg.arrays import read_arrays
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiled.program import engine_of, program_of
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.passes.pipeline import PASSES, run, until
 from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.text import outline_of, text_of, type_text
@@ -18,14 +17,12 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.inside.stages import Stages
 from tfaot_pkg.inside.view import View
-from tfaot_pkg.onnx_lowering.ends import signature_of
+from tfaot_pkg.onnx_lowering.ends import lowered
 from tfaot_pkg.onnx_lowering.graph import Model
 from tfaot_pkg.onnx_lowering.graph import read as read_graph
 from tfaot_pkg.onnx_lowering.lowering import lower
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.program.hlo import Unlike
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.program.ranges import ranges_of
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
@@ -89,14 +86,12 @@ def lowered_view(plan: Plan, pipeline: Pipeline, *, after: str | None = None, ha
 
 def _facts(graph: Model, symbols: Sequence[Symbol]) -> dict[str, object]:
     """Whether rows of a batch depend on one another, and the numbers that inputs take which are indices or the like."""
-    # Without layers of the kernel library, which the analyses of HLO do not know.
-    program = verified(lower(graph, symbols, layers=False), "lowering")
     try:
-        signature, listing = signature_of(graph, program), listing_of(program)
+        found = lowered(graph, symbols)
     except Unsupported as error:
         return {"fault": str(error)}
-    ranges = {each.name: str(each) for each in ranges_of(listing, signature)}
-    return {**rows_of(listing, signature).as_dict(), **({"ranges": ranges} if ranges else {})}
+    ranges = {each.name: str(each) for each in found.ranges}
+    return {**found.rows.as_dict(), **({"ranges": ranges} if ranges else {})}
 
 
 def _view_of(program: Program, *, has_constants: bool, facts: Mapping[str, object] | None = None) -> View:

@@ -1,12 +1,40 @@
-"""The ends of a lowered program as users see them."""
+"""A lowered program with its ends as users see them, and where rows depend on one another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfaot_pkg.compiler.fitting import check_extents
+from tfaot_pkg.compiler.listing import listing_of
+from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.onnx_lowering.graph import Model
+from tfaot_pkg.onnx_lowering.lowering import lower
+from tfaot_pkg.program.independence import rows_of
+from tfaot_pkg.program.ranges import ranges_of
 from tfaot_pkg.signature import DType, Signature, Tensor
+
+
+def lowered(model: Model, symbols: Sequence[Symbol]) -> Lowered:
+    """The program of `model` with its ends, and what analyses of HLO find. Raises Unsupported."""
+    # Without layers of the kernel library, which the analyses do not know.
+    plain = lower(model, symbols, layers=False)
+    # At the ends of the symbols' ranges, where parts first leave their arrays: its message says what to do.
+    check_extents(plain)
+    try:
+        verify(plain)
+    except InvalidProgram as error:
+        raise Unsupported(f"not at all sizes: {error}") from None
+    signature, listing = signature_of(model, plain), listing_of(plain)
+    rows = rows_of(listing, signature)
+    return Lowered(
+        program=lower(model, symbols),
+        inputs=tuple(each.name for each in model.inputs),
+        outputs=tuple(each.name for each in model.outputs),
+        rows=rows,
+        ranges=ranges_of(listing, signature),
+    )
 
 
 def signature_of(model: Model, program: Program) -> Signature:

@@ -121,3 +121,6 @@ BUILT: frozenset[Format] = frozenset({"onnx", "torch"})
 
 LOWERED: frozenset[Format] = frozenset({"trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""
+
+MAY_BE_LOWERED: frozenset[Format] = frozenset({"onnx", "torch"})
+"""The same, of models whose specs say `tensorflow: none`."""

@@ -68,7 +68,8 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
         answered_by=framework if answered else "",
     )
     if request.out:
-        _write(model, found, request.out)
+        axes = {name: _axes(keys[0][name]) for name in request.shapes}
+        _write(model, found, axes, request.out)
     elif not has_foreign(model):
         session(file if content is None else content, rewriting=False)
     return found
@@ -348,7 +349,12 @@ def _size(axis: TensorShapeProto.Dimension, place: int, names_first: bool) -> in
     return axis.dim_param or None
 
 
-def _write(model: ModelProto, found: SourceModel, folder: str) -> None:
+def _axes(value: ValueInfoProto) -> list[int | str | None]:
+    """The sizes of an input to which the spec gave a shape: numbers, and names of symbols and of the batch."""
+    return [_fixed(axis) or axis.dim_param or None for axis in value.type.tensor_type.shape.dim]
+
+
+def _write(model: ModelProto, found: SourceModel, axes: Mapping[str, list[int | str | None]], folder: str) -> None:
     # Types and shapes of inner values in a file may be wrong, and exporters leave the sizes of their example there.
     del model.graph.value_info[:]
     # Inferred again after expansion: the definitions of operators depend on types, and add values.
@@ -363,7 +369,7 @@ def _write(model: ModelProto, found: SourceModel, folder: str) -> None:
                 "key": each.key,
                 "dtype": each.dtype,
                 "shape": _known(each.shape),
-                "axes": None if each.shape is None else list(each.shape),
+                "axes": axes.get(each.name, None if each.shape is None else list(each.shape)),
             }
             for each in found.inputs
         ],

@@ -1,0 +1,74 @@
+"""Packages of ONNX files whose specs say `tensorflow: none`: from the file to the library without any TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands import run_command
+from tests.onnx_lowering.graphs import arrays_of
+from tfaot_pkg.loader import load
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.settings import Folders
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+Tool = Callable[..., str]
+
+
+@pytest.fixture
+def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
+    """Runs a command with a home that has the front-end of ONNX, and no toolchain; no other one can be installed."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    found = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"])
+    toolchains = tmp_path / "home" / "cache" / "toolchains"
+    toolchains.mkdir(parents=True)
+    folder = found.python.parents[1]
+    (toolchains / folder.name).symlink_to(folder)
+    env = {**os.environ, "TFAOT_HOME": str(tmp_path / "home"), "https_proxy": "http://127.0.0.1:9"}
+
+    def run(*words: str | Path, code: int = 0) -> str:
+        done = run_command(words, cwd=tmp_path, env=env)
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
+
+    return run
+
+
+@pytest.mark.sweep("class_token")
+@pytest.mark.parametrize("name", ["class_token", "deep_sets", "graph_of_any_size", "gru_tagger", "images_2d"])
+def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
+    name: str, tool: Tool, networks: Path, tmp_path: Path
+) -> None:
+    made = networks / f"{name}.onnx"
+    (tmp_path / f"{name}.onnx").write_bytes((made if made.exists() else networks / "files" / made.name).read_bytes())
+    tool("init", f"{name}.onnx", "--tensorflow", "none", "-o", "spec.yaml")
+    assert "tensorflow: none" in (tmp_path / "spec.yaml").read_text()
+    assert "toolchain: tfaot-pkg " in tool("check", "spec.yaml")
+    fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
+    assert "verified against ONNX Runtime" in tool("build", "spec.yaml", "-o", "prefix", *fewer)
+    model = load(tmp_path / "prefix")
+    for rows in (1, 5):
+        inputs, theirs = arrays_of(networks / name / f"{rows}.npz")
+        ours = model(
+            **{each.name: inputs[key] for each in model.signature.inputs for key in inputs if key == each.name}
+        )
+        for key, wanted in theirs.items():
+            assert np.allclose(ours[key], wanted, 1e-5, 1e-5), key
+
+
+def test_what_has_no_lowering_is_an_error_with_a_way_out(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists.onnx").write_bytes((networks / "files" / "lists.onnx").read_bytes())
+    spec = (
+        "model: {name: lists, version: '1.0.0', onnx: lists.onnx}\nsource: {path: .}\n"
+        "compilation: {batch_sizes: [1], tensorflow: none}\n"
+    )
+    (tmp_path / "spec.yaml").write_text(spec)
+    said = tool("check", "spec.yaml", code=12)
+    assert "SplitToSequence (node" in said and "compilation.tensorflow" in said
+    (tmp_path / "spec.yaml").write_text(spec.replace("onnx: lists.onnx", "saved_model: lists"))
+    assert "compilation.tensorflow" in tool("check", "spec.yaml", code=10)
