@@ -27,14 +27,13 @@ HIGHEST_COMPLEXITY = 20
 INDEX_EXCEPTIONS = frozenset(
     """
     tfaot_pkg/compiler/emitter.py
-    tfaot_pkg/compiler/raising.py
-    tfaot_pkg/compiler/simplify.py
+    tfaot_pkg/compiler/passes/simplify.py
     tfaot_pkg/compiler/type_rules.py
     tfaot_pkg/export.py
     tfaot_pkg/onnx_lowering/builder.py
+    tfaot_pkg/program/input_bounds.py
     tfaot_pkg/program/loops.py
     tfaot_pkg/program/moving.py
-    tfaot_pkg/program/input_bounds.py
     tfaot_pkg/worker_program/shape_analysis.py
     tfaot_pkg/worker_program/shape_transfer.py
     """.split()
@@ -44,16 +43,16 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/bench_program/fix_onnx.py:fix
     tfaot_pkg/compiler/batched.py:_write
     tfaot_pkg/compiler/batched.py:dot
-    tfaot_pkg/compiler/layouts.py:of_images
-    tfaot_pkg/compiler/raising.py:dense
-    tfaot_pkg/compiler/raising.py:interpolated
-    tfaot_pkg/compiler/raising.py:resample
-    tfaot_pkg/compiler/raising.py:top_k
+    tfaot_pkg/compiler/passes/layouts.py:of_images
+    tfaot_pkg/compiler/passes/raise_dense.py:dense
+    tfaot_pkg/compiler/passes/raise_interpolate.py:interpolated
+    tfaot_pkg/compiler/passes/raise_resample.py:resample
+    tfaot_pkg/compiler/passes/raise_top_k.py:top_k
+    tfaot_pkg/compiler/passes/reroll.py:_apart
     tfaot_pkg/compiler/reductions.py:_reduce_alone
     tfaot_pkg/compiler/reductions.py:_reduce_lanes
     tfaot_pkg/compiler/reductions.py:_reduce_short_rows
     tfaot_pkg/compiler/reductions.py:reduce
-    tfaot_pkg/compiler/rerolling.py:_apart
     tfaot_pkg/compiler/tiles.py:tile
     tfaot_pkg/compiler/windows.py:convolution
     tfaot_pkg/onnx_lowering/builder.py:Builder._folded
@@ -69,11 +68,11 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
     tfaot_pkg/worker_program/from_onnx/images.py:_resized
     tfaot_pkg/worker_program/from_onnx/trees.py:_of_older
+    tfaot_pkg/worker_program/interpreter.py:_Run._kernel
     tfaot_pkg/worker_program/outline.py:outline
     tfaot_pkg/worker_program/shape_slices.py:_cut
     tfaot_pkg/worker_program/shape_transfer.py:_spread
     tfaot_pkg/worker_program/stateless.py:_Body._use
-    tfaot_pkg/worker_program/interpreter.py:_Run._kernel
     """.split()
 )
 
