@@ -47,7 +47,7 @@ def test_only_a_package_with_the_build_files_of_the_tool_is_published(tmp_path: 
     (tmp_path / f"lib/cmake/{NAME}/{NAME}Config.cmake").write_text(text)
     made = make_spec("digits", version="1.0")
     build.plan.spec = replace(made, compilation=replace(made.compilation, targets=()))
-    build.plan.toolchain = SimpleNamespace(toolchain=SimpleNamespace(version="2.17.1"))
+    build.plan.toolchain = SimpleNamespace(toolchain=SimpleNamespace(name="tensorflow 2.17.1"))
     build.frozen, build.engine = (
         SimpleNamespace(rows=INDEPENDENT, signature=SIGNATURE),
         SimpleNamespace(is_program=True),
