@@ -1,7 +1,8 @@
-"""Run passes of the compiler on a program as text: python tools/run_passes.py [--emit] FILE [PASS ...].
+"""Run passes of the compiler on a program as text: python tools/run_passes.py [--emit | --loops] FILE [PASS ...].
 
 FILE is what `tfaot-pkg inspect SPEC --what program --constants` prints, or "-" for standard input. The program after
-the passes is printed, or its C++ with --emit. Without passes, it is only read, verified and printed.
+the passes is printed, its C++ with --emit, or its loops with --loops. Without passes, it is only read, verified and
+printed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.emit import emit, loops_of
+from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.passes.pipeline import UnknownPass, named, run
 from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.compiler.text import TextError, parse, text_of
@@ -18,12 +20,14 @@ from tfaot_pkg.compiler.verifier import InvalidProgram, verified
 
 def main(arguments: list[str]) -> str:
     """Raises what reading, verifying and passes raise."""
-    is_emitted = arguments[:1] == ["--emit"]
-    file, *names = arguments[1:] if is_emitted else arguments
+    form = arguments[0] if arguments[:1] in (["--emit"], ["--loops"]) else ""
+    file, *names = arguments[1:] if form else arguments
     passes = [named(name) for name in names]
     program = parse(sys.stdin.read() if file == "-" else Path(file).read_text())
     program = run(verified(program, "reading"), passes)
-    return emit(program, "program").source if is_emitted else text_of(program)
+    if form == "--loops":
+        return text_of_loops(loops_of(program))
+    return emit(program, "program").source if form else text_of(program)
 
 
 if __name__ == "__main__":

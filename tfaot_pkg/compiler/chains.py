@@ -379,7 +379,7 @@ def _without(nodes: Iterable[Node], dead: frozenset[str]) -> tuple[Node, ...]:
             found.append(replace(node, nodes=_without(node.nodes, dead)))
         elif isinstance(node, Nest) and isinstance(node.loops, Chain):
             found.append(replace(node, loops=replace(node.loops, dead=dead)))
-        else:
+        elif not (isinstance(node, Allocate) and node.buffer in dead):
             found.append(node)
     return tuple(found)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
-from tfaot_pkg.compiler.elements import Counted, Store, invariant
+from tfaot_pkg.compiler.elements import Counted, Statement, Store, invariant
 from tfaot_pkg.compiler.loops import Code, Lines
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
@@ -57,13 +57,18 @@ def with_multiple(function: str, size: Size) -> str:
 def inside(lines: Lines, inner: Inner, rank: int) -> list[Code]:
     """The statements of the inner loop. Those that are equal in all its iterations are written before it, here."""
     codes = [*_loads(lines, inner), *counts(inner.counted, rank)]
-    if inner.kind:  # compilers move what does not change
-        return [*codes, *inner.codes()]
-    changing = {access.element for access in inner.accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
-    once = invariant(inner.statements, {*changing, *(each.name for each in inner.counted)})
+    once = once_in(inner)
     for statement in once:
         lines.line(inner.code(statement, "filled" if inner.by_vectors else ""))
     return [*codes, *(inner.code(each) for each in inner.statements if each not in once)]
+
+
+def once_in(inner: Inner) -> list[Statement]:
+    """The statements that are equal in all iterations of the inner loop."""
+    if inner.kind:  # compilers move what does not change
+        return []
+    changing = {access.element for access in inner.accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
+    return invariant(inner.statements, {*changing, *(each.name for each in inner.counted)})
 
 
 def _loads(lines: Lines, inner: Inner) -> Iterator[Code]:

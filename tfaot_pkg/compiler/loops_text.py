@@ -1,0 +1,130 @@
+"""The loops of a function as text, for readers and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.body import Inner
+from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
+from tfaot_pkg.compiler.each import EachLoop, once_in
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Statement
+from tfaot_pkg.compiler.loops import Allocate, Block, Function, Line, Loops, Nest, Node, lowered
+from tfaot_pkg.compiler.memory import lifetimes
+from tfaot_pkg.compiler.program import ONE, ZERO, Size
+from tfaot_pkg.compiler.reduction_loops import Reduction
+from tfaot_pkg.compiler.rows import RowsLoop
+from tfaot_pkg.compiler.tiles import TiledLoop
+
+_WAYS = {"eachOfRows": "rows in vectors", "eachWithTails": "vectors, and rows in vectors for the rest"}
+_NAMES = {"each(": "elements", "numbers(": "numbers", "softmax(": "softmax"}
+_KINDS = {"Wide": "vectors of 64 bits", "Truth": "bytes"}
+
+
+def text_of_loops(function: Function) -> str:
+    """Its loops, lines of C++ behind `|`, and its scratch memory with the lines that it lives from and up to."""
+    alive = lifetimes(lowered(function.nodes), function.aliases)
+    memory = [
+        f"{each.name}: {each.dtype}[{each.elements}], lines {alive[each.name].first} to {alive[each.name].last}"
+        for each in function.buffers
+    ]
+    return "".join(f"{line}\n" for line in (*_nodes(function.nodes), *memory))
+
+
+def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
+    space = "  " * depth
+    for node in nodes:
+        if isinstance(node, Allocate):
+            yield f"{space}allocate {node.buffer}"
+        elif isinstance(node, Line):
+            yield f"{space}| {node.text}"
+        elif isinstance(node, Block):
+            yield f"{space}| {node.first.text}"
+            yield from _nodes(node.nodes, depth + 1)
+            yield f"{space}| {node.tail}"
+        elif isinstance(node, Nest):
+            yield from (f"{space}{line}" for line in _loops(node.loops))
+
+
+def _loops(loops: Loops) -> Iterator[str]:
+    match loops:
+        case Step():
+            yield from _loops(loops.alone)
+        case Chain():
+            yield f"chain over [{loops.steps[0].rows}]"
+            for step in loops.steps:
+                yield f"  {_NAMES.get(step.call, 'reduce')} [{_joined(step.inner.extents)}]"
+                yield from (f"    {line}" for line in _inner(step.inner))
+                kept = "registers, as " if step.target.base in loops.dead else ""
+                yield f"    {kept}{_access(step.target)} = {_made(step)}"
+        case SoftmaxOfRows():
+            yield f"softmax [{loops.rows}, {loops.size}]"
+            yield f"  {_access(loops.target)} = softmax {_access(loops.source)}"
+        case Reduction():
+            way = "along rows" if loops.is_by_rows else "along columns"
+            yield f"reduce [{_joined(loops.inner.extents)}] {way}, from axis {loops.kept} on"
+            yield from (f"  {line}" for line in _inner(loops.inner))
+            yield f"  {_access(loops.target)} = {_combined(loops)}"
+        case EachLoop() | RowsLoop() | TiledLoop():
+            yield f"loop [{_joined(loops.inner.extents)}] by {_way(loops)}"
+            once = once_in(loops.inner) if isinstance(loops, EachLoop) else []
+            yield from (f"  {line}" for line in _inner(loops.inner, once))
+            yield from (f"  {_access(store.access)} = {_operand(store.result)}" for store in loops.stores)
+
+
+def _made(step: Step) -> str:
+    if isinstance(step.alone, Reduction):
+        return _combined(step.alone)
+    return f"softmax {_operand(step.value)}" if isinstance(step.alone, SoftmaxOfRows) else _operand(step.value)
+
+
+def _combined(reduction: Reduction) -> str:
+    return f"{reduction.combine} from {reduction.start}: {_operand(reduction.value)}"
+
+
+def _way(loop: EachLoop | RowsLoop | TiledLoop) -> str:
+    if isinstance(loop, RowsLoop):
+        return _WAYS[loop.each]
+    if isinstance(loop, TiledLoop):
+        kind = "interleaved" if loop.tile.is_interleaved else "transposed"
+        return f"{kind} tiles of axis {loop.tile.column} and the last one"
+    inner = loop.inner
+    way = _KINDS.get(inner.kind) or ("vectors" if inner.by_vectors else "elements")
+    return f"{way} that overlap" if inner.overlaps else way
+
+
+def _inner(inner: Inner, once: Sequence[Statement] = ()) -> Iterator[str]:
+    for access in inner.accesses:
+        yield f"{access.element} = {_access(access)}"
+    for counted in inner.counted:
+        yield f"{counted.name} = {_index(counted.index)}"
+    for statement in inner.statements:
+        when = "once, " if statement in once else ""
+        operands = ", ".join(map(_operand, statement.operands))
+        yield f"{when}{statement.name} = {statement.operation.opcode} {operands}"
+
+
+def _operand(operand: Operand) -> str:
+    return operand.name if isinstance(operand, Element) else str(operand.scalar)
+
+
+def _access(access: Access) -> str:
+    return f"{access.base}[{_index(access.index)}]"
+
+
+def _index(index: Index) -> str:
+    terms = [str(term) if factor == ONE else f"{_factor(factor)}*({term})" for term, factor in index.runtime]
+    terms += [
+        f"i{axis}" if factor == ONE else f"{_factor(factor)}*i{axis}"
+        for axis, factor in enumerate(index.factors)
+        if factor != ZERO
+    ]
+    return " + ".join([*terms, *([str(index.offset)] if index.offset != ZERO else [])]) or "0"
+
+
+def _factor(size: Size) -> str:
+    return str(size) if len(size.terms) < 2 else f"({size})"
+
+
+def _joined(sizes: Iterable[Size]) -> str:
+    return ", ".join(map(str, sizes))
