@@ -83,7 +83,11 @@ test: system-packages ## set-up, lint, types, and all tests except the long swee
 
 .PHONY: test-nightly
 test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/README.md): what `make test` leaves out
-	@$(PYTEST) -m nightly $(PYTEST_ARGS)
+	@$(PYTEST) -m 'nightly and not release' $(PYTEST_ARGS)
+
+.PHONY: test-release
+test-release: $(STAMP) system-packages toolchains ## before a release: what both leave out
+	@$(PYTEST) -m release $(PYTEST_ARGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## the tests that take seconds

@@ -3,7 +3,8 @@
     @pytest.mark.sweep("dense-2.17.1", "fft-*")     of a test's cases, these
     pytestmark = pytest.mark.sweep("test_one")      of a module's tests, these
 
-Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`.
+Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`; of it,
+the cases that `release=[...]` names are left to `make test-release`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if not all(_is_daily(item, mark.args) for mark in item.iter_markers("sweep")):
+    if not all(_is_named(item, mark.args) for mark in item.iter_markers("sweep")):
         item.add_marker(pytest.mark.nightly)
+        if any(_is_named(item, mark.kwargs.get("release", ())) for mark in item.iter_markers("sweep")):
+            item.add_marker(pytest.mark.release)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,16 +37,16 @@ def unknown_names(items: Iterable[pytest.Item]) -> list[str]:
     by_sweep = defaultdict(list)
     for item in items:
         for mark in item.iter_markers("sweep"):
-            by_sweep[item.path.name, mark.args].append(item)
+            by_sweep[item.path.name, (*mark.args, *mark.kwargs.get("release", ()))].append(item)
     return [
         f"{file}: {name}"
         for (file, names), found in by_sweep.items()
         for name in names
-        if not any(_is_daily(item, [name]) for item in found)
+        if not any(_is_named(item, [name]) for item in found)
     ]
 
 
-def _is_daily(item: pytest.Item, names: Iterable[str]) -> bool:
+def _is_named(item: pytest.Item, names: Iterable[str]) -> bool:
     function, _, rest = item.name.partition("[")
     own = (item.name, function, rest.removesuffix("]"))
     return any(re.fullmatch(".*".join(map(re.escape, name.split("*"))), each) for name in names for each in own)

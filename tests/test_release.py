@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_release_is_built_from_the_commit_checked_and_signed(

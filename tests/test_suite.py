@@ -25,7 +25,7 @@ VARIABLES = {"PYTHONPATH": str(HERE.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "
 _SWEEP = """
 import pytest
 
-@pytest.mark.sweep("a-1", "b-*")
+@pytest.mark.sweep("a-1", "b-*", release=["a-*", "c-*"])
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("letter", ["a", "b", "c"])
 def test_swept(letter, number): ...
@@ -53,7 +53,9 @@ def collect(folder: Path, files: dict[str, str], *arguments: str) -> set[str]:
     (folder / "conftest.py").write_text(
         "from tests.sweeps import pytest_collection_modifyitems, pytest_itemcollected\n"
     )
-    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = .\nmarkers =\n    nightly: n\n    sweep: s\n")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = .\nmarkers =\n    nightly: n\n    release: r\n    sweep: s\n"
+    )
     argv = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "--collect-only", *ALONE]
     variables = {**os.environ, **VARIABLES}
     printed = run([*argv, *arguments], cwd=folder, env=variables, timeout=60).stdout
@@ -67,6 +69,7 @@ def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None
     at_night = {"test_swept[a-2]", "test_swept[c-1]", "test_swept[c-2]", "test_two[y]", "test_three"}
     assert collect(tmp_path, files, "-m", "not nightly") == by_day
     assert collect(tmp_path, files, "-m", "nightly") == at_night
+    assert collect(tmp_path, files, "-m", "release") == {"test_swept[a-2]", "test_swept[c-1]", "test_swept[c-2]"}
 
 
 _LENGTHS = """

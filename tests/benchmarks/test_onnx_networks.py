@@ -13,7 +13,13 @@ from tests.frozen.test_torch_files import python_with_pytorch
 from tests.samples import REPOSITORY
 from tfaot_pkg.process import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.nightly,
+    pytest.mark.release,
+    pytest.mark.needs_tensorflow,
+    pytest.mark.timeout(3600),
+]
 
 
 def test_a_network_of_pytorch_runs_beside_onnx_runtime_and_gives_its_answers(

@@ -42,7 +42,7 @@ def test_random_trees_give_onnx_runtimes_answers(shared_home_folder: Path, tmp_p
     assert found["exact"] == found["scores"] > 4000
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(release=["2.21.0"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tmp_path: Path) -> None:
     found = results(shared_home_folder, tmp_path, version=version)

@@ -75,6 +75,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "wide_output-2.17.1",
     "counter-2.17.1",
     "python_function-2.17.1",
+    release=["*-2.21.0"],
 )
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=_ids(_BUILDS))
