@@ -279,8 +279,8 @@ def _expand(call: Call) -> Value:
     wanted = call.sizes(1, "the sizes that it expands to")
     # Both ways: a size of 1 in the shape leaves that of x.
     rank = max(x.rank, len(wanted))
-    rows = [(*[ONE] * (rank - len(each)), *each) for each in (x.sizes, wanted)]
-    return call.builder.spread(x, [new if old == ONE else old if new == ONE else new for old, new in zip(*rows)])  # noqa: B905
+    before, after = ((*[ONE] * (rank - len(each)), *each) for each in (x.sizes, wanted))
+    return call.builder.spread(x, [old if new == ONE else new for old, new in zip(before, after, strict=True)])
 
 
 @operator("Tile")

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tfaot_pkg.compiler.attributes import (
-    Dimensions,
-    Dot,
-)
-from tfaot_pkg.compiler.program import (
-    Operation,
-)
+from tfaot_pkg.compiler.attributes import Dimensions, Dot
+from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
 
 

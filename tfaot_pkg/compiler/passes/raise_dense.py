@@ -8,18 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import (
-    Dense,
-    Dimensions,
-    Dot,
-)
-from tfaot_pkg.compiler.program import (
-    NO_ATTRIBUTES,
-    Attributes,
-    Operation,
-    Shape,
-    Size,
-)
+from tfaot_pkg.compiler.attributes import Dense, Dimensions, Dot
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Attributes, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
 
 

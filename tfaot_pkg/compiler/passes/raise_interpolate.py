@@ -7,16 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.attributes import (
-    Along,
-    Dimensions,
-    Gather,
-)
-from tfaot_pkg.compiler.program import (
-    Operation,
-    Size,
-    reducer,
-)
+from tfaot_pkg.compiler.attributes import Along, Dimensions, Gather
+from tfaot_pkg.compiler.program import Operation, Size, reducer
 from tfaot_pkg.compiler.use_def import Look
 
 

@@ -6,16 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import (
-    MaxPool,
-    Windows,
-    numbers,
-)
+from tfaot_pkg.compiler.attributes import MaxPool, Windows, numbers
 from tfaot_pkg.compiler.image_windows import window_of
-from tfaot_pkg.compiler.program import (
-    Operation,
-    reducer,
-)
+from tfaot_pkg.compiler.program import Operation, reducer
 from tfaot_pkg.compiler.use_def import Look
 
 

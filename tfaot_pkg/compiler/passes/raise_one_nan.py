@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tfaot_pkg.compiler.attributes import (
-    Comparison,
-)
-from tfaot_pkg.compiler.program import (
-    Operation,
-)
+from tfaot_pkg.compiler.attributes import Comparison
+from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
 
 

@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import (
-    Along,
-    Dimensions,
-)
-from tfaot_pkg.compiler.program import (
-    Operation,
-    reducer,
-)
+from tfaot_pkg.compiler.attributes import Along, Dimensions
+from tfaot_pkg.compiler.program import Operation, reducer
 from tfaot_pkg.compiler.use_def import Look
 
 _COLUMNS = 4

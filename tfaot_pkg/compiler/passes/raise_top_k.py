@@ -6,22 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.attributes import (
-    Comparison,
-    Constant,
-    Dimensions,
-    Element,
-    Slices,
-    TopK,
-    in_total_order,
-)
+from tfaot_pkg.compiler.attributes import Comparison, Constant, Dimensions, Element, Slices, TopK, in_total_order
 from tfaot_pkg.compiler.passes.zeros import of_one_zero
-from tfaot_pkg.compiler.program import (
-    Operation,
-    Region,
-    Shape,
-    used,
-)
+from tfaot_pkg.compiler.program import Operation, Region, Shape, used
 from tfaot_pkg.compiler.use_def import Look
 
 

@@ -280,7 +280,7 @@ def _key(operation: Operation) -> object | None:
         return None
     if operation.opcode == "constant":
         literal = Constant.of(operation).literal
-        # Larger ones are merged by their digests when they are placed (`Constants` in writer.py).
+        # Larger ones are merged by their digests when they are placed (`Constants` in weights.py).
         if literal.growing or literal.constant.size > 64:
             return None
         return ("constant", operation.type, literal.constant.tobytes())

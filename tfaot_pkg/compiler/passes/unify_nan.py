@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tfaot_pkg.compiler.attributes import (
-    in_total_order,
-)
+from tfaot_pkg.compiler.attributes import in_total_order
 from tfaot_pkg.compiler.passes.zeros import of_one_zero
-from tfaot_pkg.compiler.program import (
-    Operation,
-    Region,
-)
+from tfaot_pkg.compiler.program import Operation, Region
 from tfaot_pkg.compiler.use_def import Look
 
 _KEEP_SIGNS = frozenset({"broadcast", "negate", "reshape", "reverse", "slice", "transpose"})

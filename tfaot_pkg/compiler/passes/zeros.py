@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from tfaot_pkg.compiler.attributes import (
-    Comparison,
-    in_total_order,
-)
+from tfaot_pkg.compiler.attributes import Comparison, in_total_order
 from tfaot_pkg.compiler.use_def import Look
 
 
