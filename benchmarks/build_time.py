@@ -34,16 +34,16 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from tfaot_pkg.compiled.model import CompiledModel, compile_model  # noqa: E402 (after the path to the checkout)
-from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
-from tfaot_pkg.frozen.saved_model import SavedModel  # noqa: E402
-from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
-from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.settings import Folders  # noqa: E402
+from tfaot_pkg.frontends.frozen.model import FrozenModel, freeze  # noqa: E402
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel  # noqa: E402
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.frontends.toolchain.environment import ensure  # noqa: E402
+from tfaot_pkg.ground.progress import Silent  # noqa: E402
+from tfaot_pkg.ground.settings import Folders  # noqa: E402
+from tfaot_pkg.ground.targets import TARGETS  # noqa: E402
+from tfaot_pkg.native.compiled.model import CompiledModel, compile_model  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.pipeline.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
-from tfaot_pkg.targets import TARGETS  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
-from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 
 SIZES = (1, 2, 4, 8, 16)
 LEAST_SPEED_UP = 3.0

@@ -45,16 +45,16 @@ sys.path.insert(0, str(ROOT))
 
 from build_time import objects_of  # noqa: E402
 
-from tfaot_pkg import resources  # noqa: E402 (after the path to the checkout)
-from tfaot_pkg.compiled.model import weight_offsets  # noqa: E402
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.ground import resources  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.ground.progress import Silent  # noqa: E402
+from tfaot_pkg.ground.settings import Folders  # noqa: E402
+from tfaot_pkg.ground.targets import TARGETS  # noqa: E402
+from tfaot_pkg.native.compiled.model import weight_offsets  # noqa: E402
 from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
-from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
-from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.settings import Folders  # noqa: E402
+from tfaot_pkg.pipeline.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
-from tfaot_pkg.targets import TARGETS  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 
 SOURCES = HERE / "consumer_program"
 SIZES = (1, 4, 16, 64)
@@ -182,7 +182,7 @@ def _cpu_time_of_children() -> float:
 
 
 def _default_python() -> Path:
-    from tfaot_pkg.toolchain.environment import ensure
+    from tfaot_pkg.frontends.toolchain.environment import ensure
 
     return ensure(DEFAULT_VERSION, folders=Folders.of_user(), progress=Silent()).python
 

@@ -24,20 +24,20 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tfaot_pkg.bench import table  # noqa: E402 (after the path to the checkout)
-from tfaot_pkg.bench.peers import peers_named  # noqa: E402
-from tfaot_pkg.bench.plot import latency_plot, resources_plot  # noqa: E402
-from tfaot_pkg.bench.results import Bench  # noqa: E402
-from tfaot_pkg.bench.run import Request, bench  # noqa: E402
 from tfaot_pkg.cli.command import make_progress  # noqa: E402
-from tfaot_pkg.documents import convert, plain  # noqa: E402
-from tfaot_pkg.pipeline import Pipeline  # noqa: E402
-from tfaot_pkg.process import run  # noqa: E402
-from tfaot_pkg.settings import Folders  # noqa: E402
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.frontends.toolchain.environment import ensure  # noqa: E402
+from tfaot_pkg.ground.documents import convert, plain  # noqa: E402
+from tfaot_pkg.ground.process import run  # noqa: E402
+from tfaot_pkg.ground.settings import Folders  # noqa: E402
+from tfaot_pkg.ground.targets import TARGETS, runs_here  # noqa: E402
+from tfaot_pkg.measure.bench import table  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.measure.bench.peers import peers_named  # noqa: E402
+from tfaot_pkg.measure.bench.plot import latency_plot, resources_plot  # noqa: E402
+from tfaot_pkg.measure.bench.results import Bench  # noqa: E402
+from tfaot_pkg.measure.bench.run import Request, bench  # noqa: E402
+from tfaot_pkg.pipeline.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
-from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
-from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 
 NETWORKS = (
     *("dnn_5x128_tanh", "dnn_10x128_elu", "dnn_10x256_elu", "dnn_20x256_elu"),

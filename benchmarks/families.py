@@ -17,10 +17,10 @@ from pathlib import Path
 
 from engines import ROOT, compared, how, on, options, standing, toolchain_python
 
-from tfaot_pkg.bench import table
-from tfaot_pkg.bench.results import OURS, Bench
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.measure.bench import table
+from tfaot_pkg.measure.bench.results import OURS, Bench
+from tfaot_pkg.pipeline.pipeline import Pipeline
 
 NETWORKS = (
     *("autoencoder", "wide", "lstm", "gru_towers", "deep_jet", "transformer", "edge_conv", "deep_sets"),

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "tfaot-kernels" / "all"
 sys.path.insert(0, str(ROOT))
 
-from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.ground.targets import TARGETS, runs_here  # noqa: E402 (after the path to the checkout)
 
 ACTIVATIONS = (
     "none",

@@ -19,20 +19,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tfaot_pkg.compiled.model import compile_model  # noqa: E402 (after the path to the checkout)
-from tfaot_pkg.cxx.compiler import find_compiler  # noqa: E402
 from tfaot_pkg.errors import TfaotError  # noqa: E402
-from tfaot_pkg.frozen.model import freeze  # noqa: E402
-from tfaot_pkg.frozen.saved_model import SavedModel  # noqa: E402
+from tfaot_pkg.frontends.frozen.model import freeze  # noqa: E402
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel  # noqa: E402
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.frontends.toolchain.environment import ensure  # noqa: E402
+from tfaot_pkg.ground.process import run  # noqa: E402
+from tfaot_pkg.ground.progress import Silent  # noqa: E402
+from tfaot_pkg.ground.settings import Folders  # noqa: E402
+from tfaot_pkg.ground.targets import TARGETS, runs_here  # noqa: E402
 from tfaot_pkg.native.build import build_native  # noqa: E402
-from tfaot_pkg.pipeline import Pipeline  # noqa: E402
-from tfaot_pkg.process import run  # noqa: E402
-from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.settings import Folders  # noqa: E402
+from tfaot_pkg.native.compiled.model import compile_model  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.native.cxx.compiler import find_compiler  # noqa: E402
+from tfaot_pkg.pipeline.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, SavedModelFiles  # noqa: E402
-from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
-from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 from tfaot_pkg.verify.latency import timer  # noqa: E402
 from tfaot_pkg.worker_program.messages.requests import ModelFault  # noqa: E402
 

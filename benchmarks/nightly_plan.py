@@ -24,21 +24,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.types import Decision
-from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import PREFIX, index_path
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import VALIDATION
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import PREFIX, index_path
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
 
 ROOT = Path(__file__).resolve().parent.parent
 _SIGNATURE = Signature(

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tfaot_pkg.keys import Key, sha256_bytes
+from tfaot_pkg.ground.keys import Key, sha256_bytes
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.results import Results

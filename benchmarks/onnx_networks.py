@@ -21,10 +21,10 @@ from engines import ROOT, compared, how, on, options, standing
 from families import COLUMNS, ratio_of_minima
 from trees import cells
 
-from tfaot_pkg.bench import table
-from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.measure.bench import table
+from tfaot_pkg.measure.bench.results import Bench
+from tfaot_pkg.pipeline.pipeline import Pipeline
 
 NETWORKS = (
     *("gru_tagger", "gru_both_ways", "lstm_tagger", "lstm_both_ways", "lstm_towers", "deep_jet", "resnet_1d"),

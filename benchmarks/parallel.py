@@ -21,13 +21,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from tfaot_pkg.pipeline import Pipeline  # noqa: E402
-from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.settings import Folders  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.frontends.toolchain.environment import ensure  # noqa: E402
+from tfaot_pkg.ground.progress import Silent  # noqa: E402
+from tfaot_pkg.ground.settings import Folders  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.pipeline.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
-from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 
 NETWORKS = ("dnn_5x128_tanh", "dnn_10x256_elu", "cnn_i32c1v3l10u128")
 LEAST = 1.8

@@ -23,17 +23,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tfaot_pkg.keys import key_of, sha256_bytes
+from tfaot_pkg.ground.keys import key_of, sha256_bytes
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import blob_path, index_path
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import shard_path, summary_of
 from tfaot_pkg.registry.signing import Plan, initialize
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.registry.trust.client import Anchor
+from tfaot_pkg.registry.trust.roles import hashed_path
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import blob_path, index_path
-from tfaot_pkg.trust.client import Anchor
-from tfaot_pkg.trust.roles import hashed_path
 
 _SIGNATURE = Signature(
     inputs=(Tensor(name="image", dtype=DType.FLOAT32, shape=(None, 8, 8)),),
@@ -103,7 +103,7 @@ def _sign_all(registry: FolderRegistry, contents: list[tuple[str, bytes]]) -> No
     from tuf.api.metadata import TargetFile
 
     from tfaot_pkg.registry.commit import SignedCommit, write
-    from tfaot_pkg.trust.revision import Revision
+    from tfaot_pkg.registry.trust.revision import Revision
 
     with registry.writing() as commit:
         assert isinstance(commit, SignedCommit)

@@ -17,12 +17,12 @@ from pathlib import Path
 from engines import ROOT, compared, how, on, options, standing, toolchain_python
 from families import ratio_of_minima
 
-from tfaot_pkg.bench import table
-from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.measure.bench import table
+from tfaot_pkg.measure.bench.results import Bench
+from tfaot_pkg.pipeline.pipeline import Pipeline
 
 MODELS = ("100x4", "200x6", "1000x8")
 _HEAD = """\

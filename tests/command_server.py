@@ -22,17 +22,17 @@ from typing import Any
 _LONGEST = 1 << 20  # bytes of a request: an environment
 # The command line, and what its commands load when they run.
 _LOADED = [
-    "tfaot_pkg.bench.run",
+    "tfaot_pkg.measure.bench.run",
     "tfaot_pkg.catalogue.site",
-    "tfaot_pkg.check",
+    "tfaot_pkg.pipeline.check",
     "tfaot_pkg.cli.app",
-    "tfaot_pkg.dependencies.install",
+    "tfaot_pkg.registry.dependencies.install",
     "tfaot_pkg.nightly.planning",
-    "tfaot_pkg.prefix.install",
-    "tfaot_pkg.publish",
-    "tfaot_pkg.rebuild",
+    "tfaot_pkg.package.prefix.install",
+    "tfaot_pkg.pipeline.publish",
+    "tfaot_pkg.pipeline.rebuild",
     "tfaot_pkg.registry.audit",
-    "tfaot_pkg.remote.named",
+    "tfaot_pkg.registry.remote.named",
     "pydantic.type_adapter",
     "typer.rich_utils",
     "rich.markup",
@@ -78,12 +78,12 @@ def _supervise(request: dict[str, Any], output: int, errors: int, answer: int) -
 def main() -> None:
     sys.path.pop(0)  # the folder of the tests
     import tfaot_pkg.cli.app
-    import tfaot_pkg.pipeline
+    import tfaot_pkg.pipeline.pipeline
     import tfaot_pkg.registry.folder  # noqa: F401 (what most commands load later)
     from tfaot_pkg.__main__ import main as command
-    from tfaot_pkg.code import modules_of
-    from tfaot_pkg.package_key import STAGES
-    from tfaot_pkg.rendering import _environment, template_names
+    from tfaot_pkg.ground.code import modules_of
+    from tfaot_pkg.ground.rendering import _environment, template_names
+    from tfaot_pkg.pipeline.package_key import STAGES
 
     for name in _LOADED:
         importlib.import_module(name)

@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 DEFAULT = ("g++", "clang++")
 INSTALLED = ("g++-11", "clang++-13", "clang++-19")

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, settings
 
 from tests.kept import saved_models
 from tests.samples import Published, Sample, publish_samples, read_samples
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -40,7 +40,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # TensorFlow takes oneDNN's kernels on CPUs with AVX-512, and those give other answers than its own: a softmax over an
-# infinity has zeros beside NaN. Answers that tests compare with must not hang on the machine (toolchain/worker.py).
+# infinity has zeros beside NaN. Answers that tests compare with must not hang on the machine (frontends/toolchain/worker.py).
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.keys import sha256_bytes
 
 DATA = Path(__file__).resolve().parent.parent / "docs" / "coverage.json"
 _RANKS = {"verified": 1, "refused": 0}

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from tfaot_pkg.keys import files_below, key_of, sha256_file, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.storage import locked
+from tfaot_pkg.ground.keys import files_below, key_of, sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.storage import locked
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from tests.commands import run_command
 from tests.kept import digest_of_tool, kept
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 
 Array = npt.NDArray[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfaot_pkg.process import CommandFailed, Finished, run
+from tfaot_pkg.ground.process import CommandFailed, Finished, run
 
 CATCH_ERRORS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 CATCH_RACES = ("-fsanitize=thread",)

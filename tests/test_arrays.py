@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.arrays import mapped_arrays, read_arrays
+from tfaot_pkg.ground.arrays import mapped_arrays, read_arrays
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_command
-from tfaot_pkg.check import name_from
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.pipeline.check import name_from
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest, imported, modules_of
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import Key
-from tfaot_pkg.package_key import STAGES
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest, imported, modules_of
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.pipeline.package_key import STAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # it is given. Which modules a stage has is found once and inherited by the forks, because a comment imports nothing.
 _DIGESTS = """
 import json, os, pathlib, sys
-from tfaot_pkg.code import code_digest, modules_of
-from tfaot_pkg.package_key import STAGES
+from tfaot_pkg.ground.code import code_digest, modules_of
+from tfaot_pkg.pipeline.package_key import STAGES
 modules_of(*STAGES.values())
 
 def write(name, content):
@@ -54,13 +54,13 @@ _STAGES_OF = {
     "native/library.py": {"link", "tools", "validate", "package"},
     "native/xla_runtime.py": {"runtime parts", "link", "tools", "validate", "package"},
     "native/tools.py": {"tools", "package"},
-    "compiled/flags.py": {"compile", "link", "tools", "validate", "package"},
+    "native/compiled/flags.py": {"compile", "link", "tools", "validate", "package"},
     "compiler/layers.py": {"compile", "link", "tools", "validate", "package"},
-    "batching/costs.py": {"link", "tools", "package"},
+    "native/batching/costs.py": {"link", "tools", "package"},
     "verify/runner.py": {"validate", "package"},
     "package/cmssw.py": {"package"},
     "provenance/sbom.py": {"package"},
-    "keys.py": {*STAGES},
+    "ground/keys.py": {*STAGES},
     "cli/build.py": set(),
     "nightly/run.py": set(),
     "catalogue/render.py": set(),
@@ -68,9 +68,11 @@ _STAGES_OF = {
 
 
 def test_commands_the_nightly_and_the_catalogue_make_no_stage() -> None:
-    found = {name.split(".")[1] for module in STAGES.values() for name in modules_of(module) if "." in name}
-    assert not found & {"cli", "nightly", "catalogue", "registry", "trust", "remote", "server", "conan", "publish"}
-    assert {"native", "compiled", "compiler", "verify", "frozen", "package", "provenance"} <= found
+    modules = {name for module in STAGES.values() for name in modules_of(module)}
+    wings = {name.split(".")[1] for name in modules if "." in name}
+    assert not wings & {"cli", "nightly", "catalogue", "registry", "measure", "cmsdist"}
+    assert not modules & {"tfaot_pkg.pipeline.conan", "tfaot_pkg.pipeline.publish"}
+    assert {"native", "compiler", "verify", "frontends", "package", "provenance"} <= wings
 
 
 def test_what_runs_as_a_program_of_its_own_belongs_to_the_stage() -> None:
@@ -182,10 +184,11 @@ def test_what_was_made_while_a_template_changed_is_not_kept(tmp_path: Path) -> N
 def test_code_that_was_written_after_it_was_loaded_has_no_digest(copy: Path) -> None:
     program = """
 import os, time
-from tfaot_pkg import code, errors
+from tfaot_pkg.ground import code
+from tfaot_pkg import errors
 os.utime(errors.__file__, ns=(time.time_ns(), time.time_ns()))
 try:
-    code.code_digest("tfaot_pkg.wording", "tfaot_pkg.errors")
+    code.code_digest("tfaot_pkg.ground.wording", "tfaot_pkg.errors")
 except errors.StorageError as error:
     print(error)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coverage import DATA, Cell, Row, committed, read, record, worse
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
 from tools.make_coverage import PAGE, merged, page
 
 VERIFIED = Cell(outcome="verified", seconds=1.0)

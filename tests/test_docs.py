@@ -97,31 +97,39 @@ def test_paths_of_the_repository_that_a_page_names_exist(page: Path) -> None:
     assert missing == []
 
 
-def test_the_architecture_page_lists_the_folders_and_modules_that_exist() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    listed = {
-        name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`([\w/]+)`", row)
-    }
-    package = ROOT / "tfaot_pkg"
-    folders = {f"{path.name}/" for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
-    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
-    assert listed >= folders
-    assert listed <= folders | modules
-
-
-def test_the_modules_that_a_row_of_the_architecture_page_names_exist_in_its_folder() -> None:
+def _rooms() -> Iterator[tuple[list[Path], str]]:
+    """What the architecture page says of each module and folder of tfaot_pkg: its places, and the text."""
     page, package = (ROOT / "docs" / "architecture.md").read_text(), ROOT / "tfaot_pkg"
-    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", page, re.MULTILINE)
-    assert len(rows) > len([*package.glob("*/__init__.py")]) / 2
-    for names, text in rows:
-        places = [package / name if name.endswith("/") else package for name in re.findall(r"`([\w/]+)`", names)]
+    for section in page.partition("\nImports go down only")[0].split("\n### ")[1:]:
+        title, _, text = section.partition("\n")
+        wing = package / title.strip("`/") if title.startswith("`") else package
+        if wing != package:
+            yield [wing], text.partition("\n|")[0]
+        for names, content in re.findall(r"^\| (`.*?`) \| (.*) \|$", text, re.MULTILINE):
+            yield [wing / name for name in re.findall(r"`([\w/]+)`", names)], content
+
+
+def test_the_architecture_page_lists_the_wings_and_rooms_that_exist() -> None:
+    listed = {place for places, _ in _rooms() for place in places}
+    assert [place for place in listed if not place.is_dir() and not place.with_suffix(".py").is_file()] == []
+    package = ROOT / "tfaot_pkg"
+    wings = {path for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
+    modules = {path.with_suffix("") for path in package.glob("*.py") if not path.stem.startswith("_")}
+    assert wings | modules <= listed
+
+
+def test_the_modules_that_the_architecture_page_names_exist_in_their_folder() -> None:
+    rooms = [*_rooms()]
+    assert len(rooms) > 40
+    for places, text in rooms:
+        folders = [place if place.is_dir() else place.parent for place in places]
         named = {name for name in re.findall(r"`([a-z_]+)/?`", text) if "tfaot" not in name}  # functions of CMake
         missing = {
             name
             for name in named
-            if not any((each / f"{name}.py").exists() or (each / name).is_dir() for each in places)
+            if not any((each / f"{name}.py").exists() or (each / name).is_dir() for each in folders)
         }
-        assert missing == set(), names
+        assert missing == set(), places
 
 
 def test_the_architecture_page_has_no_tables_of_sizes() -> None:
@@ -137,6 +145,6 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
         for line in re.findall(r"^```\n(cli\n.*?)^```", page, re.MULTILINE | re.DOTALL)[0].splitlines()
     ]
     listed = re.findall(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)[0]
-    hidden = {"__main__", "_version", "runtime"}  # the entry point, the version, the former name of `loader`
+    hidden = {"__main__", "_version"}
     layers = [sorted({*line.split(" | ")} - hidden) for line in re.findall(r'"(.+)"', listed)]
     assert shown == [layer for layer in layers if layer]

@@ -14,7 +14,7 @@ import pytest
 from tests.catalogue.conftest import Browser, shared_browser, start_browser  # noqa: F401 (fixtures)
 from tests.catalogue.test_browser import AXE, eventually, one, texts
 from tfaot_pkg._version import __version__
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(600)]
 

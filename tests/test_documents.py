@@ -33,27 +33,27 @@ from tfaot_pkg.catalogue.package import page_context
 from tfaot_pkg.catalogue.render import Home
 from tfaot_pkg.catalogue.snippets import Registry
 from tfaot_pkg.catalogue.tree import Node
-from tfaot_pkg.conan.upload import ConanRemotes
-from tfaot_pkg.dependencies.lock import Lock
-from tfaot_pkg.documents import plain, read_json, write
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.ground.documents import plain, read_json, write
+from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
 from tfaot_pkg.package.listing import Member, Tree
-from tfaot_pkg.prefix.manifest import Manifest, encode_pending, read_prefix
+from tfaot_pkg.package.prefix.manifest import Manifest, encode_pending, read_prefix
+from tfaot_pkg.pipeline.conan.upload import ConanRemotes
 from tfaot_pkg.provenance.statement import read_statement, statement
 from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.dependencies.lock import Lock
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
+from tfaot_pkg.registry.files.files import MissingFile
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, summaries_in, summary_of, updated_shard
+from tfaot_pkg.registry.remote.named import Remotes
 from tfaot_pkg.registry.static import RegistryConfig
-from tfaot_pkg.remote.named import Remotes
+from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
+from tfaot_pkg.registry.trust.rotation import Rotation
+from tfaot_pkg.registry.trust.state import SignedState
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.tuning import parse_tuning, tuning_bytes
-from tfaot_pkg.static.files import MissingFile
-from tfaot_pkg.trust.client import Anchor, SignedIndex
-from tfaot_pkg.trust.rotation import Rotation
-from tfaot_pkg.trust.state import SignedState
 
 __all__ = ["make_package", "registry"]
 

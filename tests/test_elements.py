@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.ground.signature import DType, Tensor
 from tfaot_pkg.worker_program.messages.elements import carried, epsilon, held, held_type, largest, numbers
 
 

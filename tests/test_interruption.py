@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.interruption import Stopped, shielded, take_signals, taken_signal
-from tfaot_pkg.temporary import remove_left, temporary_file, temporary_folder
+from tfaot_pkg.ground.interruption import Stopped, shielded, take_signals, taken_signal
+from tfaot_pkg.ground.temporary import remove_left, temporary_file, temporary_folder
 
 # Folders are made, filled and removed and programs are started, without an end; the pipe says that it has begun.
 _PROGRAM = """
 import sys
 from pathlib import Path
-from tfaot_pkg.interruption import Stopped, take_signals
-from tfaot_pkg.process import kill_running, run
-from tfaot_pkg.storage import new_folder, write_file
-from tfaot_pkg.temporary import remove_left, temporary_folder
+from tfaot_pkg.ground.interruption import Stopped, take_signals
+from tfaot_pkg.ground.process import kill_running, run
+from tfaot_pkg.ground.storage import new_folder, write_file
+from tfaot_pkg.ground.temporary import remove_left, temporary_folder
 
 def work(root):
     number = 0
@@ -200,7 +200,7 @@ class TestTemporary:
     @pytest.fixture(autouse=True)
     def _own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What other tests keep for longer, pools of workers say, is not for these to remove."""
-        monkeypatch.setattr("tfaot_pkg.temporary._noted", set())
+        monkeypatch.setattr("tfaot_pkg.ground.temporary._noted", set())
 
     def test_what_removal_could_not_finish_is_removed_later(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

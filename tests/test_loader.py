@@ -17,11 +17,11 @@ import pytest
 
 import tfaot_pkg
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.c_interface import CInfo
-from tfaot_pkg.loader import Model, RunError, _any_batch_size, _batch_costs, _fitting, _rows_independent, load
-from tfaot_pkg.process import run
-from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Tensor
+from tfaot_pkg.runtime.c_interface import CInfo
+from tfaot_pkg.runtime.loader import Model, RunError, _any_batch_size, _batch_costs, _fitting, _rows_independent, load
 from tfaot_pkg.spec.rules import package_name
 
 PACKAGE = Path(__file__).parent / "package"
@@ -422,7 +422,8 @@ def test_load_is_part_of_the_package(prefix: Path) -> None:
 
 
 def test_the_former_name_of_the_module_is_kept() -> None:
-    from tfaot_pkg import loader, runtime
+    from tfaot_pkg import runtime
+    from tfaot_pkg.runtime import loader
 
     assert {name: getattr(runtime, name) for name in runtime.__all__} == {
         name: getattr(loader, name) for name in ("Array", "Model", "RunError", "load")

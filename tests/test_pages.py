@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.conftest import free_port
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = ROOT / "docs" / "how-to"

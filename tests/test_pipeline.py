@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.code import modules_of
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.loader import load
-from tfaot_pkg.package_key import STAGES
-from tfaot_pkg.pipeline import Build, Pipeline
-from tfaot_pkg.progress import Progress, Silent, Step
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.ground.code import modules_of
+from tfaot_pkg.ground.progress import Progress, Silent, Step
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.pipeline.package_key import STAGES
+from tfaot_pkg.pipeline.pipeline import Build, Pipeline
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec import load_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

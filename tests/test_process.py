@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg import process
-from tfaot_pkg.process import CommandFailed, run, run_within
+from tfaot_pkg.ground import process
+from tfaot_pkg.ground.process import CommandFailed, run, run_within
 
 PYTHON = sys.executable
 

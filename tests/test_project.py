@@ -21,7 +21,7 @@ import tfaot_pkg
 from tfaot_pkg.spec.form import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK_FILES = sorted([*ROOT.glob("requirements/*.txt"), *ROOT.glob("tfaot_pkg/toolchain/requirements/*.txt")])
+LOCK_FILES = sorted([*ROOT.glob("requirements/*.txt"), *ROOT.glob("tfaot_pkg/frontends/toolchain/requirements/*.txt")])
 PYTHONS = ("3.10", "3.11", "3.12")
 
 
@@ -162,7 +162,7 @@ def test_an_installed_wheel_finds_its_templates_headers_and_base_recipe(tmp_path
     with zipfile.ZipFile(build("wheel", tmp_path / "dist")) as wheel:
         wheel.extractall(tmp_path / "site")
     program = (
-        "from tfaot_pkg import resources as r\n"
+        "from tfaot_pkg.ground import resources as r\n"
         "assert (r.templates() / 'recipe/config.yml.j2').is_file()\n"
         "assert (r.headers() / 'tfaot/c_api.h').is_file()\n"
         "assert (r.base_recipe() / 'conanfile.py').is_file()\n"

@@ -14,9 +14,9 @@ from tests.package.conftest import SIGNATURE, make_spec
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
+from tfaot_pkg.analysis.rows import INDEPENDENT
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.publish import release_of
-from tfaot_pkg.rows import INDEPENDENT
+from tfaot_pkg.pipeline.publish import release_of
 
 NAME = "tfaot-model-digits"
 SYSTEM = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"

@@ -20,13 +20,13 @@ from tests.commands import run_command
 from tests.samples import REPOSITORY, Published, recipe, tfaot
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.package.listing import scan_tree
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.rebuild import Means, rebuild_check
+from tfaot_pkg.pipeline.rebuild import Means, rebuild_check
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

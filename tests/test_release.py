@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tfaot_pkg
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 ROOT = Path(__file__).resolve().parent.parent
 

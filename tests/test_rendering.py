@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.package.conftest import cmake
-from tfaot_pkg import rendering
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import rendering
+from tfaot_pkg.ground.process import run
 
 NASTY = [
     'a"b',

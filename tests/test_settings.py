@@ -6,7 +6,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.settings import number_from
+from tfaot_pkg.ground.settings import number_from
 
 
 def number(text: str, monkeypatch: pytest.MonkeyPatch) -> float:

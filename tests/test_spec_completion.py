@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import ModelError, ToolchainError
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.pipeline.spec_completion import Settled, settled, with_sizes
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, files_of
-from tfaot_pkg.spec_completion import Settled, settled, with_sizes
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.graph import FoundSizes, SymbolSizes
 

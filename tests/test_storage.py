@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.ground.storage import storage_errors
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT])

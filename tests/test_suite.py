@@ -14,7 +14,7 @@ import pytest
 
 from tests.kept import kept
 from tests.wording import Snapshot, entries_without_a_test, read, reported
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 Compare = Callable[..., tuple[int, str]]
 HERE = Path(__file__).resolve().parent

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.compiler.test_trees import grown, small
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.passes.pipeline import PASSES, run
 from tfaot_pkg.compiler.text import TextError, parse, text_of
 from tfaot_pkg.compiler.verifier import verified
-from tfaot_pkg.tree_lowering import lowered
+from tfaot_pkg.frontends.tree_lowering import lowered
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import LESS, Forest, margins, packed
 from tfaot_pkg.worker_program.messages.sources import ENCODER, FOREST, TREES, FittedTrees, TreesLink
 from tfaot_pkg.worker_program.messages.wire import encoded

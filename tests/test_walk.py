@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.deep import deepen
-from tfaot_pkg.temporary import temporary_folder
-from tfaot_pkg.walk import MOST_LEVELS, entries_below, remove_tree, require_flat
+from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.ground.walk import MOST_LEVELS, entries_below, remove_tree, require_flat
 
 pytestmark = pytest.mark.slow
 

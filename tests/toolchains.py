@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
 
 
 def chosen(further: str) -> tuple[str, ...]:

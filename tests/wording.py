@@ -32,7 +32,7 @@ from filelock import FileLock
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import SpecError, TfaotError
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
 
 SNAPSHOT = Path(__file__).with_suffix(".snapshot")
 REPOSITORY = SNAPSHOT.parent.parent

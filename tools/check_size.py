@@ -30,17 +30,17 @@ INDEX_EXCEPTIONS = frozenset(
     tfaot_pkg/compiler/passes/simplify.py
     tfaot_pkg/compiler/type_rules.py
     tfaot_pkg/export.py
-    tfaot_pkg/onnx_lowering/builder.py
-    tfaot_pkg/program/input_bounds.py
-    tfaot_pkg/program/loops.py
-    tfaot_pkg/program/moving.py
+    tfaot_pkg/frontends/onnx_lowering/builder.py
+    tfaot_pkg/analysis/program/input_bounds.py
+    tfaot_pkg/analysis/program/loops.py
+    tfaot_pkg/analysis/program/moving.py
     tfaot_pkg/worker_program/shape_analysis.py
     tfaot_pkg/worker_program/shape_transfer.py
     """.split()
 )
 COMPLEXITY_EXCEPTIONS = frozenset(
     """
-    tfaot_pkg/bench_program/fix_onnx.py:fix
+    tfaot_pkg/measure/bench_program/fix_onnx.py:fix
     tfaot_pkg/compiler/batched.py:_write
     tfaot_pkg/compiler/batched.py:dot
     tfaot_pkg/compiler/passes/layouts.py:of_images
@@ -55,15 +55,15 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/compiler/reductions.py:reduce
     tfaot_pkg/compiler/tiles.py:tile
     tfaot_pkg/compiler/windows.py:convolution
-    tfaot_pkg/onnx_lowering/builder.py:Builder._folded
-    tfaot_pkg/program/contracting.py:convolution
-    tfaot_pkg/program/independence.py:_Analysis._loop_over_rows
-    tfaot_pkg/program/indexing.py:dynamic_slice
-    tfaot_pkg/program/indexing.py:dynamic_update_slice
-    tfaot_pkg/program/loops.py:DoneRows._found_truth
-    tfaot_pkg/program/loops.py:_blank
-    tfaot_pkg/program/moving.py:_reshaped_axis
-    tfaot_pkg/program/tracking.py:gathered
+    tfaot_pkg/frontends/onnx_lowering/builder.py:Builder._folded
+    tfaot_pkg/analysis/program/contracting.py:convolution
+    tfaot_pkg/analysis/program/independence.py:_Analysis._loop_over_rows
+    tfaot_pkg/analysis/program/indexing.py:dynamic_slice
+    tfaot_pkg/analysis/program/indexing.py:dynamic_update_slice
+    tfaot_pkg/analysis/program/loops.py:DoneRows._found_truth
+    tfaot_pkg/analysis/program/loops.py:_blank
+    tfaot_pkg/analysis/program/moving.py:_reshaped_axis
+    tfaot_pkg/analysis/program/tracking.py:gathered
     tfaot_pkg/worker_program/data_dependent_rows.py:_keeps_rows
     tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
     tfaot_pkg/worker_program/from_onnx/images.py:_resized

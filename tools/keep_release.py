@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 from tfaot_pkg._version import __version__  # noqa: E402
-from tfaot_pkg.keys import sha256_file  # noqa: E402
+from tfaot_pkg.ground.keys import sha256_file  # noqa: E402
 
 _TEMPLATES = ("package", "former", "cmssw", "source/CMakeLists.txt.j2")
 

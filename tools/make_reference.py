@@ -23,13 +23,13 @@ from tfaot_pkg import errors  # noqa: E402
 from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.bench import SLOWER  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
-from tfaot_pkg.forms.fields import all_fields  # noqa: E402
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
+from tfaot_pkg.ground.forms.fields import all_fields  # noqa: E402
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.nightly.form import REFERENCE as REGISTRY_FILE  # noqa: E402
 from tfaot_pkg.nightly.report.report import UNFINISHED  # noqa: E402
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
-from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN  # noqa: E402
 from tfaot_pkg.verify.rules import CORNERS, RULES, USUAL, Rule  # noqa: E402
 from tfaot_pkg.worker_program.messages.unspecified_results import OPERATIONS  # noqa: E402

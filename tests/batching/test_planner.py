@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.batching.planner import Planner, unseen, written
+from tfaot_pkg.native.batching.planner import Planner, unseen, written
 
 
 @pytest.mark.parametrize(

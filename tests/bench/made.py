@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tfaot_pkg.bench.results import Bench, Cell, Difference, Limits, Roof, Row, cell_of
+from tfaot_pkg.measure.bench.results import Bench, Cell, Difference, Limits, Roof, Row, cell_of
 
 SIZES = (1, 4)
 OURS, LITERT, XLA = "tfaot-x86-64-v3", "litert", "xla-x86-64-v3"

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests.bad_input.conftest import write_spec
-from tfaot_pkg.bench.contenders import Field
-from tfaot_pkg.bench.peers import peers_named
-from tfaot_pkg.bench.trees import Trees, given
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.ground.signature import DType, Tensor
+from tfaot_pkg.measure.bench.contenders import Field
+from tfaot_pkg.measure.bench.peers import peers_named
+from tfaot_pkg.measure.bench.trees import Trees, given
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import Compilation, ModelSpec
-from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 

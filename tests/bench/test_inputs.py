@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfaot_pkg.bench.measure import difference, write_inputs
-from tfaot_pkg.bench.results import Difference
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.measure.bench.measure import difference, write_inputs
+from tfaot_pkg.measure.bench.results import Difference
 from tfaot_pkg.spec.types import Validation
 
 SIGNATURE = Signature(

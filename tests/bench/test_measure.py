@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.bench import serving
-from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
-from tfaot_pkg.bench.results import free_core
-from tfaot_pkg.bench.serving import Program, native_program
-from tfaot_pkg.bench_program.messages import Memory
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.measure.bench import serving
+from tfaot_pkg.measure.bench.measure import Rates, Schedule, Taken, measure
+from tfaot_pkg.measure.bench.results import free_core
+from tfaot_pkg.measure.bench.serving import Program, native_program
+from tfaot_pkg.measure.bench_program.messages import Memory
 
 pytestmark = pytest.mark.slow
 

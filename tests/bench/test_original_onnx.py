@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.samples import REPOSITORY
-from tfaot_pkg.bench.peers import PROGRAM
-from tfaot_pkg.bench_program.messages import Fixing
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.measure.bench.peers import PROGRAM
+from tfaot_pkg.measure.bench_program.messages import Fixing
 from tfaot_pkg.worker_program.messages.wire import encoded
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]

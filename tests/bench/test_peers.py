@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.bench.peers import PEERS, installed_here, peers_named, requirements_file
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.measure.bench.peers import PEERS, installed_here, peers_named, requirements_file
 
 
 def test_all_names_every_peer_and_the_order_is_always_the_same() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.bench.made import OURS, SIZES, XLA, bench, cells, row
-from tfaot_pkg.bench.peers import PEERS
-from tfaot_pkg.bench.plot import _look, labelled, latency_plot, resources_plot
-from tfaot_pkg.bench.results import Bench
+from tfaot_pkg.measure.bench.peers import PEERS
+from tfaot_pkg.measure.bench.plot import _look, labelled, latency_plot, resources_plot
+from tfaot_pkg.measure.bench.results import Bench
 
 
 def _every_engine() -> Bench:

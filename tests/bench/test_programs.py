@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.bench.peers import Programs, compile_programs
-from tfaot_pkg.bench.results import free_core
-from tfaot_pkg.bench.serving import Serving, native_program
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS, runs_here
+from tfaot_pkg.measure.bench.peers import Programs, compile_programs
+from tfaot_pkg.measure.bench.results import free_core
+from tfaot_pkg.measure.bench.serving import Serving, native_program
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 
 pytestmark = pytest.mark.slow
 

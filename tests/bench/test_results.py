@@ -10,10 +10,10 @@ import pytest
 
 from tests.bench.made import AGREES, LITERT, OURS, XLA, bench, cells, row
 from tests.wording import reported
-from tfaot_pkg.bench import table
-from tfaot_pkg.bench.results import Bench, Difference, Row, cell_of
-from tfaot_pkg.documents import convert, plain, read
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.documents import convert, plain, read
+from tfaot_pkg.measure.bench import table
+from tfaot_pkg.measure.bench.results import Bench, Difference, Row, cell_of
 
 WRONG = Difference(max_absolute=0.5, max_relative=0.25, failures=3)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.bench.made import LITERT, OURS, bench, row
-from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.bench.table import Verdict, compare
 from tfaot_pkg.cli.bench import _text as text
+from tfaot_pkg.measure.bench.results import Bench
+from tfaot_pkg.measure.bench.table import Verdict, compare
 
 ROUNDS = 15
 

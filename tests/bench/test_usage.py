@@ -9,7 +9,7 @@ import pytest
 
 from tests.bad_input.conftest import CommandLine
 from tests.bench.made import OURS, bench, cells, row
-from tfaot_pkg.documents import plain
+from tfaot_pkg.ground.documents import plain
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from tests.bench.made import LITERT, OURS, XLA, bench, cells, row
 from tests.samples import REPOSITORY
-from tfaot_pkg.documents import plain
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.process import run
 
 PROGRAM = REPOSITORY / "benchmarks" / "families.py"
 

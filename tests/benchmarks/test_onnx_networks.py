@@ -11,7 +11,7 @@ import pytest
 
 from tests.frozen.test_torch_files import python_with_pytorch
 from tests.samples import REPOSITORY
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.samples import REPOSITORY
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

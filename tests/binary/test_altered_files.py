@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.binary.test_findings import ENTRY_ONLY, RULES, Workshop, archived, calling
-from tfaot_pkg.binary.elf import opened, read_elf
-from tfaot_pkg.binary.findings import object_findings, shared_library_findings, static_library_findings
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.elf import opened, read_elf
+from tfaot_pkg.package.binary.findings import object_findings, shared_library_findings, static_library_findings
 
 only_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="made of x86-64's assembly")
 

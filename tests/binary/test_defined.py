@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
 
 SOURCE = """
 #include <stdlib.h>

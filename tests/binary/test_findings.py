@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.findings import (
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.elf import opened
+from tfaot_pkg.package.binary.findings import (
     Rules,
     above_floor,
     glibc_floor,
@@ -19,7 +20,6 @@ from tfaot_pkg.binary.findings import (
     shared_library_findings,
     static_library_findings,
 )
-from tfaot_pkg.process import run
 
 SYMBOL = "tfaot_model_a_0123456789ab"
 SONAME = "libtfaot-model-a.so.0123456789ab"

@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tfaot_pkg.keys import key_of, sha256_bytes
+from tfaot_pkg.ground.keys import key_of, sha256_bytes
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'>{{ 7 * 7 }} & more"

@@ -14,8 +14,8 @@ from tests.wording import reported
 from tfaot_pkg.catalogue.downloads import downloads_of
 from tfaot_pkg.catalogue.render import FOLDER, render, update
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.registry.files.layout import PREFIX, blob_path
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.static.layout import PREFIX, blob_path
 
 BLOB, OTHER = "ab" * 32, "cd" * 32
 

@@ -24,12 +24,12 @@ from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, HOME, render, update, update_or_note
 from tfaot_pkg.catalogue.tree import LEAF
 from tfaot_pkg.errors import RegistryError, StorageError
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.server.rules import FOREVER, find_file
 from tfaot_pkg.registry.static import StaticRegistry
-from tfaot_pkg.server.rules import FOREVER, find_file
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 LARGEST = 200_000

@@ -13,8 +13,8 @@ from tests.wording import reported
 from tfaot_pkg import _version
 from tfaot_pkg.cli.build import depfile_text, files_read, no_leftovers
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.package.prefix.install import install_built
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import install_built
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, ModelSpec, Tuning
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tfaot_pkg.analysis.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.cli.tune import _costs_table
-from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 
 MEETING = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows interact"),))
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.commands import run_command
 from tests.registry.conftest import write_tree
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.package.prefix.install import install_built
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import install_built
 
 
 def tfaot(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import build_fake_libraries, make_contents, make_spec, write_tree
-from tfaot_pkg import resources
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.keys import key_of
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.cmake.conftest import TOOLS, MakeProject, Project
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 GENERATORS = ["Ninja", "Unix Makefiles"]
 SPEC = """

@@ -11,8 +11,8 @@ import pytest
 from tests.cmake.conftest import REPOSITORY, TOOLS
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.samples import Sample, recipe
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 
 @pytest.mark.nightly

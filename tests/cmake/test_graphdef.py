@@ -11,11 +11,11 @@ import pytest
 from tests.cmake.conftest import REPOSITORY, TOOLS
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.coverage import verified
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 _FEATURES = ["0.5", "-1", "2", "0.25", "1", "1", "1", "1", "-3", "0.125", "0", "2.5"]
 _SESSION = """

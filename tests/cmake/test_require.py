@@ -14,8 +14,9 @@ import pytest
 from tests.cmake.conftest import REPOSITORY, TOOLS, MakeProject, Project, add_model
 from tests.consumers.conftest import cmake_build, environment
 from tests.samples import Published, recipe, tfaot
-from tfaot_pkg import __version__, resources
-from tfaot_pkg.process import run
+from tfaot_pkg import __version__
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.cmsdist.compiling import Wanted, targets_wanted
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.spec.types import Compilation
-from tfaot_pkg.targets import DEFAULT_TARGETS
 
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a triple without architecture is this machine's")
 USUAL = Compilation(batch_sizes=(1,), targets=("x86-64-v2", "x86-64-v3"))

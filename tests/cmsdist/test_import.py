@@ -14,9 +14,9 @@ from tests.commands import run_command
 from tests.wording import reported
 from tfaot_pkg.cmsdist.importing import Imported, ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource
-from tfaot_pkg.targets import DEFAULT_TARGETS
 
 SPECS = Path(__file__).parent / "specs"
 REVISION = "0123456789abcdef0123456789abcdef01234567"

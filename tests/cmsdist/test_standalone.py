@@ -10,7 +10,7 @@ import pytest
 from tests.package.conftest import WARNINGS
 from tests.package.test_every_compiler import PRELUDE
 from tfaot_pkg.cmsdist.compiling import our_headers, standalone
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = pytest.mark.slow
 

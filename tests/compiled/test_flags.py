@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.check import check_model
-from tfaot_pkg.compiled.flags import STAGE, require_flags
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.progress import Silent, Step
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.progress import Silent, Step
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.native.compiled.flags import STAGE, require_flags
+from tfaot_pkg.pipeline.check import check_model
+from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ModelSpec, Validation
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.worker import WorkerPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
-from tfaot_pkg.compiled.model import weight_offsets
 from tfaot_pkg.errors import ModelError, ToolchainError
-from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.toolchain.definition import toolchain
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.native.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
+from tfaot_pkg.native.compiled.model import weight_offsets
 from tfaot_pkg.worker_program.messages.graph import Weight
 
 # As tfcompile of TensorFlow 2.17 and 2.21 writes them, shortened; the first size is 4 * 12 bytes.

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.package.conftest import make_spec
-from tfaot_pkg.compiled.flags import flags_of
-from tfaot_pkg.compiled.model import compiled_key
-from tfaot_pkg.keys import Key
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.native.compiled.flags import flags_of
+from tfaot_pkg.native.compiled.model import compiled_key
 from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
-from tfaot_pkg.toolchain.definition import toolchain
 
 V2, V3 = "x86-64-v2", "x86-64-v3"
 CLASSIC = toolchain("2.17.1")

@@ -7,7 +7,7 @@ import pytest
 from tests.catalogue.registries import entry_of
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.catalogue.card import badges_of
-from tfaot_pkg.compiled.program import Engine, difference, unfused
+from tfaot_pkg.native.compiled.program import Engine, difference, unfused
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.package.conftest import make_spec
 from tests.wording import reported
-from tfaot_pkg.compiled.program import Engine, require_sources
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.native.compiled.program import Engine, require_sources
 from tfaot_pkg.spec.types import PackageOptions
 
 

@@ -15,18 +15,18 @@ import pytest
 
 from tests.compiler.guarded import guarded
 from tests.kept import REPOSITORY, kept
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.program import hlo
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import NO_CONTRACTION
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.messages.graph import Frozen
 from tfaot_pkg.worker_program.messages.wire import decoded
 

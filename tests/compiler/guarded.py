@@ -11,7 +11,7 @@ import mmap
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.ground.arrays import Array
 
 _PAGE = mmap.PAGESIZE
 _NO_ACCESS = 0

@@ -16,11 +16,11 @@ import numpy as np
 
 from tests.compiler.conftest import FLAGS, compiled_together
 from tests.compiler.test_operations import N, Sizes, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, Size, Symbol
+from tfaot_pkg.ground.arrays import Array
 
 Random = np.random.Generator
 _ROWS = (1, 7)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.kept import saved_models
 from tests.samples import REPOSITORY, tfaot
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.loader import Model, load
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.runtime.loader import Model, load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -13,17 +13,17 @@ from tests.compiler.conftest import WORKER_PROGRAM, Network, compiled_together, 
 from tests.coverage import Cell, Row, record
 from tests.kept import REPOSITORY, kept
 from tests.toolchains import VERSIONS
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 MODELS = REPOSITORY / "tests" / "models"
 MADE_TOGETHER = (

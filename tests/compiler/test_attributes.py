@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tfaot_pkg.analysis.program.hlo import read_program
 from tfaot_pkg.compiler.attributes import (
     Comparison,
     Dimensions,
@@ -21,7 +22,6 @@ from tfaot_pkg.compiler.attributes import (
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import ROWS, Attributes, Size, Unsupported
-from tfaot_pkg.program.hlo import read_program
 from tfaot_pkg.worker_program.messages import listing
 
 

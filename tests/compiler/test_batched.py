@@ -7,13 +7,13 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program, Size
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.ground.arrays import Array
 
 _QUERIES, _KEYS, _HEADS, _SIZE = 6, 19, 3, 8
 

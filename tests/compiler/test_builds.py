@@ -15,16 +15,16 @@ from tests.compiler.conftest import FLAGS, INCLUDES, Networks
 from tests.samples import tfaot
 from tests.wording import worded
 from tests.zoo.conftest import folder_with
-from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.loader import load
-from tfaot_pkg.prefix.manifest import verify_install
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.package.prefix.manifest import verify_install
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.verify.installed import check_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the networks

@@ -9,7 +9,6 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.body import Body
@@ -18,6 +17,7 @@ from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Element, Store
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
+from tfaot_pkg.ground.arrays import Array
 
 _LINES = 5
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.ground.arrays import Array
 
 # Columns within a vector, a panel and a strip of each target, at their ends and beyond; then many weights, few columns for
 # many inputs, and columns that are sums in a tree.

@@ -7,10 +7,10 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Element, TopK
 from tfaot_pkg.compiler.program import Number, Operation, Program, Region, Shape, Size
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.ground.arrays import Array
 
 _SIZE = 21
 

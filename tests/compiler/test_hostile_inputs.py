@@ -11,10 +11,10 @@ import pytest
 
 from tests.compiler.conftest import FLAGS, INCLUDES
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
 
 _NUMBERS = (2**31 - 1, -(2**31), -1, 0, 7, 31, 32, 5)
 _FLOATS = (np.inf, -np.inf, np.nan, 3e9, -3e9, 1e30, -0.0, 2.5)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes import simplify
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.ground.arrays import Array
 
 _FLOATS = [
     0.0,

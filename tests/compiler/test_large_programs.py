@@ -7,6 +7,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.loops import Buffer
@@ -14,7 +15,6 @@ from tfaot_pkg.compiler.memory import Lifetime, Memory
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Size, Unsupported
-from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.listing import NoAttributes, Number
 
 _SCALAR = hlo.Shape("f32", ())

@@ -18,7 +18,7 @@ from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = pytest.mark.slow  # TensorFlow makes models
 

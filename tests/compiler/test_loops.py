@@ -12,7 +12,6 @@ import pytest
 from tests.compiler.conftest import Compile, Networks
 from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import attributes_of
 from tfaot_pkg.compiler.emit import emit
@@ -32,6 +31,7 @@ from tfaot_pkg.compiler.program import (
     Type,
 )
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.ground.arrays import Array
 
 
 @pytest.mark.sweep("2.17.1")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import Compile
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions, Element, attributes_of
 from tfaot_pkg.compiler.operations import OPERATIONS
@@ -32,6 +31,7 @@ from tfaot_pkg.compiler.program import (
     Symbol,
 )
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.ground.arrays import Array
 
 pytestmark = pytest.mark.slow  # each compiles its code
 

@@ -11,7 +11,7 @@ import pytest
 from tests.compiler.conftest import HEADERS, kernel_object
 from tests.compiler.random_programs import SANITIZED, check
 from tests.kept import REPOSITORY
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 
 def test_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path: Path) -> None:

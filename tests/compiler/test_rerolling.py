@@ -10,13 +10,13 @@ from hypothesis import given, strategies
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program, Size
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.ground.arrays import Array
 
 Step = Callable[[Writer, int, int], int]
 """What is computed of a part [batch, 3], and the number of its copy: [batch, 2]."""

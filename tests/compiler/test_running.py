@@ -7,8 +7,8 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.ground.arrays import Array
 
 pytestmark = pytest.mark.slow  # compiles its code
 

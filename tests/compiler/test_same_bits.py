@@ -20,15 +20,15 @@ from tests.compiler.test_networks import NAMES
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.native.library import loop_flags
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS, runs_here
-from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the models
 

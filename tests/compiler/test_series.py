@@ -9,8 +9,8 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.passes.pipeline import recognize
+from tfaot_pkg.ground.arrays import Array
 
 _NUMBERS = (0.37, -1.83, 0.91, 2.2, -0.77)
 

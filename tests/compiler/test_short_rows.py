@@ -9,7 +9,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.ground.arrays import Array
 
 pytestmark = pytest.mark.slow  # each compiles its code
 

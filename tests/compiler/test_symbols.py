@@ -14,7 +14,7 @@ from tests.compiler.conftest import WORKER_PROGRAM, Code, compiled_together, con
 from tests.kept import REPOSITORY, kept
 from tests.samples import tfaot
 from tests.wording import reported
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.fitting import Fit, Point, check_extents
@@ -24,13 +24,13 @@ from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
-from tfaot_pkg.program import hlo
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.worker_program.messages.graph import Frozen
 from tfaot_pkg.worker_program.messages.listing import Literals
 from tfaot_pkg.worker_program.messages.wire import decoded

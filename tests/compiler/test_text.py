@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size
 from tfaot_pkg.compiler.text import TextError, outline_of, parse, text_of
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 
 def renumbered(text: str) -> str:

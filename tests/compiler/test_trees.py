@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import compiled_together
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Trees
 from tfaot_pkg.compiler.program import Number, Operation, Program, Region, Shape, Size
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages import forest as forests
 from tfaot_pkg.worker_program.messages.forest import IN, IN_CUT, LESS, LESS_EQUAL, Forest, forest, margins
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.random_programs import Grower, inputs_of
+from tfaot_pkg.analysis.program.hlo import read_program
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.importing import import_program
@@ -31,7 +32,6 @@ from tfaot_pkg.compiler.program import (
     Unsupported,
 )
 from tfaot_pkg.compiler.verifier import InvalidProgram, Verifier, verify
-from tfaot_pkg.program.hlo import read_program
 from tfaot_pkg.worker_program.messages import listing
 
 Random = np.random.Generator

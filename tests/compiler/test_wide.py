@@ -10,11 +10,11 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Size, Symbol
+from tfaot_pkg.ground.arrays import Array
 
 pytestmark = pytest.mark.slow  # each compiles its code
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import build_fake_libraries, make_contents, make_spec, write_tree
-from tfaot_pkg.conan.package import ConanHome
-from tfaot_pkg.conan.recipe import stage_recipe
+from tfaot_pkg.pipeline.conan.package import ConanHome
+from tfaot_pkg.pipeline.conan.recipe import stage_recipe
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 
 

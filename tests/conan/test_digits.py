@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.samples import conan_consumer
-from tfaot_pkg.conan.package import ConanHome, conan_argv, conan_environment, create
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.pipeline.conan.package import ConanHome, conan_argv, conan_environment, create
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-model-digits" / "all"

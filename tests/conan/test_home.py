@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.conan.package import ConanHome, conan_environment
-from tfaot_pkg.doctor import examine
 from tfaot_pkg.errors import ConanError
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.trust.keys import FOLDER, PASSPHRASE
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.pipeline.conan.package import ConanHome, conan_environment
+from tfaot_pkg.pipeline.doctor import examine
+from tfaot_pkg.registry.trust.keys import FOLDER, PASSPHRASE
 
 
 def test_a_new_home_has_a_profile_and_no_remotes(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import pytest
 
 from tests.conan.conftest import Packaged
 from tests.wording import reported
-from tfaot_pkg.conan.package import ConanHome, ConanPackage, conan_argv, conan_environment, create, export_base
 from tfaot_pkg.errors import ConanError
-from tfaot_pkg.keys import files_below, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.keys import files_below, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.pipeline.conan.package import ConanHome, ConanPackage, conan_argv, conan_environment, create, export_base
 
 pytestmark = pytest.mark.slow
 

@@ -17,15 +17,15 @@ from tests.commands import run_command
 from tests.conan.conftest import Packaged
 from tests.provenance.materials import TREE, make_materials
 from tests.wording import reported
-from tfaot_pkg.conan.recipe import render_recipe, require_built_from, require_no_other_recipe, stage_recipe
 from tfaot_pkg.errors import ConanError, SourceError
-from tfaot_pkg.keys import files_below
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.keys import files_below
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.pipeline.conan.recipe import render_recipe, require_built_from, require_no_other_recipe, stage_recipe
+from tfaot_pkg.pipeline.publish import into_conan
 from tfaot_pkg.provenance.statement import statement
-from tfaot_pkg.publish import into_conan
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, Tuning
 from tfaot_pkg.verify.validate import inputs_document
 

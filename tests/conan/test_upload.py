@@ -20,8 +20,12 @@ from tests.conan.conftest import Packaged
 from tests.consumers.conftest import TOOLS, environment
 from tests.samples import Published, conan_consumer, recipe, tfaot
 from tests.wording import reported
-from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
-from tfaot_pkg.conan.upload import (
+from tfaot_pkg.errors import ConanError, NetworkError, StorageError
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.process import CommandFailed, Finished, run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.pipeline.conan.package import ConanHome, ConanPackage, create
+from tfaot_pkg.pipeline.conan.upload import (
     ConanRemote,
     ConanRemotes,
     Credentials,
@@ -30,11 +34,7 @@ from tfaot_pkg.conan.upload import (
     require_access,
     upload,
 )
-from tfaot_pkg.documents import plain
-from tfaot_pkg.errors import ConanError, NetworkError, StorageError
-from tfaot_pkg.process import CommandFailed, Finished, run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.remote.address import Address
+from tfaot_pkg.registry.remote.address import Address
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kept import kept
 from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 PROJECT = Path(__file__).parent / "project"
 TOOLS = Path(sys.executable).parent

@@ -13,7 +13,7 @@ import yaml
 from tests.consumers.conftest import WARNINGS, environment
 from tests.package.test_scram import expanded
 from tests.samples import REPOSITORY, Published, Sample, recipe, tfaot
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.consumers.conftest import PROJECT, Check, cmake_build, environment
 from tests.samples import REPOSITORY, Published, Sample, recipe
-from tfaot_pkg.conan.package import ConanHome, conan_argv
-from tfaot_pkg.process import Finished, run
+from tfaot_pkg.ground.process import Finished, run
+from tfaot_pkg.pipeline.conan.package import ConanHome, conan_argv
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

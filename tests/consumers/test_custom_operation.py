@@ -15,8 +15,8 @@ from tests.coverage import verified
 from tests.kept import REPOSITORY
 from tests.samples import tfaot
 from tests.wording import worded
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _EXAMPLE = REPOSITORY / "examples" / "custom-operation"

@@ -12,7 +12,7 @@ import pytest
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.samples import NAMES, REPOSITORY, Published, Sample, recipe
 from tests.wording import reported
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

@@ -11,12 +11,12 @@ import pytest
 from tests.consumers.conftest import cmake_build
 from tests.kept import REPOSITORY
 from tests.samples import tfaot
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _EXAMPLE = REPOSITORY / "examples" / "from-onnx"

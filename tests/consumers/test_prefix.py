@@ -14,7 +14,7 @@ import pytest
 
 from tests.consumers.conftest import PROJECT, TOOLS, WARNINGS, Check, cmake_build, environment
 from tests.samples import REPOSITORY, Published, Sample, recipe
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.spec.rules import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]

@@ -9,8 +9,8 @@ import pytest
 from tests.consumers.conftest import WARNINGS
 from tests.kept import REPOSITORY
 from tests.samples import Published
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
 

@@ -10,10 +10,10 @@ from elftools.elf.elffile import ELFFile
 
 from tests.native.archived_code import members_in
 from tests.wording import COMPILER_TEXT, reported
-from tfaot_pkg.binary.findings import glibc_floor_of, numbers
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import CompilerError
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.package.binary.findings import glibc_floor_of, numbers
 
 pytestmark = pytest.mark.slow
 

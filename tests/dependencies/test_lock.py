@@ -16,14 +16,20 @@ from tests.registry.conftest import package_of
 from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
 from tests.wording import reported, worded
-from tfaot_pkg.dependencies.install import check_trust, install_locked, install_requirements, lock_of, locked_registry
-from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, changes, outdated, update
-from tfaot_pkg.dependencies.resolution import Constraints, resolve
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
-from tfaot_pkg.prefix.manifest import verify_install
+from tfaot_pkg.package.prefix.manifest import verify_install
+from tfaot_pkg.registry.dependencies.install import (
+    check_trust,
+    install_locked,
+    install_requirements,
+    lock_of,
+    locked_registry,
+)
+from tfaot_pkg.registry.dependencies.lock import Lock, LockedRegistry, changes, outdated, update
+from tfaot_pkg.registry.dependencies.resolution import Constraints, resolve
+from tfaot_pkg.registry.files.layout import index_path
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import Requirement
-from tfaot_pkg.static.layout import index_path
 
 
 def locked(registry: FolderRegistry, *texts: str, constraints: Constraints | None = None) -> Lock:

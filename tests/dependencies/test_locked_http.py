@@ -16,13 +16,13 @@ from tests.registry.conftest import package_of
 from tests.registry.tiny import tiny_files
 from tests.remote.faulty import FaultyServer, always, faulty_server, reset
 from tests.wording import worded
-from tfaot_pkg.dependencies.lock import Lock
 from tfaot_pkg.registry.commit import open_keys
+from tfaot_pkg.registry.dependencies.lock import Lock
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
 from tfaot_pkg.registry.signing_keys import NewKey, add_key
-from tfaot_pkg.trust.keys import secrets_from
+from tfaot_pkg.registry.trust.keys import secrets_from
 
 pytestmark = pytest.mark.slow
 

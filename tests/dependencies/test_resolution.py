@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.dependencies.conftest import Publish
 from tests.registry.conftest import SIGNATURE
 from tests.wording import reported
-from tfaot_pkg.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import Requirement, SearchResult, choose

@@ -5,7 +5,7 @@ import math
 import pytest
 import yaml
 
-from tfaot_pkg.forms.document import (
+from tfaot_pkg.ground.forms.document import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.fields import Reference, Schema, all_fields, described_field, find_field
+from tfaot_pkg.ground.forms.fields import Reference, Schema, all_fields, described_field, find_field
 from tfaot_pkg.nightly import form as of_registries
 from tfaot_pkg.spec import form as of_specs
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FrontendEnvironments
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
 
 HERE = Path(__file__).resolve().parent
 _OF_ONNX = ("hits", "kept", "kinds", "number", "first", "selected")

@@ -12,11 +12,11 @@ import pytest
 
 from tests.kept import kept
 from tests.toolchains import VERSIONS
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.nightly, pytest.mark.timeout(3600)]
 _HERE = Path(__file__).parent

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains import VERSIONS
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAM = _HERE.parents[1] / "tfaot_pkg" / "worker_program"

@@ -12,12 +12,12 @@ from tests.commands import run_command
 from tests.compiler.conftest import WORKER_PROGRAM
 from tests.kept import kept, saved_models
 from tests.toolchains import VERSIONS
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _MAKER = Path(__file__).with_name("open_files.py")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.source.sniffing import require_whole
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,18 @@ from tests.coverage import verified
 from tests.toolchains import VERSIONS
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
-from tfaot_pkg.frozen.model import chosen
-from tfaot_pkg.frozen.saved_model import SavedModel
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.frontends.frozen.model import chosen
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec, load_spec
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, GraphFile, files_of
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import GraphFiles, ProposedGraph, ProposeGraph, Values
 from tfaot_pkg.worker_program.messages.graph import Check, Checked
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced

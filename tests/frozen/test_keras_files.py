@@ -15,13 +15,13 @@ import pytest
 from tests.bad_input.conftest import CommandLine
 from tests.toolchains import VERSIONS
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.parse import load_spec
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import ConvertKeras
 from tfaot_pkg.worker_program.messages.requests import Nothing, Reference, Referenced
 

@@ -12,11 +12,11 @@ from tests.compiler.conftest import WORKER_PROGRAM
 from tests.kept import REPOSITORY
 from tests.samples import tfaot
 from tests.toolchains import VERSIONS
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
 
 
 @pytest.mark.sweep("2.17.1")

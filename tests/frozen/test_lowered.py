@@ -17,11 +17,11 @@ from tests.test_tree_lowering import _BARE, _parts
 from tests.wording import reported
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frozen.lowered import make
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.frontends.frozen.lowered import make
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.types import Compilation, FolderSource, FrameworkFile, ModelInfo, ModelSpec, Variables
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.worker_program.messages.sources import TreesLink
 
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "from-xgboost" / "model.json"

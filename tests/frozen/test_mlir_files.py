@@ -13,12 +13,12 @@ import pytest
 
 from tests.toolchains import VERSIONS
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.messages.conversions import Convert
 from tfaot_pkg.worker_program.messages.requests import Nothing, Reference, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildMlir, ReadMlir, SourceModel

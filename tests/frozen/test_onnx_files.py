@@ -14,21 +14,21 @@ import pytest
 from tests.commands import run_command
 from tests.kept import kept
 from tests.toolchains import VERSIONS
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frozen.saved_model import SavedModel
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import Signature
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.runtime.loader import load
+from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import ModelInfo, files_of
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Referenced
 from tfaot_pkg.worker_program.messages.sources import SourceTensor

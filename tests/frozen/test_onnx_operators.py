@@ -9,12 +9,12 @@ import pytest
 
 from tests.frozen.onnx_coverage import PAGE, page, results
 from tests.toolchains import VERSIONS
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1800)]
 _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"

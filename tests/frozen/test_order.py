@@ -13,8 +13,8 @@ import pytest
 
 from tests.bad_input.conftest import write_spec
 from tests.samples import tfaot
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
 from tests.kept import saved_models
 from tests.toolchains import VERSIONS
-from tfaot_pkg.loader import load
+from tfaot_pkg.runtime.loader import load
 
 HERE = Path(__file__).resolve().parent
 pytestmark = [pytest.mark.coverage, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

@@ -14,10 +14,10 @@ from tests.coverage import verified
 from tests.kept import saved_models
 from tests.wording import reported
 from tfaot_pkg.errors import RunError, SpecError
-from tfaot_pkg.loader import load
-from tfaot_pkg.process import run
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec.parse import parse_spec
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 HERE = Path(__file__).resolve().parent
 SIGNATURES = {

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tfaot_pkg.check import CheckResult
 from tfaot_pkg.cli.packages import border_rows
-from tfaot_pkg.documents import convert, plain
-from tfaot_pkg.frozen.model import signature_of, weight_size
-from tfaot_pkg.frozen.source_model import proposed_shapes, with_names_of_axes
-from tfaot_pkg.signature import DType, Part, Signature
+from tfaot_pkg.frontends.frozen.model import signature_of, weight_size
+from tfaot_pkg.frontends.frozen.source_model import proposed_shapes, with_names_of_axes
+from tfaot_pkg.ground.documents import convert, plain
+from tfaot_pkg.ground.signature import DType, Part, Signature
+from tfaot_pkg.pipeline.check import CheckResult
 from tfaot_pkg.worker_program.messages.graph import Interface, Tensor, Weight
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(300)]
 

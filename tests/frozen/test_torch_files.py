@@ -13,13 +13,13 @@ import pytest
 from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg import export
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.frozen.source_model import Original, read_source
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.frontends.frozen.source_model import Original, read_source
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.spec.types import ModelInfo, files_of
-from tfaot_pkg.toolchain.frontends import FRONTENDS
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildOnnx
 

@@ -13,9 +13,9 @@ from tests.commands import run_command
 from tests.frozen.test_torch_files import HELPER, difference_from_pytorch, python_with_pytorch
 from tests.kept import kept
 from tests.toolchains import VERSIONS
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import run
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.nightly, pytest.mark.timeout(3600)]
 _MAKER = Path(__file__).with_name("torch_networks.py")

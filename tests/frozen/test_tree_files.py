@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.verifier import verified
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
-from tfaot_pkg.tree_lowering import lowered
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.tree_lowering import lowered
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(600)]
 _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"

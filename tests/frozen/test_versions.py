@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.frontends import FRONTENDS
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS
 
 
 def _original(**fields: object) -> Original:

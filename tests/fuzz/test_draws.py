@@ -15,7 +15,7 @@ import pytest
 
 from tests.compiler.conftest import FLAGS, HEADERS, WORKER_PROGRAM, Code, compiled_together, constants_of, kernel_object
 from tests.kept import REPOSITORY
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes.pipeline import recognize
@@ -23,13 +23,13 @@ from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.process import run
-from tfaot_pkg.program import hlo
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.messages.listing import HloListing
 from tfaot_pkg.worker_program.messages.wire import decoded
 

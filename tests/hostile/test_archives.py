@@ -15,7 +15,7 @@ import pytest
 
 from tfaot_pkg.errors import SourceError, TfaotError
 from tfaot_pkg.registry import archive as package
-from tfaot_pkg.source.unpack import unpack
+from tfaot_pkg.spec.source.unpack import unpack
 
 
 def _tar(*members: tuple[str, dict[str, object]], content: bytes = b"owned") -> bytes:

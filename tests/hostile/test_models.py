@@ -22,7 +22,7 @@ from tests.hostile.conftest import HERE, Corpus
 from tests.hostile.test_archives import ARCHIVES
 from tests.hostile.test_specs import SPECS
 from tests.toolchains import VERSIONS
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 
 REPOSITORY = HERE.parents[1]
 PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.compiled.authored import OwnText, own_text
-from tfaot_pkg.compiled.operations import OperationCode, wrapper_text
 from tfaot_pkg.compiler.program import OperationCall
-from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.compiled.authored import OwnText, own_text
+from tfaot_pkg.native.compiled.operations import OperationCode, wrapper_text
+from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.native.operations import compile_operation
-from tfaot_pkg.targets import TARGETS
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -19,17 +19,17 @@ import pytest
 
 from tests.package.conftest import SIGNATURE, build_fake_libraries, make_contents, make_spec, write_tree
 from tests.wording import reported
-from tfaot_pkg.dependencies.install import install_requirements
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.package.listing import scan_tree
-from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.audit import audit
+from tfaot_pkg.registry.dependencies.install import install_requirements
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import BENCH, LATENCY, PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import FILES, Requirement
-from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX
 
 pytestmark = pytest.mark.slow
 

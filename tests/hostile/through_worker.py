@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.sandbox import required
-from tfaot_pkg.toolchain.environment import external
-from tfaot_pkg.toolchain.worker import Worker, worker
+from tfaot_pkg.frontends.toolchain.environment import external
+from tfaot_pkg.frontends.toolchain.worker import Worker, worker
+from tfaot_pkg.ground.sandbox import required
 from tfaot_pkg.worker_program.messages.graph import Chosen, Freeze, Frozen
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 

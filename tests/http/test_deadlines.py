@@ -22,12 +22,12 @@ from tests.remote.faulty import Script, drip, listener, read_head
 from tests.source.conftest import certificate
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.http.client import Client
-from tfaot_pkg.http.connection import TooSlow, Watch, WatchedConnection, watching
-from tfaot_pkg.http.failure import Missing, Unreachable
-from tfaot_pkg.http.site import Patience, Site
-from tfaot_pkg.http.transfer import PartialFile, Transfer
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.http.client import Client
+from tfaot_pkg.ground.http.connection import TooSlow, Watch, WatchedConnection, watching
+from tfaot_pkg.ground.http.failure import Missing, Unreachable
+from tfaot_pkg.ground.http.site import Patience, Site
+from tfaot_pkg.ground.http.transfer import PartialFile, Transfer
+from tfaot_pkg.ground.progress import Silent
 
 pytestmark = pytest.mark.slow
 

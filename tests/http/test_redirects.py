@@ -11,10 +11,10 @@ from tests.remote.conftest import Cli, cli, known, registry_template, server, si
 from tests.remote.faulty import FaultyServer, Request, always, listener, read_head, reply
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.http.client import Client
-from tfaot_pkg.http.site import Patience, Site
-from tfaot_pkg.http.transfer import Transfer
-from tfaot_pkg.remote.address import Address
+from tfaot_pkg.ground.http.client import Client
+from tfaot_pkg.ground.http.site import Patience, Site
+from tfaot_pkg.ground.http.transfer import Transfer
+from tfaot_pkg.registry.remote.address import Address
 
 __all__ = ["cli", "known", "registry_template", "server", "signed"]
 

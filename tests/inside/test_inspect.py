@@ -19,11 +19,11 @@ from tests.kept import REPOSITORY
 from tfaot_pkg.compiler.passes.pipeline import PASSES, until
 from tfaot_pkg.compiler.passes.pipeline import run as run_passes
 from tfaot_pkg.compiler.text import parse, text_of
-from tfaot_pkg.inside.view import WHATS
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.measure.inside.view import WHATS
 
 DIGITS = REPOSITORY / "recipes" / "tfaot-model-digits" / "all"
 SPEC = DIGITS / "spec.yaml"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.commands import run_command
 from tests.inside.test_inspect import spec_of
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
 

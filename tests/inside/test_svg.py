@@ -8,7 +8,7 @@ import pytest
 
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.inside.view import MOST_NODES, svg
+from tfaot_pkg.measure.inside.view import MOST_NODES, svg
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -95,7 +95,7 @@ def test_a_model_with_state_runs_in_all_three_ways(shared_home: Path, toolchain_
 
 
 def test_names_of_a_hostile_model_stay_text(tmp_path: Path, start_browser: Callable[..., Browser]) -> None:  # noqa: F811
-    from tfaot_pkg.inside.timeline import page
+    from tfaot_pkg.measure.inside.timeline import page
 
     hostile = "</script><script>document.title = 'owned'</script>"
     event = {"ph": "X", "name": hostile, "ts": 0, "dur": 5, "pid": 0, "tid": 0}

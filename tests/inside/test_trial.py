@@ -11,13 +11,13 @@ import pytest
 
 from tests.commands import run_command
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.inside.candidate import Candidate, lock_of, nearest
-from tfaot_pkg.inside.trial import Compared, Outcome, Trial, report_text, try_toolchain
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.measure.inside.candidate import Candidate, lock_of, nearest
+from tfaot_pkg.measure.inside.trial import Compared, Outcome, Trial, report_text, try_toolchain
+from tfaot_pkg.pipeline.pipeline import Pipeline
 
 
 def outcome(times: Mapping[int, float] | None = None, fault: str = "") -> Outcome:

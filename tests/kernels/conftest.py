@@ -14,8 +14,8 @@ import pytest
 
 from tests.kernels.library import REPOSITORY, Kernels, compile_library, compile_server
 from tests.kernels.machines import Elsewhere, Here, Machine
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS, lowest, runs_here
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS, lowest, runs_here
 
 FOLDER = REPOSITORY / "build" / "kernels"
 READY = os.environ.get("TFAOT_TEST_KERNELS")  # a library that the caller has built otherwise, for one target

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import run
-from tfaot_pkg.storage import locked
-from tfaot_pkg.targets import Target
-from tfaot_pkg.toolchain.definition import NO_CONTRACTION
+from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.storage import locked
+from tfaot_pkg.ground.targets import Target
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-kernels" / "all"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.library import FLAGS, REPOSITORY
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS, runs_here
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -13,8 +13,8 @@ import yaml
 
 from tests.kernels.library import FLAGS, KERNELS, RECIPE, REPOSITORY, compile_library
 from tests.sanitizers import CATCH_ERRORS
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS, lowest
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS, lowest
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 _SHORTEST = 40  # bytes without an address in them: fewer could be in anything
 _CODE, _IN_GROUP = 0x4, 0x200  # SHF_EXECINSTR, SHF_GROUP: templates of headers, which others compile to the same bytes

@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 # What the compiler's start files ask for where it is there; nothing of it is needed.
 _START_FILES = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}

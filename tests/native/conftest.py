@@ -12,8 +12,8 @@ import yaml
 
 from tests.kept import kept
 from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
-from tfaot_pkg import resources
-from tfaot_pkg.process import Finished, run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import Finished, run
 
 HERE = Path(__file__).parent
 C_FLAGS = (

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 # "  3f0:\tvaddps %ymm0,%ymm1,%ymm2": with --no-show-raw-insn.
 _INSTRUCTION = re.compile(

@@ -13,12 +13,12 @@ from elftools.elf.elffile import ELFFile
 from tests.native.binaries import exports, unversioned_imports
 from tests.native.conftest import AARCH64_OPTIONS, Variant, check_answers, compile_c
 from tests.samples import NAMES, Sample, recipe
-from tfaot_pkg.conan.package import ConanHome, create
-from tfaot_pkg.emulator import emulator_of
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.emulator import emulator_of
+from tfaot_pkg.pipeline.conan.package import ConanHome, create
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.targets import TARGETS
 
 pytestmark = [
     pytest.mark.nightly,

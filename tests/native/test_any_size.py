@@ -15,9 +15,9 @@ import pytest
 from tests.kept import saved_models
 from tests.native.conftest import C_FLAGS, PLACEMENTS, VALGRIND, compile_c
 from tests.samples import REPOSITORY, tfaot
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.loader import Model, load
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.runtime.loader import Model, load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.elf import defined_symbols
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.native.common import SOURCES, STAGE, common_object
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.package.binary.elf import defined_symbols
 
 
 @pytest.mark.slow

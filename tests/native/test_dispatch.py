@@ -10,8 +10,8 @@ import pytest
 from tests.native.conftest import HEAP, ON_HEAP, Answers, Variant, check_answers, compile_c
 from tests.samples import NAMES, Published, Sample
 from tests.wording import reported
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.targets import TARGETS, runs_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

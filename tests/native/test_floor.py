@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.findings import SHARED_LIBRARY, above_floor, glibc_floor
-from tfaot_pkg.cxx.compiler import find_compiler
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.native.library import rename
-from tfaot_pkg.process import run
+from tfaot_pkg.package.binary.elf import opened
+from tfaot_pkg.package.binary.findings import SHARED_LIBRARY, above_floor, glibc_floor
 
 LIMIT = "2.28"
 OF_LIBM = sorted(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 # One argument, two results and a tuple of them: buffers 0 to 3.
 _CLASS = """

@@ -14,7 +14,7 @@ from tests.consumers.conftest import cmake_build
 from tests.native.conftest import HERE
 from tests.samples import NAMES, REPOSITORY, Published, Sample, recipe, tfaot
 from tests.sanitizers import CATCH_ERRORS, CATCH_RACES, run_sanitized
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

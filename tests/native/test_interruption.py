@@ -10,7 +10,7 @@ import time
 _PROGRAM = """
 from pathlib import Path
 from tfaot_pkg.native.build import together
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 def task() -> Path:
     print("started", flush=True)

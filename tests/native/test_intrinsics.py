@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 Floats = npt.NDArray[np.float32]
 
@@ -111,8 +111,8 @@ def test_powers_of_integers(library: ctypes.CDLL, name: str, argument: type) -> 
 def test_the_part_defines_what_the_toolchains_say(tmp_path: Path) -> None:
     import re
 
-    from tfaot_pkg.binary.elf import defined_symbols
-    from tfaot_pkg.toolchain.definition import TOOLCHAINS
+    from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
+    from tfaot_pkg.package.binary.elf import defined_symbols
 
     source = resources.templates() / "native" / "runtime" / "intrinsics.cc"
     run(["g++", "-std=c++17", "-c", source, "-o", tmp_path / "part.o"])

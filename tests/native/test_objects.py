@@ -12,10 +12,10 @@ import pytest
 from tests.native.binaries import global_symbols
 from tests.native.conftest import Variant, check_answers, compile_c
 from tests.samples import Published, Sample, tfaot
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

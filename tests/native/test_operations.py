@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.binary.elf import opened, read_elf, symbols_of
-from tfaot_pkg.compiled.authored import own_text
-from tfaot_pkg.compiled.operations import OperationCode, wrapper_text
 from tfaot_pkg.compiler.program import OperationCall
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.compiled.authored import own_text
+from tfaot_pkg.native.compiled.operations import OperationCode, wrapper_text
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.native.operations import compile_operation
-from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.package.binary.elf import opened, read_elf, symbols_of
 
 pytestmark = pytest.mark.timeout(120)
 _HEAD = '#include <cmath>\n#include "tfaot/operation.h"\nusing namespace tfaot::operation;\n'

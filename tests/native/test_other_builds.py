@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 from tests.native.binaries import dynamic_values, exports, global_symbols, member, unversioned_imports
 from tests.native.conftest import MOST_GROWTH, VALGRIND, Variant, check_answers
 from tests.samples import Sample
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [
     pytest.mark.nightly,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.samples import Published, recipe, tfaot
-from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.ground.process import CommandFailed
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.native.conftest import HERE
-from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import undefined_symbols
-from tfaot_pkg.binary.findings import CPP_SYMBOLS, OBJECT
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.elf import undefined_symbols
+from tfaot_pkg.package.binary.findings import CPP_SYMBOLS, OBJECT
 
 CASES = ("left", "nested", "many", "forked", "variables", "constants")
 NATIVE = resources.templates() / "native"

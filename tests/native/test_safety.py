@@ -10,7 +10,7 @@ import pytest
 from tests.native.conftest import HERE, MOST_GROWTH, VALGRIND, Answers, check_answers
 from tests.samples import NAMES, Published, Sample
 from tests.sanitizers import CATCH_RACES, run_sanitized
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.native.conftest import HERE, VALGRIND
 from tests.sanitizers import CATCH_ERRORS, CATCH_RACES, run_sanitized
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 NATIVE = resources.templates() / "native"
 FLAGS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.registry.tiny import tiny_libraries, tiny_uid
 from tests.wording import reported
 from tfaot_pkg.errors import CompilerError, ModelError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.native.library import NativeLibrary, require_sound_libraries
 
 SYSTEM = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"

@@ -16,9 +16,9 @@ from tests.kept import saved_models
 from tests.native.conftest import AARCH64_OPTIONS, compile_c
 from tests.native.test_any_size import MAKER, SPEC, Mixture, read_mixture
 from tests.samples import tfaot
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.process import run
-from tfaot_pkg.source_export import export_installed
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.registry.source_export import export_installed
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from tests.native.binaries import dynamic_values, exports, global_symbols, impor
 from tests.native.conftest import Variant
 from tests.native.machine_code import beyond_sse2, instructions, uses_register, vex
 from tests.samples import NAMES, REPOSITORY, Published, Sample
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.package.conftest import SIGNATURE, build_fake_libraries, make_uid
-from tfaot_pkg import resources
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.oracle import reference_bytes
 

@@ -14,15 +14,15 @@ import pytest
 from tests.native.archived_code import members_in
 from tests.samples import tfaot
 from tests.wording import reported
-from tfaot_pkg.binary.findings import glibc_floor_of, numbers
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.native.tools import build_tools
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.package.binary.findings import glibc_floor_of, numbers
+from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec import load_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

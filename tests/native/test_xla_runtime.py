@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.elf import defined_symbols
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.cxx.compiler import find_compiler
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.native.xla_runtime import Parts
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.package.binary.elf import defined_symbols
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(300)]
 

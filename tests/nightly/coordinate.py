@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.nightly.nights import Seen, coordinator, home_of
-from tfaot_pkg.documents import convert
+from tfaot_pkg.ground.documents import convert
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import hide_secrets
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy
-from tfaot_pkg.progress import Silent
 
 
 class Told(Seen):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tfaot_pkg.pipeline
+import tfaot_pkg.pipeline.pipeline
 from tfaot_pkg.nightly import build_task
 
 _HUNGRY = "import time; kept = bytearray(b'x') * (1 << 30); time.sleep(600)"
@@ -35,7 +35,9 @@ def main(folder: Path, request: Path) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     if name in ("hangs", "hungry"):
         text = _HANGS if name == "hangs" else _HUNGRY
-        vars(tfaot_pkg.pipeline).update(freeze=lambda *_, **__: None, compile_model=lambda *_, **__: _program(text))
+        vars(tfaot_pkg.pipeline.pipeline).update(
+            freeze=lambda *_, **__: None, compile_model=lambda *_, **__: _program(text)
+        )
     return build_task.main(request)
 
 

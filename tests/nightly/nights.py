@@ -15,7 +15,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.keys import Key, sha256_bytes
+from tfaot_pkg.ground.keys import Key, sha256_bytes
+from tfaot_pkg.ground.process_tree import tree_of
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import Attempt
@@ -24,13 +27,10 @@ from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.run import Coordinator, PublisherPort
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process_tree import tree_of
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.publish import Release
+from tfaot_pkg.pipeline.pipeline import Pipeline
+from tfaot_pkg.pipeline.publish import Release
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.settings import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = REPOSITORY / "tests" / "nightly" / "stub_build.py"

@@ -9,21 +9,21 @@ from datetime import date
 from pathlib import Path
 
 from tests.provenance.materials import TREE, make_materials
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
-from tfaot_pkg.progress import Silent
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import PREFIX
 
 TARGETS = ("x86-64-v2", "x86-64-v3")
 DAY = date(2026, 11, 20)

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.keys import key_of
 from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind, Reason, Task
 

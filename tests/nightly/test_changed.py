@@ -12,9 +12,9 @@ import pytest
 from tests.nightly.plans import DEFINITION, SPEC, Lab
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.models import touched_since
-from tfaot_pkg.process import run
 
 
 def git(lab: Lab, *words: str) -> str:

@@ -16,9 +16,9 @@ import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError, StorageError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.nightly import executors
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results

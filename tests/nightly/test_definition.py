@@ -14,11 +14,11 @@ from jsonschema import Draft202012Validator
 
 from tests.nightly.plans import SPEC, Lab
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.form import json_schema
 from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, Policy
-from tfaot_pkg.process import run
-from tfaot_pkg.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = """\

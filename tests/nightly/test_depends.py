@@ -14,12 +14,12 @@ from tests.nightly.nights import coordinator, home_of, stub, stub_decision
 from tests.nightly.plans import DEFINITION, Lab, said
 from tests.nightly.reports import FIRST, add_night, outcome, task
 from tfaot_pkg.cli.app import app
-from tfaot_pkg.dependencies.resolution import resolve
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.report.comparison import blast_radius
 from tfaot_pkg.nightly.run import FAILED
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Reason
+from tfaot_pkg.registry.dependencies.resolution import resolve
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import Requirement
 

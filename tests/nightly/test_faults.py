@@ -20,8 +20,8 @@ from tfaot_pkg.errors import (
     ToolchainError,
     ValidationError,
 )
+from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.outcome import class_of, kind_of
-from tfaot_pkg.storage import storage_errors
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.plans import SPEC, Lab, said
-from tfaot_pkg.keys import sha256_bytes, sha256_file
+from tfaot_pkg.ground.keys import sha256_bytes, sha256_file
 from tfaot_pkg.nightly import inputs
 from tfaot_pkg.nightly.inputs import PlanCache
 

@@ -14,21 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nightly.plans import DEFINITION, SPEC, Lab, said
-from tfaot_pkg import package_key, pipeline, resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli.app import run
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx import compiler as compiler_module
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.frontends.toolchain.environment import requirements_file
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.native.cxx import compiler as compiler_module
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import command_for
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.pipeline import package_key, pipeline
+from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.toolchain.definition import toolchain
-from tfaot_pkg.toolchain.environment import requirements_file
+from tfaot_pkg.spec.source.tree import source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "a@1.0.0+tf2.17.1"
@@ -251,7 +252,7 @@ def worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stage(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    later = ("tfaot_pkg.native.build", "tfaot_pkg.pipeline")
+    later = ("tfaot_pkg.native.build", "tfaot_pkg.pipeline.pipeline")
     monkeypatch.setattr(package_key, "code_digest", lambda name: "other" if name in later else code_digest(name))
 
 

@@ -15,8 +15,8 @@ from tests.nightly.reports import FIRST, add_night, outcome, summary, task
 from tests.wording import reported
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.cli.command import said
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.nightly.prune import Pruned, prune
 from tfaot_pkg.nightly.report.report import read_report
 from tfaot_pkg.nightly.run import FAILED, NightRun

@@ -20,20 +20,20 @@ from tests.conan.test_upload import PASSWORD, USER, Server
 from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of, stub_decision
 from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
 from tests.wording import reported
-from tfaot_pkg.conan.package import ConanHome
-from tfaot_pkg.conan.upload import ConanRemote, ConanRemotes, Credentials, credentials_for
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.pipeline.conan.package import ConanHome
+from tfaot_pkg.pipeline.conan.upload import ConanRemote, ConanRemotes, Credentials, credentials_for
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.trust.roles import Lifetimes
+from tfaot_pkg.registry.trust.roles import Lifetimes
 
 _PASSPHRASE = "the passphrase of the test's keys"
 

@@ -18,21 +18,21 @@ from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import coordinator, home_of, task_of, to_build
 from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.errors import StorageError, TrustError, ValidationError
-from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.tree import document_bytes
-from tfaot_pkg.process import run
 from tfaot_pkg.provenance.statement import TREE_DIGEST
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.files.layout import LATENCY, PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import FILES
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.static.layout import LATENCY, PREFIX
-from tfaot_pkg.toolchain.worker import WorkerPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

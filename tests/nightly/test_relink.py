@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.wording import COMPILER_TEXT, reported
-from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.cxx.compiler import Compiler, confined, find_compiler
 from tfaot_pkg.errors import CompilerError
+from tfaot_pkg.native.cxx.compiler import Compiler, confined, find_compiler
 from tfaot_pkg.nightly.recheck import OtherCode, _globals
+from tfaot_pkg.package.binary.elf import opened
 
 
 @pytest.fixture

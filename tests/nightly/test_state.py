@@ -13,7 +13,7 @@ import pytest
 from tests.nightly.nights import stub_decision
 from tests.wording import reported
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.publisher import Uploads
 from tfaot_pkg.nightly.results import Results

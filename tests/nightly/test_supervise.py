@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.nights import ends, stub_decision
-from tfaot_pkg import process
+from tfaot_pkg.ground import process
+from tfaot_pkg.ground.process_tree import memory_of, tree_of
 from tfaot_pkg.nightly import supervise
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import environment_of_builds, perform
 from tfaot_pkg.nightly.types import Policy
-from tfaot_pkg.process_tree import memory_of, tree_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.kept import kept
 from tests.onnx_lowering.graphs import WORKER, frontend
-from tfaot_pkg.frozen.model import worker_program_digest
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import run
+from tfaot_pkg.frontends.frozen.model import worker_program_digest
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import run
 
 _MAKER = Path(__file__).with_name("onnx_networks.py")
 _FILES = Path(__file__).resolve().parents[1] / "frozen" / "onnx_files.py"

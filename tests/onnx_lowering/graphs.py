@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.onnx_lowering.graph import Model, read
-from tfaot_pkg.onnx_lowering.lowering import lower
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.onnx_lowering.graph import Model, read
+from tfaot_pkg.frontends.onnx_lowering.lowering import lower
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 
 WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"

@@ -11,10 +11,10 @@ import pytest
 
 from tests.commands import run_command
 from tests.onnx_lowering.graphs import arrays_of
-from tfaot_pkg.loader import load
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 Tool = Callable[..., str]

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.wording import worded
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verify
-from tfaot_pkg.onnx_lowering.graph import DamagedGraph, Model, read
-from tfaot_pkg.onnx_lowering.lowering import lower
+from tfaot_pkg.frontends.onnx_lowering.graph import DamagedGraph, Model, read
+from tfaot_pkg.frontends.onnx_lowering.lowering import lower
+from tfaot_pkg.ground.arrays import Array
 
 N = Symbol("n", 16, 4)
 

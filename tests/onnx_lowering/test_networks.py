@@ -10,15 +10,15 @@ import pytest
 
 from tests.commands import run_command
 from tests.onnx_lowering.graphs import answers_of, arrays_of, model_in, symbols_of, valid
+from tfaot_pkg.analysis.program.hlo import read_program, read_samples
+from tfaot_pkg.analysis.program.independence import rows_of
+from tfaot_pkg.analysis.program.ranges import ranges_of
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.passes import pipeline as passes
 from tfaot_pkg.compiler.program import Unsupported
-from tfaot_pkg.onnx_lowering.ends import signature_of
-from tfaot_pkg.program.hlo import read_program, read_samples
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.program.ranges import ranges_of
+from tfaot_pkg.frontends.onnx_lowering.ends import signature_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 _LEAST, _MOST = 4, 16

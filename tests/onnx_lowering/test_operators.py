@@ -20,9 +20,9 @@ from tests.onnx_lowering.graphs import (
     valid,
     with_sizes,
 )
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import Unsupported
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _PROGRAMS = Path(__file__).resolve().parents[1] / "frozen"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.analysis.rows import INDEPENDENT, Rows
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
-from tfaot_pkg.process import run
-from tfaot_pkg.rows import INDEPENDENT, Rows
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 

@@ -11,12 +11,12 @@ import pytest
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_info, tiny_libraries, tiny_uid
 from tests.wording import reported
-from tfaot_pkg.binary.findings import glibc_floor
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.package.binary.findings import glibc_floor
 from tfaot_pkg.package.check import Identity, package_faults, require_sound
 from tfaot_pkg.package.listing import scan_tree
-from tfaot_pkg.process import run
 
 NAME = "tfaot-model-digits"
 IDENTITY = Identity(package=NAME, version="1.0", key=Key("a" * 64))

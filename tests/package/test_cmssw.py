@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import WARNINGS, build_fake_libraries, make_contents, make_spec, write_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.tree import render
-from tfaot_pkg.process import run
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, PackageOptions
 
 PROGRAM = """

@@ -9,10 +9,10 @@ from pathlib import Path
 import yaml
 
 from tests.package.conftest import TOOLS
-from tfaot_pkg import resources
-from tfaot_pkg.keys import files_below
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.keys import files_below
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.package.listing import headers_version
-from tfaot_pkg.process import run
 
 RECIPE = resources.headers().parent
 

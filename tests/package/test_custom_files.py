@@ -11,14 +11,14 @@ import pytest
 
 from tests.package.conftest import make_contents, make_spec
 from tests.package.test_source_form import CODE
-from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
+from tfaot_pkg.analysis.rows import Meeting, Rows
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.rendering import releases
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.custom_files import custom_files
 from tfaot_pkg.package.listing import scan_tree
 from tfaot_pkg.package.tree import PackageContents, render
-from tfaot_pkg.rendering import releases
-from tfaot_pkg.rows import Meeting, Rows
-from tfaot_pkg.signature import DType, Signature, Tensor
 
 DEPENDENT = Rows(meetings=(Meeting(output="y", node="n", operation="dot", reason="rows are added"),))
 COMPLEX = Signature(

@@ -11,10 +11,10 @@ import pytest
 from tests.compilers import EVERY, STANDARDS, knows
 from tests.package.conftest import WARNINGS, make_contents, make_spec
 from tests.spec.macros import HEADERS_OF_C
-from tfaot_pkg import resources
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.package.tree import PackageTree, render
-from tfaot_pkg.process import run
-from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 pytestmark = pytest.mark.slow

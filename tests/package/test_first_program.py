@@ -12,14 +12,14 @@ import pytest
 from tests.commands import run_command
 from tests.package.conftest import SIGNATURE, WARNINGS, build_fake_libraries, make_contents, make_spec, write_tree
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.package.example import example_of, example_sizes
 from tfaot_pkg.package.first_program import first_program
+from tfaot_pkg.package.prefix.install import install_built
 from tfaot_pkg.package.tree import info_document
-from tfaot_pkg.prefix.install import install_built
-from tfaot_pkg.process import run
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 
 X = np.array([[1, 2.5, 3e-9], [4, 5, 6], [7, 8, 9], [0.1, 0, 0]], np.float32)
 BIAS = np.array([0.5, -1, 0], np.float32)

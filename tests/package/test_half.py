@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.package.conftest import WARNINGS
-from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.process import run
 
 pytestmark = pytest.mark.slow
 

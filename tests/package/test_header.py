@@ -10,9 +10,9 @@ import pytest
 from tests.compilers import EVERY, knows
 from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
 from tests.wording import reported
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.package.tree import PackageTree, names_note, render
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
 from tests.sanitizers import CATCH_ERRORS, CATCH_RACES, run_sanitized
+from tfaot_pkg.analysis.rows import INDEPENDENT, Meeting, Rows
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.tree import render
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import HERE, WARNINGS
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ import pytest
 from tests.package.conftest import make_contents
 from tests.wording import reported
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.package.cmssw import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree, render
-from tfaot_pkg.process import run
 
 NAME = "tfaot-model-my-net"
 OBJECTS = ("my_net_bs1.o", "my_net_bs4.o", "my_net_common.o")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.package.conftest import make_contents, make_spec
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.package.listing import foreign_paths
 from tfaot_pkg.package.tree import PackageContents, render
-from tfaot_pkg.targets import DEFAULT_TARGETS
 
 CODE = {"src/program.cc": b"// code\n", "weights.bin": bytes(8)}
 

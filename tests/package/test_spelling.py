@@ -9,9 +9,9 @@ import pytest
 
 from tests.package.conftest import WARNINGS, cmake
 from tests.package.test_pkgconfig import pkg_config
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.package.name import spellings
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.process import run
 
 __all__ = ["pkg_config"]
 

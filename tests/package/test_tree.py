@@ -12,11 +12,11 @@ import yaml
 
 from tests.package.conftest import HERE, SIGNATURE, make_contents, make_spec, write_tree
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.keys import Key, files_below, sha256_file
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import Key, files_below, sha256_file
 from tfaot_pkg.package.listing import Tree, headers_version, scan_tree
 from tfaot_pkg.package.tree import (
     MEMBER_NAMES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.registry.conftest import files_of, snapshot, write_tree
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.spec.rules import package_name
 

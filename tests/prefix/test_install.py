@@ -15,10 +15,10 @@ from tests.prefix.conftest import Deliver
 from tests.wording import reported
 from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
 from tfaot_pkg.package.listing import Tree, scan_tree
+from tfaot_pkg.package.prefix.install import Delivery, Installed, install_built, install_packages, uninstall
+from tfaot_pkg.package.prefix.manifest import verify_install
+from tfaot_pkg.package.prefix.plan import Package
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import Delivery, Installed, install_built, install_packages, uninstall
-from tfaot_pkg.prefix.manifest import verify_install
-from tfaot_pkg.prefix.plan import Package
 
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.rows import Rows
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.analysis.program.independence import rows_of
+from tfaot_pkg.analysis.rows import Rows
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import ATTRIBUTES, HloListing, NoAttributes
 from tfaot_pkg.worker_program.messages.wire import decoded
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.kept import kept
-from tfaot_pkg.frozen.model import signature_of
-from tfaot_pkg.keys import files_below, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.rows import Rows
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.analysis.program.independence import rows_of
+from tfaot_pkg.analysis.rows import Rows
+from tfaot_pkg.frontends.frozen.model import signature_of
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.keys import files_below, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.messages.graph import Checked
 from tfaot_pkg.worker_program.messages.wire import decoded
 

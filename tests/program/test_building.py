@@ -12,8 +12,8 @@ import pytest
 from tests.bad_input.conftest import write_spec
 from tests.samples import tfaot
 from tests.wording import reported
-from tfaot_pkg.loader import RunError, load
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.runtime.loader import RunError, load
 from tfaot_pkg.verify.rows import arranged, arrangement, interactions
 from tfaot_pkg.verify.runner import answers_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.program.listings import Builder, listing, rows
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.analysis.program.independence import rows_of
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing
 
 Write = Callable[[Builder], int]

@@ -9,14 +9,14 @@ import pytest
 
 from tests.kept import REPOSITORY, kept
 from tests.program.listings import Builder, listing
-from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
-from tfaot_pkg.process import run
-from tfaot_pkg.program.independence import rows_of
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.rows import Meeting
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.analysis.program.independence import rows_of
+from tfaot_pkg.analysis.rows import Meeting
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing, SizeChoice
 
 MAKER = REPOSITORY / "tests" / "models" / "size_choices.py"

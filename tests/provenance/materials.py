@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfaot_pkg.compiled.program import Engine
-from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
-from tfaot_pkg.keys import Key
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.sandbox import Level
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.native.compiled.program import Engine
+from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.provenance.materials import Made, Materials, Pin, ToolchainFacts
-from tfaot_pkg.sandbox import Level
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.verify.report import Comparison, ValidationReport
 
 SPEC = """

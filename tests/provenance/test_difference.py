@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.rebuild import differences
+from tfaot_pkg.pipeline.rebuild import differences
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.frontends.toolchain.environment import requirements_file
 from tfaot_pkg.provenance.materials import Pin, pins_of
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
-from tfaot_pkg.toolchain.environment import requirements_file
 
 LOCK = """# Made by a tool.
 absl-py==2.5.1 \\

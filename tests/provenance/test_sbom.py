@@ -9,8 +9,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
-from tfaot_pkg.compiled.program import Engine, SegmentOfXla
-from tfaot_pkg.cxx.compiler import ArchiveMember
+from tfaot_pkg.native.compiled.program import Engine, SegmentOfXla
+from tfaot_pkg.native.cxx.compiler import ArchiveMember
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.provenance.materials import Materials
 from tfaot_pkg.provenance.sbom import sbom

@@ -13,7 +13,7 @@ from tests.provenance.materials import SPEC, TREE, make_materials, make_spec
 from tests.wording import reported
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.provenance.statement import BUILD_TYPE, read_statement, statement
 from tfaot_pkg.spec.tuning import tuning_bytes
 from tfaot_pkg.spec.types import Tuning

@@ -11,13 +11,13 @@ import pytest
 
 from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
-from tfaot_pkg.dependencies.install import InstalledEntry, install_requirements
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.registry.archive import pack
+from tfaot_pkg.registry.dependencies.install import InstalledEntry, install_requirements
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import RegistryReader, Requirement
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 SIGNATURE = Signature(

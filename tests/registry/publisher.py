@@ -12,12 +12,12 @@ import resource
 import sys
 from pathlib import Path
 
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.entry import parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.trust.keys import secrets_from
+from tfaot_pkg.registry.trust.keys import secrets_from
 
 
 def main() -> int:

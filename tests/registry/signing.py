@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from tfaot_pkg.documents import iso, utc_now
+from tfaot_pkg.ground.documents import iso, utc_now
 from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
-from tfaot_pkg.trust.client import Anchor
-from tfaot_pkg.trust.roles import Lifetimes
+from tfaot_pkg.registry.trust.client import Anchor
+from tfaot_pkg.registry.trust.roles import Lifetimes
 
 
 def no_secrets(what: str) -> str:

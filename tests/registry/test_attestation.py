@@ -20,16 +20,16 @@ from tests.registry.signing import make_signed, open_signed
 from tests.registry.tiny import tiny_files
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import canonical_json
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.keys import canonical_json
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.pipeline.publish import Release, attested
 from tfaot_pkg.provenance.attestation import attested_statement
 from tfaot_pkg.provenance.statement import read_statement, statement
-from tfaot_pkg.publish import Release, attested
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.source.checkout import Checkout
-from tfaot_pkg.trust.envelope import seal
+from tfaot_pkg.registry.trust.envelope import seal
+from tfaot_pkg.spec.source.checkout import Checkout
 
 MakePackage = Callable[..., Package]
 _SPEC = make_spec()

@@ -13,7 +13,7 @@ from tests.registry.signing import make_signed, open_signed
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit, collect, parse_grace
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import shard_path

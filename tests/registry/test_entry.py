@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.registry.entry import RegistryEntry, check_new, parse_index
 
 NAME = "tfaot-model-digits"

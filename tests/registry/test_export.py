@@ -14,11 +14,11 @@ from tests.commands import run_command
 from tests.registry.conftest import install
 from tests.registry.tiny import tiny_files
 from tests.wording import reported
-from tfaot_pkg import source_export
 from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TfaotError, TrustError
+from tfaot_pkg.ground.storage import write_file
+from tfaot_pkg.registry import source_export
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.source_export import export_installed, export_published
-from tfaot_pkg.storage import write_file
+from tfaot_pkg.registry.source_export import export_installed, export_published
 
 Publish = Callable[[str, Mapping[str, "bytes | str"]], None]
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]

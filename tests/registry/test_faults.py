@@ -18,12 +18,12 @@ import pytest
 
 from tests.registry.signing import keys_in, make_signed
 from tests.registry.tiny import tiny_files
-from tfaot_pkg.documents import plain
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.trust.client import Anchor
+from tfaot_pkg.registry.trust.client import Anchor
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]

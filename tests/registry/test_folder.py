@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.storage import locked
 from tfaot_pkg.registry.folder import FolderRegistry, Published
 from tfaot_pkg.registry.index import shard_path
-from tfaot_pkg.storage import locked
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]

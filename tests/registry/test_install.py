@@ -11,14 +11,14 @@ import pytest
 from tests.registry.conftest import install
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
-from tfaot_pkg import resources
-from tfaot_pkg.dependencies.install import install_entries
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.package.prefix.install import install_built, uninstall
+from tfaot_pkg.package.prefix.manifest import verify_install
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import install_built, uninstall
-from tfaot_pkg.prefix.manifest import verify_install
 from tfaot_pkg.registry.archive import unpack_sound
+from tfaot_pkg.registry.dependencies.install import install_entries
 from tfaot_pkg.registry.folder import FolderRegistry
 
 MakePackage = Callable[..., Any]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.registry.folder import FolderRegistry
 
 MakePackage = Callable[..., Any]

@@ -13,9 +13,9 @@ from tests.kept import REPOSITORY
 from tests.registry.conftest import Package
 from tests.registry.signing import make_signed
 from tests.registry.test_attestation import CHECKOUT, release_of
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.publish import attested
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.pipeline.publish import attested
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 

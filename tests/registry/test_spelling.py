@@ -15,16 +15,16 @@ from tests.registry.conftest import MakePackage, install
 from tests.registry.signing import make_signed
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import render, update
-from tfaot_pkg.dependencies.install import install_locked, install_requirements, lock_of, locked_registry
-from tfaot_pkg.dependencies.lock import Lock, changes
-from tfaot_pkg.dependencies.lock import update as update_lock
-from tfaot_pkg.dependencies.resolution import Constraints, resolve
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.package.name import is_package_name, model_of, package_meant_by, spellings
-from tfaot_pkg.prefix.install import uninstall
-from tfaot_pkg.prefix.manifest import read_prefix, verify_install
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.package.prefix.install import uninstall
+from tfaot_pkg.package.prefix.manifest import read_prefix, verify_install
 from tfaot_pkg.registry.audit import audit, collect, parse_grace
+from tfaot_pkg.registry.dependencies.install import install_locked, install_requirements, lock_of, locked_registry
+from tfaot_pkg.registry.dependencies.lock import Lock, changes
+from tfaot_pkg.registry.dependencies.lock import update as update_lock
+from tfaot_pkg.registry.dependencies.resolution import Constraints, resolve
 from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import Requirement

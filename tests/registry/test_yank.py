@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.wording import reported
 from tfaot_pkg.cli.packages import found_text
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.registry.entry import Deprecation, parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import PackageSummary

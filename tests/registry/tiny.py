@@ -9,7 +9,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.spec.rules import package_name
 
 SOURCE = "const void *{symbol}(void) {{ return 0; }}\nconst void *tfaot_model_entry(void) {{ return {symbol}(); }}\n"

@@ -18,12 +18,12 @@ from tests.remote.faulty import FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
 from tfaot_pkg.cli.command import said
-from tfaot_pkg.documents import iso
+from tfaot_pkg.ground.documents import iso
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Initialized, Plan, initialize
+from tfaot_pkg.registry.trust.keys import secrets_from
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.trust.keys import secrets_from
 
 __all__ = ["certificate", "snapshot"]
 

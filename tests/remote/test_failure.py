@@ -14,11 +14,11 @@ from tests.remote.conftest import Cli, SignedFolder
 from tests.remote.faulty import FaultyServer, faulty_server, listener
 from tests.wording import worded
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.http.client import Client
-from tfaot_pkg.http.failure import Broken, Unreachable
-from tfaot_pkg.http.site import Patience
-from tfaot_pkg.http.transfer import Transfer
-from tfaot_pkg.remote.address import Address
+from tfaot_pkg.ground.http.client import Client
+from tfaot_pkg.ground.http.failure import Broken, Unreachable
+from tfaot_pkg.ground.http.site import Patience
+from tfaot_pkg.ground.http.transfer import Transfer
+from tfaot_pkg.registry.remote.address import Address
 
 
 def error_of(url: str, silence: float = 5) -> NetworkError:

@@ -35,7 +35,7 @@ from tests.remote.faulty import (
     unlabelled_html,
 )
 from tests.wording import worded
-from tfaot_pkg.documents import utc
+from tfaot_pkg.ground.documents import utc
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.remote.conftest import Cli
 from tests.remote.faulty import FaultyServer, Request, always, faulty_server, reset
-from tfaot_pkg.http.connection import AT_ONCE
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.http.connection import AT_ONCE
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.index import SHARDS, shard_path
-from tfaot_pkg.remote.files import Ahead
+from tfaot_pkg.registry.remote.files import Ahead
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
 
 
 class _InUse(Limits):

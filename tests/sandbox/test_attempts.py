@@ -56,7 +56,7 @@ print(json.dumps([name for name in names if attempts.outcome(every[name])]))
 _FILTER_ALONE = """
 import ctypes, json, sys
 import attempts
-from tfaot_pkg.sandbox import enter, seccomp
+from tfaot_pkg.ground.sandbox import enter, seccomp
 code = seccomp.filter_of(starts_programs=False, is_program=False, sees_others=True)
 enter._restrict_calls(ctypes.CDLL(None, use_errno=True), enter._own(code, seccomp.OWN_PROCESS))
 names = [*attempts.OTHERS, "signal a process", "signal itself", "raise", "start a thread"]

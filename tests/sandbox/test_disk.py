@@ -13,15 +13,15 @@ from tests.deep import deepen
 from tests.sandbox.conftest import Place, running_below
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.keys import Key
-from tfaot_pkg.process import MOST_OUTPUT, CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.sandbox import command as disk_module
-from tfaot_pkg.sandbox.command import Most, Watch
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
-from tfaot_pkg.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.toolchain.worker import WorkerPool, worker
-from tfaot_pkg.walk import MOST_LEVELS, entries_below, remove_tree
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool, worker
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.process import MOST_OUTPUT, CommandFailed
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.sandbox import command as disk_module
+from tfaot_pkg.ground.sandbox.command import Most, Watch
+from tfaot_pkg.ground.walk import MOST_LEVELS, entries_below, remove_tree
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_a_worker_that_fills_its_scratch_is_stopped_with_a_clear_error(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM.format(ENDLESS["many files"]))
-    monkeypatch.setattr("tfaot_pkg.toolchain.worker._PROGRAM", program)
+    monkeypatch.setattr("tfaot_pkg.frontends.toolchain.worker._PROGRAM", program)
     (tmp_path / "scratch").mkdir()
     with (
         reported(ToolchainError),
@@ -120,7 +120,7 @@ def test_a_worker_that_fills_its_log_is_stopped_and_the_log_is_cut(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text("import os\nwhile True:\n    os.write(2, b'x' * (1 << 12))\n")
-    monkeypatch.setattr("tfaot_pkg.toolchain.worker._PROGRAM", program)
+    monkeypatch.setattr("tfaot_pkg.frontends.toolchain.worker._PROGRAM", program)
     monkeypatch.setattr(disk_module, "MOST_OF_LOG", MIB)
     with reported(ToolchainError), worker(environment, log=tmp_path / "log"):
         pass

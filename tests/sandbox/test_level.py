@@ -13,10 +13,12 @@ import pytest
 from tests.sandbox.conftest import Place, without_namespaces
 from tests.wording import reported
 from tfaot_pkg.errors import SandboxError
-from tfaot_pkg.sandbox import Level, Reached, Sandbox, policy
+from tfaot_pkg.ground.sandbox import Level, Reached, Sandbox, policy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_ASK = "from tfaot_pkg.sandbox import reached; found = reached(); print(found.level.value, *found.reasons, sep='|')"
+_ASK = (
+    "from tfaot_pkg.ground.sandbox import reached; found = reached(); print(found.level.value, *found.reasons, sep='|')"
+)
 
 
 def ask(*wrapper: str, **environment: str) -> list[str]:

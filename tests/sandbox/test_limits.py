@@ -13,8 +13,8 @@ import pytest
 from tests.sandbox.conftest import Place, running_below
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.process_tree import memory_here, threads_of
-from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.process_tree import memory_here, threads_of
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

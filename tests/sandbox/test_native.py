@@ -11,10 +11,10 @@ import pytest
 
 from tests.sandbox.conftest import running_below
 from tests.wording import reported
-from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
+from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.verify.hashes import Group
 from tfaot_pkg.verify.installed import _answers
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer

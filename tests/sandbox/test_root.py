@@ -10,7 +10,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SandboxError
-from tfaot_pkg.sandbox.root import Trail, root_of, trail
+from tfaot_pkg.ground.sandbox.root import Trail, root_of, trail
 
 
 def test_a_trail_names_every_link_on_the_way(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg import resources
+from tfaot_pkg.ground import resources
 
 _REFUSED = ["execve", "execveat"]
 _OF_OTHER_ARCHITECTURES = ["x32", "int 0x80"] if platform.machine() == "x86_64" else []

@@ -17,7 +17,7 @@ from tests.registry.tiny import tiny_files
 from tests.remote.conftest import SignedFolder, signed_folder
 from tests.samples import Published, tfaot
 from tests.server.conftest import REPOSITORY, nginx_program, nginx_server, tfaot_server
-from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = pytest.mark.slow

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 _SERVE = """
 import sys
 from pathlib import Path
-from tfaot_pkg.server.run import Limits
-from tfaot_pkg.server.run import serve
+from tfaot_pkg.registry.server.run import Limits
+from tfaot_pkg.registry.server.run import serve
 limits = Limits({limits})
 serve(Path(sys.argv[1]), host="127.0.0.1", port=0, ready=lambda url: print(url, flush=True), limits=limits)
 """

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.source.parts import Packed, Repository, Server, answer, member, tar
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.ground.settings import Folders
 
 
 @pytest.fixture

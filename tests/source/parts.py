@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.ground.settings import Folders
 
 
 def complete_entries(folders: Folders) -> list[str]:

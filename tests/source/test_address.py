@@ -6,8 +6,8 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.http.site import without_secrets
-from tfaot_pkg.source.address import inside, path_of_file_url, split
+from tfaot_pkg.ground.http.site import without_secrets
+from tfaot_pkg.spec.source.address import inside, path_of_file_url, split
 
 
 @pytest.mark.parametrize(

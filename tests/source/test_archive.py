@@ -14,13 +14,13 @@ import pytest
 
 from tests.source.parts import Packed, Server, answer, complete_entries, member, tar
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
-from tfaot_pkg.http.site import Patience
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.archive import fetch_archive
-from tfaot_pkg.source.download import download
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.http.site import Patience
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.spec.source.archive import fetch_archive
+from tfaot_pkg.spec.source.download import download
 
 QUICK = Patience(connect=5, silence=5, retries=2, backoff=0.01)
 
@@ -334,9 +334,9 @@ def test_several_at_once_download_once(server: Server, folders: Folders, model_a
 _FETCH = """
 import sys
 from pathlib import Path
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.archive import fetch_archive
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.spec.source.archive import fetch_archive
 root = Path(sys.argv[2])
 fetch_archive(sys.argv[1], "0" * 64, folders=Folders(cache=root / "cache", data=root / "data"), progress=Silent())
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.provenance.materials import make_spec
-from tfaot_pkg.process import run
-from tfaot_pkg.source.checkout import Checkout, checkout_of
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.spec.source.checkout import Checkout, checkout_of
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 
 _WHO = ("-c", "user.name=A", "-c", "user.email=a@example.org")

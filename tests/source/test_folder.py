@@ -7,7 +7,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.source.tree import local_folder
+from tfaot_pkg.spec.source.tree import local_folder
 
 
 def test_a_folder_is_given_back_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from tests.source.parts import Repository, complete_entries
 from tests.wording import reported
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.spec.source.git import fetch_git
 
 NOWHERE = "0123456789" * 4
 

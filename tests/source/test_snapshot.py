@@ -12,9 +12,9 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
-from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.source import tree
-from tfaot_pkg.source.tree import Snapshot, SourceTree, copy_hashed, source_tree
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.spec.source import tree
+from tfaot_pkg.spec.source.tree import Snapshot, SourceTree, copy_hashed, source_tree
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from tests.commands import run_command
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.source.sniffing import require_whole
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.source.sniffing import require_whole
 
 _ARTIFACTS = Path(__file__).resolve().parents[1] / "frozen" / "artifacts"
 _TEXT = b"module @m {\n  func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {\n    return %x : tensor<?x2xf32>\n  }\n}\n"

@@ -11,11 +11,11 @@ from tests.deep import deepen
 from tests.source.parts import Packed
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import fetch, source_tree
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.walk import remove_tree
+from tfaot_pkg.spec.source.tree import fetch, source_tree
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource
-from tfaot_pkg.walk import remove_tree
 
 
 def saved_model(root: Path, name: str = "model") -> Path:
@@ -162,7 +162,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_importing_it_brings_neither_requests_nor_tensorflow() -> None:
-    code = "import sys, tfaot_pkg.source.tree; print(sorted({'requests', 'pydantic', 'tensorflow'} & set(sys.modules)))"
+    code = "import sys, tfaot_pkg.spec.source.tree; print(sorted({'requests', 'pydantic', 'tensorflow'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

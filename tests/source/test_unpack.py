@@ -15,7 +15,7 @@ import pytest
 from tests.source.parts import Member, Packed, member, tar
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.source.unpack import Limits, unpack
+from tfaot_pkg.spec.source.unpack import Limits, unpack
 
 
 @pytest.fixture

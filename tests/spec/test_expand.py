@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfaot_pkg.forms.document import read_document
+from tfaot_pkg.ground.forms.document import read_document
 from tfaot_pkg.spec.expand import MAX_TEXT, expand
 
 

@@ -23,7 +23,7 @@ _USE = """
 import json
 from pathlib import Path
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.fields import described_field
+from tfaot_pkg.ground.forms.fields import described_field
 from tfaot_pkg.spec import json_schema, parse_spec, spec_document
 from tools.make_reference import pages
 

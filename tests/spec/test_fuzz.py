@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.ground.keys import canonical_json
 from tfaot_pkg.spec import json_schema, parse_spec, spec_document
 from tfaot_pkg.spec.form import SECTIONS
 

@@ -11,7 +11,7 @@ import yaml
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.ground.keys import canonical_json
 from tfaot_pkg.spec import (
     ArchiveSource,
     Compilation,

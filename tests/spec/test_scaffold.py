@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec import Compilation, FolderSource, ModelInfo, Validation, parse_spec
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, cpp_call, scaffold
 from tfaot_pkg.spec.types import GraphFile, SavedModelFiles

@@ -8,7 +8,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.signature import Symbol
+from tfaot_pkg.ground.signature import Symbol
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import ModelSpec

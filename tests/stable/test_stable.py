@@ -18,7 +18,7 @@ import pytest
 import tfaot_pkg
 from tests.commands import run_command
 from tests.package.conftest import build_fake_libraries
-from tfaot_pkg.process import run
+from tfaot_pkg.ground.process import run
 
 OLD = Path(__file__).parent / "0.1"
 _TEXTS = frozenset({"message", "hint"})

@@ -13,7 +13,7 @@ import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
 from tests.kept import digest_of_tool, kept, saved_models
-from tfaot_pkg.loader import Model, load
+from tfaot_pkg.runtime.loader import Model, load
 
 Array = npt.NDArray[Any]
 HERE = Path(__file__).resolve().parent

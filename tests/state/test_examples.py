@@ -13,7 +13,7 @@ from tests.bad_input.conftest import CommandLine
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.samples import REPOSITORY, recipe
 from tests.wording import reported
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.ground.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 TENSORFLOW = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}

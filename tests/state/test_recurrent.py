@@ -7,7 +7,7 @@ import pytest
 
 from tests.coverage import verified
 from tests.state.conftest import Built
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [
     pytest.mark.coverage,

@@ -15,8 +15,8 @@ from tests.coverage import verified
 from tests.kept import saved_models
 from tests.state.conftest import Built, Stateful
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.loader import load
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.runtime.loader import load
 
 HERE = Path(__file__).resolve().parent
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

@@ -13,8 +13,8 @@ from tests.bad_input.conftest import CommandLine, write_spec
 from tests.coverage import verified
 from tests.kept import saved_models
 from tests.state.conftest import HERE, Built
-from tfaot_pkg.loader import load
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.runtime.loader import load
 
 pytestmark = [
     pytest.mark.coverage,

@@ -5,7 +5,7 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.name import is_package_name, package_meant_by
-from tfaot_pkg.static.layout import (
+from tfaot_pkg.registry.files.layout import (
     blob_path,
     index_path,
     is_inside,

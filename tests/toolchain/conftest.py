@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
 
 TINY_VERSION = "2.17.1"
 

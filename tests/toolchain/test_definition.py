@@ -10,9 +10,9 @@ from packaging.specifiers import SpecifierSet
 from tests.toolchains import chosen
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS, toolchain
-from tfaot_pkg.toolchain.environment import identity_of, requirements_file
-from tfaot_pkg.toolchain.pinned import requirement_names
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS, toolchain
+from tfaot_pkg.frontends.toolchain.environment import identity_of, requirements_file
+from tfaot_pkg.frontends.toolchain.pinned import requirement_names
 
 _VERSIONS = list(TOOLCHAINS)
 

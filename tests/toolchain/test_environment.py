@@ -15,17 +15,17 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, ToolchainError, TrustError
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import (
+from tfaot_pkg.frontends.toolchain.environment import (
     ToolchainEnvironment,
     ensure_from,
     external,
     identity_of,
     remove,
 )
-from tfaot_pkg.toolchain.pinned import exclusive
+from tfaot_pkg.frontends.toolchain.pinned import exclusive
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 from .conftest import Tiny, write_lock, write_wheel
 
@@ -34,10 +34,10 @@ pytestmark = pytest.mark.slow
 _MAKER = """
 import sys
 from pathlib import Path
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.definition import toolchain
-from tfaot_pkg.toolchain.environment import ensure_from
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.frontends.toolchain.definition import toolchain
+from tfaot_pkg.frontends.toolchain.environment import ensure_from
 
 class Telling(Silent):
     def step(self, name, **more):
@@ -150,7 +150,7 @@ def test_what_a_killed_build_left_is_repaired_by_the_next(tiny: Tiny, tmp_path: 
 _KILLED_WITH_A_WRITER = """
 import os, subprocess, sys
 from pathlib import Path
-from tfaot_pkg.toolchain.pinned import exclusive
+from tfaot_pkg.frontends.toolchain.pinned import exclusive
 
 folder = Path(sys.argv[1])
 with exclusive(folder) as lock:

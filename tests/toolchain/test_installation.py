@@ -8,9 +8,9 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.pinned import Interpreter, clean_environment, failure, install
+from tfaot_pkg.frontends.toolchain.pinned import Interpreter, clean_environment, failure, install
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.progress import Silent
 
 _LOG = Path("/logs/pip.log")
 

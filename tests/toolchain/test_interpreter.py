@@ -11,8 +11,8 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
-from tfaot_pkg.toolchain.pinned import choose, inspect
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
+from tfaot_pkg.frontends.toolchain.pinned import choose, inspect
 
 
 def _for_python(specifier: str) -> Toolchain:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains import VERSIONS
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tools.classify_operations import FILE, classified, read, registered, written
 
 _CLASS = re.compile(r"compiled|structural|inspected|rewritten|restoring|refused [a-z]+")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg import worker_program
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure, installed
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure, installed
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.messages.requests import Call
 from tfaot_pkg.worker_program.messages.wire import encoded
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.keys import Key
-from tfaot_pkg.toolchain import references
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
-from tfaot_pkg.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.toolchain.references import References
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.frontends.toolchain import references
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.frontends.toolchain.references import References
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 from tfaot_pkg.worker_program.messages.requests import Ask, Told
 

@@ -15,9 +15,9 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, ToolchainError
-from tfaot_pkg.sandbox import Limits, Running
-from tfaot_pkg.sandbox.command import Most, Watch
-from tfaot_pkg.toolchain.worker import Worker
+from tfaot_pkg.frontends.toolchain.worker import Worker
+from tfaot_pkg.ground.sandbox import Limits, Running
+from tfaot_pkg.ground.sandbox.command import Most, Watch
 from tfaot_pkg.worker_program.messages.graph import Inspect, Inspected
 
 INSPECT = Inspect(folder="model", tags=("serve",))

@@ -18,6 +18,7 @@ from tests.registry.signing import clock_at, make_signed, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.registry.entry import Deprecation
+from tfaot_pkg.registry.files.files import FolderFiles, MissingFile, too_long
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import load_state, refresh
 from tfaot_pkg.registry.signing_keys import (
@@ -29,10 +30,9 @@ from tfaot_pkg.registry.signing_keys import (
     revoke_key,
     set_threshold,
 )
-from tfaot_pkg.static.files import FolderFiles, MissingFile, too_long
-from tfaot_pkg.trust.client import Anchor, SignedIndex
-from tfaot_pkg.trust.roles import Lifetimes
-from tfaot_pkg.trust.rotation import KeyChange, Rotation
+from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
+from tfaot_pkg.registry.trust.roles import Lifetimes
+from tfaot_pkg.registry.trust.rotation import KeyChange, Rotation
 
 MakePackage = Callable[..., Any]
 DIGITS = "index/di/gi/tfaot-model-digits"
@@ -108,7 +108,7 @@ def hashed(registry: FolderRegistry, path: str) -> str:
     """The path of the current content of a target."""
     index = registry.index
     assert isinstance(index, SignedIndex)
-    from tfaot_pkg.trust.state import SignedState
+    from tfaot_pkg.registry.trust.state import SignedState
 
     info = SignedState.load(registry.files, index.bootstrap()).target(path)
     assert info is not None
@@ -392,7 +392,7 @@ def test_a_device_that_never_ends_is_cut_off(registry: FolderRegistry) -> None:
 def test_a_changed_or_missing_file_is_refused(
     *, registry: FolderRegistry, hostile: HostileFiles, reader: SignedIndex, role: str, damage: Any
 ) -> None:
-    from tfaot_pkg.trust.state import SignedState
+    from tfaot_pkg.registry.trust.state import SignedState
 
     index = registry.index
     assert isinstance(index, SignedIndex)

@@ -18,7 +18,7 @@ from tests.remote.conftest import Cli, SignedFolder, cli, known, registry_templa
 from tests.remote.faulty import FaultyServer, faulty_server, reply
 from tests.wording import reported, worded
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit, collect
 
 __all__ = ["cli", "known", "registry_template", "server", "signed"]

@@ -13,7 +13,7 @@ from securesystemslib.signer import CryptoSigner
 
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.trust.envelope import PAYLOAD_TYPE, opened, seal
+from tfaot_pkg.registry.trust.envelope import PAYLOAD_TYPE, opened, seal
 
 PAYLOAD = b'{"_type": "https://in-toto.io/Statement/v1"}'
 

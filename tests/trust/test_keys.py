@@ -16,17 +16,17 @@ from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Key, Si
 from tests.registry.signing import clock_at, keys_in, make_signed, no_secrets, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
+from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize, refresh
 from tfaot_pkg.registry.signing_keys import NewKey, add_key, list_keys, revoke_key
-from tfaot_pkg.static.files import FolderFiles
-from tfaot_pkg.trust.client import Anchor
-from tfaot_pkg.trust.keys import KeyRing, secrets_from
-from tfaot_pkg.trust.roles import Lifetimes
-from tfaot_pkg.trust.state import SignedState
+from tfaot_pkg.registry.trust.client import Anchor
+from tfaot_pkg.registry.trust.keys import KeyRing, secrets_from
+from tfaot_pkg.registry.trust.roles import Lifetimes
+from tfaot_pkg.registry.trust.state import SignedState
 
 MakePackage = Callable[..., Any]
 

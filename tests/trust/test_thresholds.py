@@ -15,9 +15,10 @@ import pytest
 from tests.registry.signing import clock_at, make_signed, no_secrets, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.progress import Silent
+from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
+from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import refresh
 from tfaot_pkg.registry.signing_keys import (
@@ -31,8 +32,7 @@ from tfaot_pkg.registry.signing_keys import (
     set_threshold,
     sign_pending,
 )
-from tfaot_pkg.static.files import FolderFiles
-from tfaot_pkg.trust.keys import secrets_from
+from tfaot_pkg.registry.trust.keys import secrets_from
 
 MakePackage = Callable[..., Any]
 ONLINE = ["release", "snapshot", "timestamp"]

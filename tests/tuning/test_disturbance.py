@@ -11,9 +11,9 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.tuning import measure
-from tfaot_pkg.tuning.measure import Wanted, disturbance
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.measure.tuning import measure
+from tfaot_pkg.measure.tuning.measure import Wanted, disturbance
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.latency import Latency, TimedUnit, latency_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tfaot_pkg.measure.tuning.choosing import CANDIDATES
 from tfaot_pkg.spec.rules import flag_fault
-from tfaot_pkg.tuning.choosing import CANDIDATES
 
 
 def test_candidates_can_be_written_into_a_tuning_file() -> None:

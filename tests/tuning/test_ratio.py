@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tfaot_pkg.tuning.choosing import Ratio
+from tfaot_pkg.measure.tuning.choosing import Ratio
 
 
 def test_what_disturbs_a_whole_round_is_gone_from_the_ratio() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.bad_input.conftest import CommandLine, write_spec
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.loader import load
-from tfaot_pkg.tuning.choosing import CANDIDATES
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.measure.tuning.choosing import CANDIDATES
+from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

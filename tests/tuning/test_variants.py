@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.compiled.flags import Unit
-from tfaot_pkg.compiled.model import CompiledModel
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.measure.tuning.choosing import CANDIDATES, choose_flags
+from tfaot_pkg.measure.tuning.variants import Variant, Workshop, workshop
+from tfaot_pkg.native.compiled.flags import Unit
+from tfaot_pkg.native.compiled.model import CompiledModel
+from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, SavedModelFiles
-from tfaot_pkg.tuning.choosing import CANDIDATES, choose_flags
-from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.bad_input.conftest import scratch, tfaot  # noqa: F401 (fixtures)
 from tests.kept import saved_models
 from tests.zoo.conftest import Build, Builder
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.ground.settings import Folders
 
 MODELS = Path(__file__).resolve().parents[1] / "models" / "corners.py"
 

@@ -13,9 +13,9 @@ from tests.wording import DIFFERENCES, reported
 from tests.zoo.cases import NEWEST_VERSION, Case
 from tests.zoo.conftest import Build, Builder
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain import environment
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.frontends.toolchain import environment
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.verify.report import ClassReport, ValidationReport
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.zoo.cases import NEWEST_VERSION, Case
 from tests.zoo.conftest import Build
-from tfaot_pkg.loader import load
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
 

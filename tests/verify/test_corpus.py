@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.corpus import SIZES, corpus, sizes_of
 
 _64 = (1 << 64) - 1

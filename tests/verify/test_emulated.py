@@ -19,16 +19,16 @@ from tests.nightly.nights import coordinator, task_of, to_build
 from tests.sandbox.conftest import without_namespaces
 from tests.toolchains import VERSIONS
 from tests.wording import DIFFERENCES, reported
-from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.loader import load
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.emulator import emulator_of
 from tfaot_pkg.nightly.types import Policy
-from tfaot_pkg.pipeline import Build, Pipeline, Plan
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.pipeline.pipeline import Build, Pipeline, Plan
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.runs import ENDLESS, EmulatedRuns, LibraryRuns, Part, not_run_targets, require_verified
 

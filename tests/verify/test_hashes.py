@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.documents import convert, plain
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.hashes import NO_TARGET, Hashes, digests, grouped, unlike
 
 Y = Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2))

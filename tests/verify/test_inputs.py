@@ -9,7 +9,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.inputs import drawn, validation_inputs
 from tfaot_pkg.verify.limits import Drawing

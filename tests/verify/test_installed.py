@@ -16,15 +16,15 @@ import pytest
 
 from tests.commands import run_command
 from tests.registry.conftest import write_tree
-from tfaot_pkg import resources
 from tfaot_pkg.cli.packages import _answers_text
-from tfaot_pkg.documents import plain
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.package.prefix.install import install_built
+from tfaot_pkg.package.prefix.manifest import verify_install
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import install_built
-from tfaot_pkg.prefix.manifest import verify_install
-from tfaot_pkg.process import run
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.corpus import SIZES, corpus
 from tfaot_pkg.verify.hashes import Group, Hashes, digests
 from tfaot_pkg.verify.inputs import MOST

@@ -11,12 +11,12 @@ import pytest
 from tests.wording import DIFFERENCES, reported
 from tests.zoo.cases import Case
 from tests.zoo.conftest import Build
+from tfaot_pkg.analysis.rows import INDEPENDENT
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.rows import INDEPENDENT
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.frontends.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.rules import INPUT_CLASSES
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.verify import classes, oracle
 from tfaot_pkg.verify.report import ClassReport, ValidationReport, findings
 from tfaot_pkg.verify.runs import LibraryRuns

@@ -11,10 +11,10 @@ import pytest
 
 from tests.samples import Published
 from tests.wording import reported
-from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.native.cxx.compiler import find_compiler
+from tfaot_pkg.registry.files.layout import LATENCY
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.verify.latency import document, measure, timer
 
 TARGETS = ("x86-64-v2", "x86-64-v3")

@@ -11,9 +11,9 @@ import pytest
 
 from tests.zoo.cases import Case
 from tests.zoo.conftest import Build
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.verify.classes import ByTarget, Given, Judge
 from tfaot_pkg.verify.evidence import agreement
 from tfaot_pkg.verify.oracle import Oracle, Tried

@@ -14,11 +14,11 @@ from tests.kept import saved_models
 from tests.wording import reported
 from tests.zoo.cases import Case
 from tests.zoo.conftest import Builder
+from tfaot_pkg.analysis.program.input_bounds import taken
+from tfaot_pkg.analysis.program.ranges import Bound, Range
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.program.input_bounds import taken
-from tfaot_pkg.program.ranges import Bound, Range
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import Limit
 from tfaot_pkg.spec.types import Compilation, ModelSpec, Validation
 from tfaot_pkg.verify.inputs import MAIN, classes_of, drawn, sized_inputs, validation_inputs

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tfaot_pkg.documents import plain
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.verify.evidence import Answers, Spread
 from tfaot_pkg.verify.judgement import Difference, differences
 from tfaot_pkg.verify.report import (

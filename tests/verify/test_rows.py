@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.inputs import ARRANGED

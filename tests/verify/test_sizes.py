@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.sizes import other_sizes, repeated, unlike
 
 SIGNATURE = Signature(

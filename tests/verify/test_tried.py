@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.oracle import Batches, Tried, with_answers

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.package.conftest import make_spec
 from tests.wording import reported
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.targets import DEFAULT_TARGETS
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.verify.runs import may_be_unverified, require_verified
 
 

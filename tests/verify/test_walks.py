@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_command
-from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"

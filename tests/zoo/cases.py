@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tfaot_pkg.errors import ModelError, TfaotError, ValidationError
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.spec.rules import INPUT_CLASSES
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
 
 NEWEST_VERSION = "2.21.0"
 

@@ -12,17 +12,20 @@ import pytest
 
 from tests.kept import saved_models
 from tests.zoo.cases import BY_NAME, Case
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.compiled.model import CompiledModel, compile_model
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.native.build import build_native
+from tfaot_pkg.native.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.pipeline import StageKeys, pinned_facts, stage_keys
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.pipeline.pipeline import StageKeys, pinned_facts, stage_keys
+from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import (
     Compilation,
     Engine,
@@ -33,9 +36,6 @@ from tfaot_pkg.spec.types import (
     Validation,
     Weights,
 )
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, validate
 

@@ -9,8 +9,8 @@ import pytest
 from tests.native.conftest import compile_c
 from tests.zoo.cases import BY_NAME, NEWEST_VERSION
 from tests.zoo.conftest import Build
-from tfaot_pkg.process import run
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.ground.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 

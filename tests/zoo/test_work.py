@@ -6,8 +6,8 @@ import pytest
 
 from tests.zoo.cases import BY_NAME, NEWEST_VERSION
 from tests.zoo.conftest import Freeze
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.spec.types import Weights
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
 

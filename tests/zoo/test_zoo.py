@@ -17,13 +17,13 @@ from tests.coverage import Cell, Row, record
 from tests.toolchains import VERSIONS
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
-from tfaot_pkg.compiled.program import engine_of
-from tfaot_pkg.frozen.model import weight_size
-from tfaot_pkg.loader import load
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.signature import DType
+from tfaot_pkg.frontends.frozen.model import weight_size
+from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.signature import DType
+from tfaot_pkg.native.compiled.program import engine_of
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec.types import Compilation
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
 
 _BUILDS = [(case, version) for version in VERSIONS for case in CASES if version == DEFAULT_VERSION or case.everywhere]
 
@@ -280,7 +280,7 @@ def test_libraries_are_the_same_bytes_however_they_are_built(
         monkeypatch.chdir(home / "cwd")
         monkeypatch.setenv("TZ", ("UTC", "Asia/Tokyo")[number])
         monkeypatch.setenv("LANG", ("C", "de_DE.UTF-8")[number])
-        monkeypatch.setattr("tfaot_pkg.compiled.model._UNITS_PER_WORKER", per_worker)
+        monkeypatch.setattr("tfaot_pkg.native.compiled.model._UNITS_PER_WORKER", per_worker)
         folders = Folders(cache=home / "cache", data=home / "data")
         libraries.append(build(case, tensorflow=tensorflow, batch_sizes=sizes, folders=folders).library)
     first, second = libraries

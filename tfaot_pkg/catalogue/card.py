@@ -11,11 +11,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from tfaot_pkg import reproducible
 from tfaot_pkg.catalogue.reading import listed
+from tfaot_pkg.ground import reproducible
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
-from tfaot_pkg.targets import TARGETS
 
 _LINE = 300
 _HIGHEST = 3  # the card's own heading is an h2

@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tfaot_pkg.catalogue.reading import Document, listed, mapped, measurements_of
+from tfaot_pkg.ground.wording import duration, size_text
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.static.layout import PREFIX
-from tfaot_pkg.wording import duration, size_text
+from tfaot_pkg.registry.files.layout import PREFIX
 
 _LINE = 120
 _KINDS, _CELLS = 6, 8
@@ -100,7 +100,7 @@ def _latency(before: Document, after: Document) -> list[Change]:
     for target, size in new:
         if target == targets[-1] and (target, size) in old:
             was, now = old[target, size], new[target, size]
-            # Two builds of the same source may differ by 3 % (bench/table.py), and machines by more.
+            # Two builds of the same source may differ by 3 % (measure/bench/table.py), and machines by more.
             note_of = note or (f"{now / was - 1:+.0%}" if abs(now / was - 1) >= 0.05 else "about the same")
             what = f"Latency, batch {size}, {target}"
             found.append(Change(what=what[:_LINE], before=duration(was), after=duration(now), note=note_of))

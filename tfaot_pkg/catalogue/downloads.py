@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.ground.storage import storage_errors
 
 DAYS = 30
 _LONGEST = 8192  # bytes: nginx (8 KB) and Apache (8,190 bytes) accept no longer line of a request by default

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tfaot_pkg.signature import Signature, Tensor
-from tfaot_pkg.wording import counted
+from tfaot_pkg.ground.signature import Signature, Tensor
+from tfaot_pkg.ground.wording import counted
 
 # The worker draws 100 at most (worker_program/outline.py); documents of other tools may have some more.
 MOST_NODES = 120

@@ -14,11 +14,11 @@ from tfaot_pkg.catalogue.plot import latency_plot
 from tfaot_pkg.catalogue.reading import DocumentReader, listed, mapped, measurements_of, text_of
 from tfaot_pkg.catalogue.record import framework_of, keywords_of, shown_entry
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, snippets
-from tfaot_pkg.documents import is_number
+from tfaot_pkg.ground.documents import is_number
+from tfaot_pkg.ground.wording import AUTHORED
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.files.layout import BENCH, LATENCY, PREFIX, blob_path
 from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION
-from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX, blob_path
-from tfaot_pkg.wording import AUTHORED
 
 _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
 _ROWS, _NOTES, _CELLS = 30, 12, 8
@@ -295,7 +295,7 @@ class Engines:
 
 
 def engines_of(document: Mapping[str, Any]) -> Engines:
-    """The measurements beside other engines that a package was published with (bench/results.py)."""
+    """The measurements beside other engines that a package was published with (measure/bench/results.py)."""
     found = []
     for each in map(mapped, listed(document.get("engines"))[:_NOTES]):
         rows = {size: time for _, size, time in measurements_of(each)}

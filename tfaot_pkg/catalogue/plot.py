@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.wording import duration
+from tfaot_pkg.ground.wording import duration
 
 WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 120, 16, 48

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tfaot_pkg.documents import is_number, read_json
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.documents import is_number, read_json
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 

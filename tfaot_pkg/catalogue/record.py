@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfaot_pkg.catalogue.reading import DocumentReader, listed
-from tfaot_pkg.documents import convert
+from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.reader import GRAPH, INFO

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfaot_pkg.catalogue.downloads import Downloads
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import convert, read_json
 from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.reader import Requirement
-from tfaot_pkg.static.layout import PREFIX
 
 FILE = ".relations.json"
 """Below the catalogue; servers give no name that begins with a dot."""

@@ -22,19 +22,19 @@ from tfaot_pkg.catalogue.record import Record, record_of, shown_entry
 from tfaot_pkg.catalogue.relations import FILE, Relations
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
 from tfaot_pkg.catalogue.snippets import Registry
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import RegistryError, TfaotError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.progress import Progress, Silent
+from tfaot_pkg.ground.storage import locked, storage_errors
 from tfaot_pkg.package.name import package_meant_by
-from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
+from tfaot_pkg.registry.files.layout import DOWNLOAD
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.static import StaticRegistry
-from tfaot_pkg.static.layout import DOWNLOAD
-from tfaot_pkg.storage import locked, storage_errors
-from tfaot_pkg.trust.keys import ROOT
-from tfaot_pkg.trust.roles import limit_of, metadata_path
+from tfaot_pkg.registry.trust.keys import ROOT
+from tfaot_pkg.registry.trust.roles import limit_of, metadata_path
 
 FOLDER = "catalogue"
 """Where a registry's catalogue is, below the registry."""

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import jinja2
 
-from tfaot_pkg import resources
 from tfaot_pkg.catalogue.drawing import sizes_of
 from tfaot_pkg.catalogue.tree import Node
-from tfaot_pkg.wording import counted, duration, size_text
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.wording import counted, duration, size_text
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -164,6 +164,6 @@ def _assets() -> dict[str, bytes]:
     for name in ("site.css", "site.js"):
         data = (resources.templates() / "catalogue" / name).read_bytes()
         stem, _, ending = name.partition(".")
-        # 16 digits: by such a name servers recognize files that never change (server/rules.py).
+        # 16 digits: by such a name servers recognize files that never change (registry/server/rules.py).
         found[f"assets/{stem}.{hashlib.sha256(data).hexdigest()[:16]}.{ending}"] = data
     return found

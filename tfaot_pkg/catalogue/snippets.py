@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from packaging.version import Version
 
 from tfaot_pkg.catalogue.reading import listed, mapped
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.signature import DType, Part, Signature, Tensor
 from tfaot_pkg.package.tree import tensor_members
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.remote.address import is_loopback
-from tfaot_pkg.rendering import render
-from tfaot_pkg.signature import DType, Part, Signature, Tensor
+from tfaot_pkg.registry.remote.address import is_loopback
 from tfaot_pkg.spec.rules import cpp_identifiers
 
 UNKNOWN_ADDRESS = "REGISTRY-ADDRESS"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfaot_pkg.documents import convert, read_json
+from tfaot_pkg.ground.documents import convert, read_json
 
 LEAF = 100
 """Items per leaf: search reads leaves one by one, and the largest is 19 kB with 100,000 packages (decision 17)."""

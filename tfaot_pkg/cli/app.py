@@ -25,7 +25,7 @@ from tfaot_pkg.cli import (
 )
 from tfaot_pkg.cli.command import DebugFlag, JsonFlag
 from tfaot_pkg.cli.run import run_commands, run_program
-from tfaot_pkg.wording import say
+from tfaot_pkg.ground.wording import say
 
 if TYPE_CHECKING:
     from typer._click import Command, Context

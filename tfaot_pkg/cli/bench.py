@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, command, require_writable
-from tfaot_pkg.documents import fields_of, plain, read
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.documents import fields_of, plain, read
 
 if TYPE_CHECKING:
-    from tfaot_pkg.bench.results import Bench
-    from tfaot_pkg.bench.run import Request
-    from tfaot_pkg.bench.table import Comparison
+    from tfaot_pkg.measure.bench.results import Bench
+    from tfaot_pkg.measure.bench.run import Request
+    from tfaot_pkg.measure.bench.table import Comparison
 
 SLOWER = 28
 """The exit code if --since finds that our library became slower."""
@@ -116,7 +116,7 @@ def bench(
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
     tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source digits
     """
-    from tfaot_pkg.bench.table import compare
+    from tfaot_pkg.measure.bench.table import compare
 
     # All options are checked first: a measurement takes minutes.
     request = _request(peers, batch_sizes, target, rounds, core)
@@ -135,11 +135,11 @@ def bench(
 
 def _measured(session: Session, model: str, request: Request, source: Path | None, old: Bench | None) -> Bench:
     """The results for `model`, a spec or a package. Raises SpecError if `old` has results of another model."""
-    from tfaot_pkg.bench.run import bench as measure
-    from tfaot_pkg.bench.run import published
-    from tfaot_pkg.rebuild import Means
+    from tfaot_pkg.ground.temporary import temporary_folder
+    from tfaot_pkg.measure.bench.run import bench as measure
+    from tfaot_pkg.measure.bench.run import published
+    from tfaot_pkg.pipeline.rebuild import Means
     from tfaot_pkg.spec import load_spec
-    from tfaot_pkg.temporary import temporary_folder
 
     # Around the measurement: the library of a published package is in this folder.
     with temporary_folder(prefix="tfaot-bench-") as folder:
@@ -167,9 +167,9 @@ def _request(
 ) -> Request:
     import os
 
-    from tfaot_pkg.bench.peers import peers_named
-    from tfaot_pkg.bench.run import Request
-    from tfaot_pkg.targets import TARGETS
+    from tfaot_pkg.ground.targets import TARGETS
+    from tfaot_pkg.measure.bench.peers import peers_named
+    from tfaot_pkg.measure.bench.run import Request
 
     # `none` is no engine: it only keeps the default, all engines, from being used.
     names = [word.strip() for text in peers or ["all"] for word in text.split(",") if word.strip() not in ("", "none")]
@@ -204,7 +204,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
 
 def read_results(path: Path, option: str) -> Bench:
     """The results of an earlier run. Raises SpecError."""
-    from tfaot_pkg.bench.results import Bench
+    from tfaot_pkg.measure.bench.results import Bench
 
     hint = "name a file that `tfaot-pkg bench -o` wrote"
     try:
@@ -227,13 +227,13 @@ def _require_places(output: Path | None, plot: Path | None) -> None:
 
 
 def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
-    from tfaot_pkg.storage import storage_errors, write_file
+    from tfaot_pkg.ground.storage import storage_errors, write_file
 
     files: dict[Path, bytes] = {}
     if output:
         files[output] = (json.dumps(plain(found), indent=1) + "\n").encode()
     if plot:
-        from tfaot_pkg.bench.plot import latency_plot, resources_plot
+        from tfaot_pkg.measure.bench.plot import latency_plot, resources_plot
 
         files[plot] = latency_plot([found], plot.suffix)
         files[plot.with_stem(f"{plot.stem}-resources")] = resources_plot([found], plot.suffix)
@@ -245,7 +245,7 @@ def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
 
 def _text(found: Bench, comparison: Comparison | None, written: Sequence[str]) -> str:
     """Tables for people: as wide as the terminal allows, or unlimited if there is none."""
-    from tfaot_pkg.bench import table
+    from tfaot_pkg.measure.bench import table
 
     # Files and pipes get whole tables: there a width would be that of no window.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

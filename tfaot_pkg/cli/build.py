@@ -15,16 +15,16 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
-from tfaot_pkg.documents import fields_of
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.wording import contains_text
+from tfaot_pkg.ground.documents import fields_of
+from tfaot_pkg.ground.wording import contains_text
 
 if TYPE_CHECKING:
-    from tfaot_pkg.check import CheckResult
     from tfaot_pkg.cli.cmssw import DevTool
-    from tfaot_pkg.pipeline import Build
-    from tfaot_pkg.prefix.install import Installed
-    from tfaot_pkg.publish import Measured, Publication
+    from tfaot_pkg.package.prefix.install import Installed
+    from tfaot_pkg.pipeline.check import CheckResult
+    from tfaot_pkg.pipeline.pipeline import Build
+    from tfaot_pkg.pipeline.publish import Measured, Publication
     from tfaot_pkg.spec.types import ModelSpec
 
 
@@ -85,7 +85,7 @@ def init(
     Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras;
     tfaot-pkg init graph.pb --checkpoint model.ckpt-1000
     """
-    from tfaot_pkg.check import scaffold_spec
+    from tfaot_pkg.pipeline.check import scaffold_spec
     from tfaot_pkg.spec.scaffold import cpp_call
 
     pipeline = session.pipeline()
@@ -137,8 +137,8 @@ def check(
 
     Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.onnx
     """
-    from tfaot_pkg.check import check_model, spec_of
     from tfaot_pkg.errors import ModelError
+    from tfaot_pkg.pipeline.check import check_model, spec_of
 
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
     result = check_model(spec, session.pipeline(), table=table)
@@ -166,9 +166,9 @@ def convert(
 
     Examples: tfaot-pkg convert exported/tagger tagger.mlir; tfaot-pkg convert tagger.mlir saved_model
     """
-    from tfaot_pkg.check import spec_of
-    from tfaot_pkg.convert import convert as write
-    from tfaot_pkg.convert import form_of
+    from tfaot_pkg.pipeline.check import spec_of
+    from tfaot_pkg.pipeline.convert import convert as write
+    from tfaot_pkg.pipeline.convert import form_of
 
     form_of(output)  # before the toolchain is made
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
@@ -243,10 +243,10 @@ def build(
     tfaot-pkg build spec.yaml --dev
     """
     from tfaot_pkg.cli.cmssw import area_for, write_tools
-    from tfaot_pkg.prefix.install import install_built
+    from tfaot_pkg.ground.storage import write_file
+    from tfaot_pkg.package.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.parse import override
-    from tfaot_pkg.storage import write_file
 
     area = area_for(output) if dev else None
     prefix = area.prefix if area is not None else output
@@ -316,7 +316,7 @@ def publish(
 
     Examples: tfaot-pkg publish spec.yaml; tfaot-pkg publish spec.yaml --registry /srv/models -D release=2026.1
     """
-    from tfaot_pkg.publish import publish as publish_model
+    from tfaot_pkg.pipeline.publish import publish as publish_model
     from tfaot_pkg.spec import load_spec
 
     loaded = load_spec(spec, session.defines)
@@ -346,9 +346,9 @@ def publish(
 
 def _measured(path: Path, model: str) -> Measured:
     """What `bench -o` wrote. Raises SpecError."""
-    from tfaot_pkg.bench.results import page_document
     from tfaot_pkg.cli.bench import read_results
-    from tfaot_pkg.publish import Measured
+    from tfaot_pkg.measure.bench.results import page_document
+    from tfaot_pkg.pipeline.publish import Measured
 
     found = read_results(path, "--bench")
     if found.model != model:
@@ -357,8 +357,8 @@ def _measured(path: Path, model: str) -> Measured:
 
 
 def built_text(made: Build) -> str:
+    from tfaot_pkg.ground.sandbox import Level
     from tfaot_pkg.package.tree import names_note
-    from tfaot_pkg.sandbox import Level
     from tfaot_pkg.verify.report import findings  # NumPy takes time to import
 
     report = made.report
@@ -408,7 +408,7 @@ def depfile_text(output: Path, spec: ModelSpec) -> str:
 def no_leftovers(prefix: Path, model: str | None) -> Iterator[None]:
     """Remove the package of `model` from `prefix` if the block fails: else an earlier build would be linked."""
     from tfaot_pkg.errors import TfaotError
-    from tfaot_pkg.prefix.install import uninstall
+    from tfaot_pkg.package.prefix.install import uninstall
 
     try:
         yield
@@ -431,7 +431,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     Archives and repositories are not among them: the spec pins them.
     """
     from tfaot_pkg import _version
-    from tfaot_pkg.source.tree import local_files
+    from tfaot_pkg.spec.source.tree import local_files
     from tfaot_pkg.spec.tuning import tuning_path
     from tfaot_pkg.spec.types import FolderSource
 

@@ -15,7 +15,7 @@ from tfaot_pkg.cli.run import run_program
 
 if TYPE_CHECKING:
     from tfaot_pkg.cmsdist.compiling import Tool
-    from tfaot_pkg.pipeline import Build
+    from tfaot_pkg.pipeline.pipeline import Build
     from tfaot_pkg.spec.types import ModelSpec
 
 
@@ -51,8 +51,8 @@ def import_cmsdist(
     """
     from tfaot_pkg.cmsdist.importing import ModelFiles, import_spec
     from tfaot_pkg.errors import Fault, SpecError
-    from tfaot_pkg.source.tree import fetch as fetch_source
-    from tfaot_pkg.storage import storage_errors, write_file
+    from tfaot_pkg.ground.storage import storage_errors, write_file
+    from tfaot_pkg.spec.source.tree import fetch as fetch_source
 
     # Before the source is fetched.
     if output.exists():
@@ -102,8 +102,8 @@ def export_cmsdist(
     Example: tfaot-pkg export-cmsdist spec.yaml --data-package data-PhysicsTools-Taggers
     """
     from tfaot_pkg.cmsdist.exporting import MODELS_FILE, DataPackage, export_spec
+    from tfaot_pkg.ground.storage import storage_errors, write_file
     from tfaot_pkg.spec import load_spec
-    from tfaot_pkg.storage import storage_errors, write_file
 
     if data_path and data_package is None:
         raise typer.BadParameter("--data-path is a folder in the data package: also give --data-package")
@@ -171,7 +171,7 @@ def compile_(
     Example: cms_tfaot_compile -c aot_config.yaml -o compiled_model --tool-name tfaot-model-tagger --tool-base "$PWD"
     """
     from tfaot_pkg.cmsdist.compiling import layout, tool, write_layout
-    from tfaot_pkg.pipeline import Pipeline
+    from tfaot_pkg.pipeline.pipeline import Pipeline
     from tfaot_pkg.spec import load_spec
 
     # Variables and `~` as in cms-tfaot's program, which CMSDIST's scripts were written for.

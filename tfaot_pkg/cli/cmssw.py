@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.ground.storage import storage_errors, write_file
 from tfaot_pkg.package.cmssw import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.storage import storage_errors, write_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

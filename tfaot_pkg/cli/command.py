@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin, get_
 
 import typer
 
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.progress import PlainProgress, Progress
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.wording import say, say_json
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.progress import PlainProgress, Progress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.wording import say, say_json
 
 if TYPE_CHECKING:
-    from tfaot_pkg.pipeline import Pipeline
+    from tfaot_pkg.pipeline.pipeline import Pipeline
     from tfaot_pkg.registry.commit import Keys
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.static import StaticRegistry
-    from tfaot_pkg.trust.keys import Secrets
+    from tfaot_pkg.registry.trust.keys import Secrets
 
 # Modules of commands are imported for every command line, `--help` included: they import the stages inside functions.
 
@@ -199,7 +199,7 @@ class Session:
 
     def pipeline(self, source_folder: Path | None = None) -> Pipeline:
         """The stages, with the toolchain that `--toolchain-python` and `--wheelhouse` name."""
-        from tfaot_pkg.pipeline import Pipeline
+        from tfaot_pkg.pipeline.pipeline import Pipeline
 
         return Pipeline(
             folders=self.folders,
@@ -216,13 +216,13 @@ class Session:
 
     def registry_folder(self) -> Path:
         """The folder of the registry, to write to it. Raises RegistryError if it is on a server."""
-        from tfaot_pkg.remote.named import folder_meant
+        from tfaot_pkg.registry.remote.named import folder_meant
 
         return folder_meant(self.registry, self.folders)
 
     def open_registry(self, meant: str | None = None) -> StaticRegistry:
         """The registry, to read from it; `meant` names another one than the flags do."""
-        from tfaot_pkg.remote.named import open_registry
+        from tfaot_pkg.registry.remote.named import open_registry
 
         name = self.registry if meant is None else meant
         return open_registry(name, self.folders, progress=self.progress, offline=self.flags.offline)
@@ -236,7 +236,7 @@ class Session:
     def keys(self) -> Keys:
         """The keys that `--keys` and `--passphrase-file` name. Raises TrustError."""
         from tfaot_pkg.registry.commit import open_keys
-        from tfaot_pkg.trust.keys import secrets_from
+        from tfaot_pkg.registry.trust.keys import secrets_from
 
         folders, files = self.flags.keys or [], self.flags.passphrase_file
         if files:
@@ -246,7 +246,7 @@ class Session:
 
     def new_passphrase(self) -> tuple[Callable[[], str | None], Secrets]:
         """A function that returns the passphrase of new keys (None: they get none), and what unlocks them later."""
-        from tfaot_pkg.trust.keys import secrets_from
+        from tfaot_pkg.registry.trust.keys import secrets_from
 
         files = self.flags.passphrase_file
         # New keys go into the first folder of --keys, so its passphrase is the first one.

@@ -14,9 +14,9 @@ from tfaot_pkg.errors import RegistryError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfaot_pkg.dependencies.install import InstalledEntry
-    from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, Outdated
-    from tfaot_pkg.dependencies.resolution import Resolution
+    from tfaot_pkg.registry.dependencies.install import InstalledEntry
+    from tfaot_pkg.registry.dependencies.lock import Lock, LockedRegistry, Outdated
+    from tfaot_pkg.registry.dependencies.resolution import Resolution
     from tfaot_pkg.registry.static import StaticRegistry
 
 _LOCK = Path("tfaot.lock")
@@ -114,8 +114,8 @@ def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
 def _install_locked(
     session: Session, file: Path, prefix: Path, names: list[str], *, custom: bool
 ) -> Sequence[InstalledEntry]:
-    from tfaot_pkg.dependencies.install import install_locked
-    from tfaot_pkg.dependencies.lock import Lock
+    from tfaot_pkg.registry.dependencies.install import install_locked
+    from tfaot_pkg.registry.dependencies.lock import Lock
 
     content = Lock.read(file)
     return install_locked(_opened(session, content, file), content, prefix, names, custom=custom)
@@ -124,8 +124,8 @@ def _install_locked(
 def _install_newest(
     session: Session, prefix: Path, words: list[str], targets: tuple[str, ...], toolchain: str, *, custom: bool
 ) -> Sequence[InstalledEntry]:
-    from tfaot_pkg.dependencies.install import install_requirements
-    from tfaot_pkg.dependencies.resolution import Constraints
+    from tfaot_pkg.registry.dependencies.install import install_requirements
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
     from tfaot_pkg.registry.reader import Requirement
 
     # Parsed before the registry is opened: a misspelled requirement must not wait for a server.
@@ -159,9 +159,9 @@ def resolve(
 
     Example: tfaot-pkg resolve 'digits>=1,<2' wine --target x86-64-v3 --toolchain '>=2.17'
     """
-    from tfaot_pkg.dependencies.install import lock_of
-    from tfaot_pkg.dependencies.resolution import Constraints
-    from tfaot_pkg.dependencies.resolution import resolve as resolve_all
+    from tfaot_pkg.registry.dependencies.install import lock_of
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
+    from tfaot_pkg.registry.dependencies.resolution import resolve as resolve_all
     from tfaot_pkg.registry.reader import Requirement
 
     # Before the registry is opened, as in `install`.
@@ -200,8 +200,8 @@ def outdated(
 
     Example: tfaot-pkg outdated
     """
-    from tfaot_pkg.dependencies.lock import Lock
-    from tfaot_pkg.dependencies.lock import outdated as find_outdated
+    from tfaot_pkg.registry.dependencies.lock import Lock
+    from tfaot_pkg.registry.dependencies.lock import outdated as find_outdated
 
     before = Lock.read(lock)
     standing = find_outdated(_opened(session, before, lock), before)
@@ -232,9 +232,9 @@ def update(
 
     Example: tfaot-pkg update digits
     """
-    from tfaot_pkg.dependencies.install import check_trust, lock_of
-    from tfaot_pkg.dependencies.lock import Lock, changes
-    from tfaot_pkg.dependencies.lock import update as resolve_anew
+    from tfaot_pkg.registry.dependencies.install import check_trust, lock_of
+    from tfaot_pkg.registry.dependencies.lock import Lock, changes
+    from tfaot_pkg.registry.dependencies.lock import update as resolve_anew
 
     before = Lock.read(lock)
     opened = _opened(session, before, lock)
@@ -257,7 +257,7 @@ def cmake_dir(session: Session) -> Result:
 
     Example: cmake -S . -B build -Dtfaot-pkg_DIR="$(tfaot-pkg cmake-dir)"
     """
-    from tfaot_pkg import resources
+    from tfaot_pkg.ground import resources
 
     folder = str(resources.cmake_package())
     return Result(document={"cmake_dir": folder}, text=folder)
@@ -265,8 +265,8 @@ def cmake_dir(session: Session) -> Result:
 
 def _opened(session: Session, lock: Lock, file: Path) -> StaticRegistry:
     """The registry that the user names, else the one that the lock file names."""
-    from tfaot_pkg.dependencies.lock import location_meant
-    from tfaot_pkg.remote.named import remote_meant
+    from tfaot_pkg.registry.dependencies.lock import location_meant
+    from tfaot_pkg.registry.remote.named import remote_meant
 
     if session.registry is not None:
         return session.open_registry()
@@ -286,9 +286,9 @@ def _opened(session: Session, lock: Lock, file: Path) -> StaticRegistry:
 
 def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedRegistry:
     """How the lock file `lock` names the registry of this session."""
-    from tfaot_pkg.dependencies.install import locked_registry
-    from tfaot_pkg.dependencies.lock import location_beside
-    from tfaot_pkg.remote.named import remote_meant
+    from tfaot_pkg.registry.dependencies.install import locked_registry
+    from tfaot_pkg.registry.dependencies.lock import location_beside
+    from tfaot_pkg.registry.remote.named import remote_meant
 
     given = session.registry
     remote = remote_meant(given, session.folders) if given is not None else None
@@ -297,6 +297,6 @@ def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedReg
 
 def _again(opened: StaticRegistry, lock: Lock) -> LockedRegistry:
     """The registry that `lock` names, with the version of its root of today."""
-    from tfaot_pkg.dependencies.install import locked_registry
+    from tfaot_pkg.registry.dependencies.install import locked_registry
 
     return locked_registry(opened, location=lock.registry.location, name=lock.registry.name)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
-from tfaot_pkg.documents import plain
+from tfaot_pkg.ground.documents import plain
 
 if TYPE_CHECKING:
-    from tfaot_pkg.inside.inspect import Look
-    from tfaot_pkg.inside.timeline import Timeline
-    from tfaot_pkg.inside.view import View
+    from tfaot_pkg.measure.inside.inspect import Look
+    from tfaot_pkg.measure.inside.timeline import Timeline
+    from tfaot_pkg.measure.inside.view import View
 
 
 def register(app: typer.Typer) -> None:
@@ -80,8 +80,8 @@ def inspect(
     tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json;
     tfaot-pkg inspect spec.yaml --what program --after raise-dense --constants
     """
-    from tfaot_pkg.check import spec_of
-    from tfaot_pkg.inside.inspect import inspect as look_at
+    from tfaot_pkg.measure.inside.inspect import inspect as look_at
+    from tfaot_pkg.pipeline.check import spec_of
 
     look = _look(what, batch, target, after, has_constants=constants)
     if output is not None:
@@ -96,10 +96,10 @@ def inspect(
 
 
 def _look(what: str, batch: int | None, target: str | None, after: str | None, *, has_constants: bool) -> Look:
-    from tfaot_pkg.inside.inspect import Look
-    from tfaot_pkg.inside.view import WHATS
+    from tfaot_pkg.ground.targets import TARGETS
+    from tfaot_pkg.measure.inside.inspect import Look
+    from tfaot_pkg.measure.inside.view import WHATS
     from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
-    from tfaot_pkg.targets import TARGETS
 
     # Not `what in WHATS`: this has the type of the literals, and needs no cast.
     chosen = next((each for each in WHATS if each == what), None)
@@ -135,8 +135,8 @@ def _require_form(output: Path, look: Look) -> None:
 
 
 def _write(output: Path, view: View, document: dict[str, object], name: str) -> None:
-    from tfaot_pkg.inside.view import svg
-    from tfaot_pkg.storage import storage_errors, write_file
+    from tfaot_pkg.ground.storage import storage_errors, write_file
+    from tfaot_pkg.measure.inside.view import svg
 
     match output.suffix:
         case ".svg":
@@ -175,7 +175,7 @@ def timeline(
 
     Examples: tfaot-pkg timeline spec.yaml; tfaot-pkg timeline spec.yaml --batch 16 -o traces --rounds 15
     """
-    from tfaot_pkg.inside.timeline import timeline as make
+    from tfaot_pkg.measure.inside.timeline import timeline as make
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
 
@@ -190,7 +190,7 @@ def timeline(
 
 
 def _timeline_text(made: Timeline) -> str:
-    from tfaot_pkg.inside.view import table
+    from tfaot_pkg.measure.inside.view import table
 
     sizes = list(dict.fromkeys(size for way in made.ways for size in way.medians))
     rows: list[tuple[object, ...]] = [

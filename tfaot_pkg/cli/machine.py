@@ -36,7 +36,7 @@ def add_toolchain(
 
     Example: tfaot-pkg toolchain add 2.21.0
     """
-    from tfaot_pkg.toolchain.environment import ensure
+    from tfaot_pkg.frontends.toolchain.environment import ensure
 
     made = ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
     return Result(
@@ -50,8 +50,8 @@ def list_toolchains(session: Session) -> Result:
 
     Example: tfaot-pkg toolchain list --json
     """
-    from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
-    from tfaot_pkg.toolchain.environment import installed
+    from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
+    from tfaot_pkg.frontends.toolchain.environment import installed
 
     present = {made.toolchain.version: made for made in installed(session.folders)}
     rows = [
@@ -74,7 +74,7 @@ def remove_toolchain(session: Session, version: VersionArgument) -> Result:
 
     Example: tfaot-pkg toolchain remove 2.21.0
     """
-    from tfaot_pkg.toolchain.environment import remove
+    from tfaot_pkg.frontends.toolchain.environment import remove
 
     removed = remove(version, folders=session.folders)
     return Result(
@@ -101,13 +101,13 @@ def try_toolchain(
 
     Example: tfaot-pkg toolchain try 2.22.0rc0
     """
-    from tfaot_pkg.documents import write_indented
     from tfaot_pkg.errors import ToolchainError
-    from tfaot_pkg.inside.candidate import candidate
-    from tfaot_pkg.inside.trial import report_text
-    from tfaot_pkg.inside.trial import try_toolchain as try_all
-    from tfaot_pkg.storage import storage_errors, write_file
-    from tfaot_pkg.temporary import temporary_folder
+    from tfaot_pkg.ground.documents import write_indented
+    from tfaot_pkg.ground.storage import storage_errors, write_file
+    from tfaot_pkg.ground.temporary import temporary_folder
+    from tfaot_pkg.measure.inside.candidate import candidate
+    from tfaot_pkg.measure.inside.trial import report_text
+    from tfaot_pkg.measure.inside.trial import try_toolchain as try_all
 
     # It becomes part of a requirement for pip, where 2.* or 2.19,<3 would mean some other release than the report says.
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?", version):
@@ -148,10 +148,10 @@ def schema(
 
     Examples: tfaot-pkg schema -o spec.schema.json; tfaot-pkg schema compilation.batch_sizes
     """
-    from tfaot_pkg.forms.fields import described_field, find_field
+    from tfaot_pkg.ground.forms.fields import described_field, find_field
+    from tfaot_pkg.ground.storage import storage_errors, write_file
     from tfaot_pkg.nightly import form as of_registries
     from tfaot_pkg.spec import form as of_specs
-    from tfaot_pkg.storage import storage_errors, write_file
 
     made = (of_registries if registry else of_specs).json_schema()
     if fields and output:
@@ -173,7 +173,7 @@ def doctor(session: Session) -> Result:
 
     Example: tfaot-pkg doctor --json
     """
-    from tfaot_pkg.doctor import examine
+    from tfaot_pkg.pipeline.doctor import examine
 
     findings = examine(session.folders)
     lines = [f"{'ok  ' if f.good else 'no  '} {f.subject:<12} {f.finding}" for f in findings]

@@ -13,16 +13,16 @@ import typer
 
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.wording import AUTHORED, counted
+from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
-    from tfaot_pkg.prefix.install import Installed
-    from tfaot_pkg.prefix.manifest import PrefixReport
-    from tfaot_pkg.rebuild import Rebuilt
+    from tfaot_pkg.ground.signature import Signature, Tensor
+    from tfaot_pkg.package.prefix.install import Installed
+    from tfaot_pkg.package.prefix.manifest import PrefixReport
+    from tfaot_pkg.pipeline.rebuild import Rebuilt
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
-    from tfaot_pkg.signature import Signature, Tensor
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -241,7 +241,7 @@ def export(
 
     Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits --prefix external --source digits
     """
-    from tfaot_pkg.source_export import export_installed, export_published
+    from tfaot_pkg.registry.source_export import export_installed, export_published
 
     if prefix is not None:
         if session.registry is not None or session.flags.offline:
@@ -264,7 +264,7 @@ def uninstall(
 
     Example: tfaot-pkg uninstall digits --prefix external
     """
-    from tfaot_pkg.prefix.install import uninstall as uninstall_package
+    from tfaot_pkg.package.prefix.install import uninstall as uninstall_package
 
     done = uninstall_package(package, prefix)
     kept = "".join(f"\nkept, because it was changed: {path}" for path in done.kept)
@@ -295,7 +295,7 @@ def verify_install(
     Examples: tfaot-pkg verify-install external; tfaot-pkg verify-install external --run
     """
     from tfaot_pkg.errors import PrefixError, ValidationError
-    from tfaot_pkg.prefix.manifest import verify_install as verify
+    from tfaot_pkg.package.prefix.manifest import verify_install as verify
 
     report = verify(prefix.absolute())
     exit_code = 0 if report.ok else PrefixError.exit_code
@@ -361,8 +361,8 @@ def rebuild_check(
 
     Example: tfaot-pkg rebuild-check digits@1.0.0 --source digits
     """
-    from tfaot_pkg.rebuild import Means
-    from tfaot_pkg.rebuild import rebuild_check as rebuild
+    from tfaot_pkg.pipeline.rebuild import Means
+    from tfaot_pkg.pipeline.rebuild import rebuild_check as rebuild
 
     opened = session.open_registry()
     means = Means(

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tfaot_pkg.progress import Step
-from tfaot_pkg.wording import printable
+from tfaot_pkg.ground.progress import Step
+from tfaot_pkg.ground.wording import printable
 
 
 def shown(text: str, style: str = "", *, cut: bool = False) -> Text:

@@ -11,7 +11,7 @@ import typer
 from tfaot_pkg.cli import registry_keys
 from tfaot_pkg.cli.command import DryRunFlag, Result, Session, command, said
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.wording import counted, say, say_json
+from tfaot_pkg.ground.wording import counted, say, say_json
 
 if TYPE_CHECKING:
     from tfaot_pkg.catalogue.render import Rendered
@@ -60,8 +60,8 @@ def init(
     """
     from tfaot_pkg.errors import RegistryError
     from tfaot_pkg.registry.signing import Plan, initialize
-    from tfaot_pkg.trust.keys import ROLES
-    from tfaot_pkg.trust.roles import Lifetimes
+    from tfaot_pkg.registry.trust.keys import ROLES
+    from tfaot_pkg.registry.trust.roles import Lifetimes
 
     # Divided at the first "=": the URI may have others, such as hsm:2?label=YubiKey.
     uris = tuple((role, uri) for role, _, uri in (word.partition("=") for word in key or ()))
@@ -193,7 +193,7 @@ def render(
     from tfaot_pkg.catalogue.downloads import downloads_of
     from tfaot_pkg.catalogue.render import FOLDER
     from tfaot_pkg.catalogue.render import render as render_catalogue
-    from tfaot_pkg.remote.address import Address
+    from tfaot_pkg.registry.remote.address import Address
 
     # Pages only show the address: whether plain http is accepted is decided by each client.
     address = Address.parse(url, allow_http=True).url if url else ""
@@ -226,7 +226,7 @@ def serve(
     Example: tfaot-pkg serve /srv/models --port 0
     """
     try:
-        from tfaot_pkg.server.run import serve as run
+        from tfaot_pkg.registry.server.run import serve as run
     except ModuleNotFoundError as error:
         raise TfaotError(
             f"serving needs a module that is not installed: {error.name}", hint="pip install 'tfaot-pkg[serve]'"

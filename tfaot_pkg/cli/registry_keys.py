@@ -203,7 +203,7 @@ def apply(
 
 def _role(text: str) -> str:
     from tfaot_pkg.errors import RegistryError
-    from tfaot_pkg.trust.keys import ROLES
+    from tfaot_pkg.registry.trust.keys import ROLES
 
     if text not in ROLES:
         raise RegistryError(f"{text!r} is not a role", hint=f"roles are {', '.join(ROLES)}")

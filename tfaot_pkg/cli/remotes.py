@@ -13,9 +13,9 @@ from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.errors import ConanError, RegistryError
 
 if TYPE_CHECKING:
-    from tfaot_pkg.conan.package import ConanHome
-    from tfaot_pkg.conan.upload import ConanRemote, Credentials, Uploaded
-    from tfaot_pkg.publish import Publication
+    from tfaot_pkg.pipeline.conan.package import ConanHome
+    from tfaot_pkg.pipeline.conan.upload import ConanRemote, Credentials, Uploaded
+    from tfaot_pkg.pipeline.publish import Publication
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the registry.")]
 ConanNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the remote.")]
@@ -58,8 +58,8 @@ def add_registry(
 
     Example: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...
     """
-    from tfaot_pkg.remote.address import Address
-    from tfaot_pkg.remote.named import Trusting, add_remote
+    from tfaot_pkg.registry.remote.address import Address
+    from tfaot_pkg.registry.remote.named import Trusting, add_remote
 
     address = Address.parse(url, allow_http=allow_http)
     trusting = Trusting(root=root, fingerprint=fingerprint, unsigned=unsigned)
@@ -81,7 +81,7 @@ def list_registries(session: Session) -> Result:
 
     Example: tfaot-pkg registry list --json
     """
-    from tfaot_pkg.remote.named import Remotes
+    from tfaot_pkg.registry.remote.named import Remotes
 
     remotes = Remotes.of(session.folders).all()
     lines = [
@@ -99,8 +99,8 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
     """
     import shutil
 
-    from tfaot_pkg.remote.cache import RemoteCache
-    from tfaot_pkg.remote.named import Remotes
+    from tfaot_pkg.registry.remote.cache import RemoteCache
+    from tfaot_pkg.registry.remote.named import Remotes
 
     removed = Remotes.of(session.folders).remove(name)
     # Last: if this fails, only space is lost, because nothing reads the cache of a forgotten registry.
@@ -133,8 +133,8 @@ def add_conan_remote(
 
     Example: tfaot-pkg conan-remote add ours https://conan.example.org --user ci --password-file ~/.conan-password
     """
-    from tfaot_pkg.conan.upload import ConanRemote, ConanRemotes
-    from tfaot_pkg.remote.address import Address
+    from tfaot_pkg.pipeline.conan.upload import ConanRemote, ConanRemotes
+    from tfaot_pkg.registry.remote.address import Address
 
     # Absolute, because later commands may run in other folders.
     file = os.path.abspath(password_file.expanduser()) if password_file is not None else ""
@@ -157,7 +157,7 @@ def list_conan_remotes(session: Session) -> Result:
 
     Example: tfaot-pkg conan-remote list
     """
-    from tfaot_pkg.conan.upload import ConanRemotes
+    from tfaot_pkg.pipeline.conan.upload import ConanRemotes
 
     remotes = ConanRemotes.of(session.folders).all()
     lines = [f"{one.name}: {one.url}" + (f" (user {one.user})" if one.user else "") for one in remotes]
@@ -170,7 +170,7 @@ def remove_conan_remote(session: Session, name: ConanNameArgument) -> Result:
 
     Example: tfaot-pkg conan-remote remove ours
     """
-    from tfaot_pkg.conan.upload import ConanRemotes
+    from tfaot_pkg.pipeline.conan.upload import ConanRemotes
 
     ConanRemotes.of(session.folders).remove(name)
     return Result(document={"removed": name}, text=f"{name}: removed")
@@ -188,8 +188,8 @@ class Uploader:
     @classmethod
     def of(cls, session: Session, name: str, package: str) -> Uploader:
         """Raises ConanError (unknown remote, user rejected), NetworkError."""
-        from tfaot_pkg.conan.package import ConanHome
-        from tfaot_pkg.conan.upload import ConanRemotes, credentials_for, require_access
+        from tfaot_pkg.pipeline.conan.package import ConanHome
+        from tfaot_pkg.pipeline.conan.upload import ConanRemotes, credentials_for, require_access
 
         folders = session.folders
         remote = ConanRemotes.of(folders).get(name)
@@ -199,8 +199,8 @@ class Uploader:
         return cls(session=session, home=home, remote=remote, credentials=credentials)
 
     def upload(self, done: Publication) -> Uploaded:
-        """Upload the published package; see tfaot_pkg/conan/upload.py."""
-        from tfaot_pkg.conan.upload import upload
+        """Upload the published package; see tfaot_pkg/pipeline/conan/upload.py."""
+        from tfaot_pkg.pipeline.conan.upload import upload
 
         package = done.conan or {}
         return upload(

@@ -14,10 +14,10 @@ from typer.main import get_command
 
 from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import StorageError, TfaotError
-from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals, taken_signal
-from tfaot_pkg.process import kill_running
-from tfaot_pkg.temporary import remove_left
-from tfaot_pkg.wording import say, say_json
+from tfaot_pkg.ground.interruption import Stopped, ignore_signals, take_signals, taken_signal
+from tfaot_pkg.ground.process import kill_running
+from tfaot_pkg.ground.temporary import remove_left
+from tfaot_pkg.ground.wording import say, say_json
 
 INTERRUPTED = 128 + signal.SIGINT
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -102,7 +102,7 @@ def _report(error: TfaotError) -> None:
 
 def _report_other(error: Exception) -> int:
     """An unexpected error: disk full, read-only or permission denied are the machine's fault, all others are ours."""
-    from tfaot_pkg.storage import is_refusal, storage_errors
+    from tfaot_pkg.ground.storage import is_refusal, storage_errors
 
     if isinstance(error, OSError) and is_refusal(error):
         # Raised again inside of storage_errors, which knows the words for each of them.

@@ -29,8 +29,8 @@ def sample(
 
     Examples: tfaot-pkg sample digits; tfaot-pkg sample cmake-consumer
     """
-    from tfaot_pkg.starters import sample_names, write_sample
-    from tfaot_pkg.wording import counted
+    from tfaot_pkg.ground.wording import counted
+    from tfaot_pkg.pipeline.starters import sample_names, write_sample
 
     if name is None:
         names = sample_names()
@@ -58,7 +58,7 @@ def new_app(
 
     Example: tfaot-pkg new-app digits --prefix external
     """
-    from tfaot_pkg.starters import new_app as write_app
+    from tfaot_pkg.pipeline.starters import new_app as write_app
 
     made = write_app(package, folder or Path(f"{package}-app"), prefix)
     place = made.folder

@@ -11,9 +11,9 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
 
 if TYPE_CHECKING:
+    from tfaot_pkg.measure.tuning.choosing import FlagsFound
+    from tfaot_pkg.measure.tuning.measure import Tuned, Wanted
     from tfaot_pkg.spec.types import ModelSpec
-    from tfaot_pkg.tuning.choosing import FlagsFound
-    from tfaot_pkg.tuning.measure import Tuned, Wanted
 
 KernelsFlag = Annotated[bool, typer.Option("--kernels", help="Deprecated, without effect.")]
 XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA, if it compiles the model.")]
@@ -62,10 +62,10 @@ def tune(
 
     Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3
     """
+    from tfaot_pkg.ground.storage import storage_errors, write_file
+    from tfaot_pkg.measure.tuning.measure import tune as measure
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.tuning import tuning_bytes, tuning_path
-    from tfaot_pkg.storage import storage_errors, write_file
-    from tfaot_pkg.tuning.measure import tune as measure
 
     loaded = load_spec(spec, session.defines)
     _require_targets(loaded, target)
@@ -91,7 +91,7 @@ def _require_targets(spec: ModelSpec, targets: list[str] | None) -> None:
 
 
 def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool, noise: bool) -> Wanted:
-    from tfaot_pkg.tuning.measure import Wanted
+    from tfaot_pkg.measure.tuning.measure import Wanted
 
     # --kernels is without effect since decision 040, but `tune --kernels` must not begin to measure everything.
     everything = not (kernels or xla_flags or batch_costs)
@@ -167,7 +167,7 @@ def _costs_table(tuned: Tuned, target: str) -> list[str]:
         return []
     lines = ["", f"{target:<18}{'batch size':>12}{'ns':>14}{'ns per row':>14}"]
     lines += [f"{size:>30}{cost:>14.0f}{cost / size:>14.1f}" for size, cost in costs.items()]
-    from tfaot_pkg.batching.planner import written
+    from tfaot_pkg.native.batching.planner import written
 
     lines += [f"{rows:>30} rows are run as {written(sizes)}" for rows, sizes in _compositions(tuned, target).items()]
     return lines
@@ -175,7 +175,7 @@ def _costs_table(tuned: Tuned, target: str) -> list[str]:
 
 def _compositions(tuned: Tuned, target: str) -> Mapping[int, tuple[int, ...]]:
     """How a few sizes that are not compiled are composed; empty if batches of this model cannot be composed."""
-    from tfaot_pkg.batching.planner import Planner, unseen
+    from tfaot_pkg.native.batching.planner import Planner, unseen
 
     costs = tuned.tuning.batch_costs.get(target, {})
     frozen = tuned.build.frozen

@@ -22,16 +22,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg import resources
 from tfaot_pkg.errors import PrefixError, SpecError
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS
+from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.package.cmssw import alias_header, cmssw_area, function_headers, tool_file
-from tfaot_pkg.pipeline import Build
-from tfaot_pkg.rendering import render
+from tfaot_pkg.pipeline.pipeline import Build
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.types import Compilation
-from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
-from tfaot_pkg.wording import shown
 
 TOOL_BASE = "@TOOL_BASE@"
 """The base of a tool that is not installed yet: CMSDIST's scripts replace this text."""

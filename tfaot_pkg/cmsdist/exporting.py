@@ -12,8 +12,9 @@ from typing import Any
 import yaml
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.document import Dumper
-from tfaot_pkg.rendering import render
+from tfaot_pkg.ground.forms.document import Dumper
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.types import (
@@ -27,7 +28,6 @@ from tfaot_pkg.spec.types import (
     Source,
     Validation,
 )
-from tfaot_pkg.wording import shown
 
 _ALWAYS = {("model", "name"), ("model", "version"), ("model", "saved_model"), ("compilation", "batch_sizes")}
 

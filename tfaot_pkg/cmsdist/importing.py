@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 from tfaot_pkg.cmsdist.exporting import spec_text
 from tfaot_pkg.cmsdist.rpmspec import MAX_BYTES, Note, RpmSpec, Tagged, read_rpm_spec
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS
+from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, name_fault, version_fault
 from tfaot_pkg.spec.types import ArchiveSource, Compilation, FolderSource, GitSource, ModelInfo, ModelSpec, Source
-from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
-from tfaot_pkg.wording import shown
 
 COMPILES = "tfaot-compile"
 """The file of CMSDIST that spec files of models include."""

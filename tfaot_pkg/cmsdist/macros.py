@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from tfaot_pkg.wording import shown
+from tfaot_pkg.ground.wording import shown
 
 _MAX_DEPTH = 64  # as in RPM
 # Macros that use others twice each grow exponentially: a few lines of a hostile file must not fill our memory.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.cmsdist.macros import MacroFault, Macros, holds
 from tfaot_pkg.errors import Fault, SpecError
-from tfaot_pkg.wording import shown
+from tfaot_pkg.ground.wording import shown
 
 MAX_BYTES = 1_000_000
 DEFAULT_ARCHITECTURE = "x86_64"

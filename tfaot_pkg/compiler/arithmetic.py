@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Comparison, in_total_order
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Unsupported
+from tfaot_pkg.ground.arrays import Array
 
 Function = Callable[..., Any]
 

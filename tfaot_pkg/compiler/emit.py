@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import (
     batched,
     control,
@@ -42,7 +41,8 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
 from tfaot_pkg.compiler.weights import Constants
-from tfaot_pkg.rendering import render
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""

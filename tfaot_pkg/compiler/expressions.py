@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.attributes import Comparison, Constant, in_total_order
 from tfaot_pkg.compiler.program import Literal, Operation, Shape, Size, Unsupported
+from tfaot_pkg.ground.arrays import Array
 
 C_TYPES = {
     "pred": "bool", "s8": "std::int8_t", "s16": "std::int16_t", "s32": "std::int32_t", "s64": "std::int64_t",

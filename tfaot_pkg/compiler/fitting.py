@@ -10,10 +10,10 @@ from math import lcm, prod
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Gather, Sizes, Slices
 from tfaot_pkg.compiler.program import BATCH, Monomial, Operation, Program, Size, Unsupported
+from tfaot_pkg.ground.arrays import Array
 
 # Sizes such as n * n of attention are of the second degree.
 _DEGREE = 2

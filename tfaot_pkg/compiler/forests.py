@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Constant
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Unsupported
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import (
     EQUAL,
     GREATER,

@@ -1,4 +1,4 @@
-"""From a listing of HLO at several sizes (program/hlo.py) and the model's constants to a `Program`."""
+"""From a listing of HLO at several sizes (analysis/program/hlo.py) and the model's constants to a `Program`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler.attributes import (
     Constant,
     Dimensions,
@@ -39,7 +39,7 @@ from tfaot_pkg.compiler.program import (
     Type,
     Unsupported,
 )
-from tfaot_pkg.program import hlo
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _MOST_OPERATIONS = 200_000

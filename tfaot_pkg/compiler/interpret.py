@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.meanings import Value
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
@@ -21,6 +20,7 @@ from tfaot_pkg.compiler.program import (
     Region,
     Unsupported,
 )
+from tfaot_pkg.ground.arrays import Array
 
 
 def run(program: Program, batch: int, inputs: Sequence[Array], sizes: Mapping[str, int] = NO_SYMBOLS) -> list[Array]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import (
     Along,
@@ -22,6 +21,7 @@ from tfaot_pkg.compiler.attributes import (
 )
 from tfaot_pkg.compiler.meanings import Run, windows
 from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.ground.arrays import Array
 
 _ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
     "none": lambda x: x,

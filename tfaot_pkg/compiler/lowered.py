@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tfaot_pkg.analysis.program.ranges import Range
+from tfaot_pkg.analysis.rows import INDEPENDENT, Rows
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.program.ranges import Range
-from tfaot_pkg.rows import INDEPENDENT, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import arithmetic
 from tfaot_pkg.compiler.attributes import (
     Constant,
@@ -29,6 +28,7 @@ from tfaot_pkg.compiler.attributes import (
     Windows,
 )
 from tfaot_pkg.compiler.program import Binding, Operation, Region, Size, Unsupported, reducer
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import margins
 
 Value = Array | tuple[Array, ...]

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.ground.arrays import Array
 
 # Short floats are imported as float32 (decision 073); complex numbers stay in segments of XLA's code (decision 042).
 NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {

@@ -12,7 +12,7 @@ from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.loops import Piece
 from tfaot_pkg.compiler.program import ONE, ROWS, Called, Operation, OwnAttributes, Shape, Unsupported
-from tfaot_pkg.documents import convert
+from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
 PREFIX = "tfaot_segment_"

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, get_args, get_origin
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import MalformedAttributes, attributes_of, field_types
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
@@ -31,6 +30,7 @@ from tfaot_pkg.compiler.program import (
     Symbol,
     Type,
 )
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import Forest, packed, unpacked
 
 _SHOWN = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Constant, Dimensions
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Region, Shape, Size
+from tfaot_pkg.ground.arrays import Array
 
 _ELSEWHERE = 1 << 30
 """Uses of a value outside of the region: more than any rule looks for."""

@@ -9,12 +9,12 @@ from hashlib import sha256
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.elements import Access
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.memory import ALIGNMENT
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Shape, Size
+from tfaot_pkg.ground.arrays import Array
 
 _REORDERED = 4096
 """The most elements of a constant that is stored again in the order in which a loop reads it."""

@@ -21,18 +21,23 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
-from tfaot_pkg.compiled.operations import OperationCode
-from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
-from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
-from tfaot_pkg.documents import plain
-from tfaot_pkg.frozen.model import FrozenModel, weight_size
-from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.frontends.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import Key, key_of
+from tfaot_pkg.ground.process import kill_running
+from tfaot_pkg.ground.progress import Progress, Step
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.signature import DType
+from tfaot_pkg.ground.targets import TARGETS, Target
 from tfaot_pkg.native.common import SOURCES, WARNINGS, common_object
+from tfaot_pkg.native.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
+from tfaot_pkg.native.compiled.operations import OperationCode
+from tfaot_pkg.native.compiled.program import FUNCTION, ProgramCode
+from tfaot_pkg.native.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.native.library import (
     PARTS,
     NativeLibrary,
@@ -51,15 +56,10 @@ from tfaot_pkg.native.library import (
 from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.operations import compile_operation
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
+from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.package.name import shared_library_name
-from tfaot_pkg.process import kill_running
-from tfaot_pkg.progress import Progress, Step
-from tfaot_pkg.rendering import render
-from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, Target
-from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"

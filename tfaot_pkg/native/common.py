@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.keys import key_of
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.native.library import baseline, includes
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.temporary import temporary_folder
 
 # Each defines macros that names in C++ may have, such as I, min, B0 and M_PI.
 _OF_C = ("complex.h", "math.h", "sys/param.h", "termios.h")

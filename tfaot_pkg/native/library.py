@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import defined_symbols, opened, undefined_symbols
-from tfaot_pkg.binary.findings import Rules, object_findings, shared_library_findings, static_library_findings
-from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, read_members
 from tfaot_pkg.errors import CompilerError, ModelError
-from tfaot_pkg.keys import Key, sha256_bytes
+from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.keys import Key, sha256_bytes
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.targets import Target, lowest
+from tfaot_pkg.native.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, read_members
 from tfaot_pkg.native.xla_runtime import LinkedPart
+from tfaot_pkg.package.binary.elf import defined_symbols, opened, undefined_symbols
+from tfaot_pkg.package.binary.findings import Rules, object_findings, shared_library_findings, static_library_findings
 from tfaot_pkg.package.name import shared_library_name
-from tfaot_pkg.rendering import render
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import Target, lowest
-from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 PARTS = "parts.json"
 _UID_DIGITS = 12

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.batching.costs import batch_costs
-from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.rendering import render
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.frontends.toolchain.definition import Toolchain
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.targets import Target
+from tfaot_pkg.native.batching.costs import batch_costs
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import Target
-from tfaot_pkg.toolchain.definition import Toolchain
 
 _ALIGNMENT = 64
 """The alignment of the weights, and of the trained values after them, in bytes."""

@@ -12,15 +12,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import Elf, opened, read_elf, symbols_of
-from tfaot_pkg.binary.findings import OPERATION, Rules, object_findings
-from tfaot_pkg.compiled.authored import HINT, MOST_TEXT, require_computes
-from tfaot_pkg.compiled.operations import OperationCode
-from tfaot_pkg.cxx.compiler import Compiler, confined
 from tfaot_pkg.errors import CompilerError, ModelError
-from tfaot_pkg.sandbox import Limits
-from tfaot_pkg.targets import Target
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.sandbox import Limits
+from tfaot_pkg.ground.targets import Target
+from tfaot_pkg.native.compiled.authored import HINT, MOST_TEXT, require_computes
+from tfaot_pkg.native.compiled.operations import OperationCode
+from tfaot_pkg.native.cxx.compiler import Compiler, confined
+from tfaot_pkg.package.binary.elf import Elf, opened, read_elf, symbols_of
+from tfaot_pkg.package.binary.findings import OPERATION, Rules, object_findings
 
 FLAGS = (
     "-ffp-contract=off",

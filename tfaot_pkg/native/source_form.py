@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.native.model_source import ModelSource, with_state
-from tfaot_pkg.rendering import render
-from tfaot_pkg.targets import TARGETS
 
 _COPIED = ("cpu.cc", "float_control.h", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
 """Files of templates/native that all libraries contain."""

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
-from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.keys import Key, key_of
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.targets import TARGETS, lowest
 from tfaot_pkg.native.build import together
 from tfaot_pkg.native.common import WARNINGS
+from tfaot_pkg.native.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, lowest
 
 STAGE = "tools"
 _TOOLS = ("test", "benchmark")

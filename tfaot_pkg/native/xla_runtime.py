@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg import resources
-from tfaot_pkg.binary.elf import defined_symbols, undefined_symbols
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.keys import files_below, key_of, sha256_tree
-from tfaot_pkg.targets import Target
-from tfaot_pkg.toolchain.definition import RuntimePart
-from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.frontends.toolchain.definition import RuntimePart
+from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.keys import files_below, key_of, sha256_tree
+from tfaot_pkg.ground.targets import Target
+from tfaot_pkg.native.cxx.compiler import Compiler
+from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
 
 STAGE = "part"
 _FOREIGN = re.compile(r"__xla_cpu_runtime_\w+|_ZN3xla\w+|XlaCustomCall\w+|\w*DuccFft\w*")

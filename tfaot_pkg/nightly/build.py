@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import RebuildError, StorageError
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.progress import PlainProgress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.reasons import changes
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Figures
-from tfaot_pkg.pipeline import Build, Pipeline, Plan
-from tfaot_pkg.progress import PlainProgress
-from tfaot_pkg.publish import Release, release_of
-from tfaot_pkg.rebuild import differences
-from tfaot_pkg.settings import Folders
+from tfaot_pkg.pipeline.pipeline import Build, Pipeline, Plan
+from tfaot_pkg.pipeline.publish import Release, release_of
+from tfaot_pkg.pipeline.rebuild import differences
+from tfaot_pkg.registry.files.layout import LATENCY
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.static.layout import LATENCY
-from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified
 
 _SHOWN = 5

@@ -67,7 +67,7 @@ def _copy_end(log: Path | None) -> None:
 
 
 def _say(text: str) -> None:
-    from tfaot_pkg.wording import say
+    from tfaot_pkg.ground.wording import say
 
     say(text)  # makes text from models safe for a terminal, in which logs are read too
 

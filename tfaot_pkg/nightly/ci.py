@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import jinja2
 
-from tfaot_pkg import resources
 from tfaot_pkg.errors import SpecError, TfaotError
+from tfaot_pkg.ground import resources
 from tfaot_pkg.nightly.types import Policy
 
 _WORD = re.compile(r"[A-Za-z0-9_./+=,@:-]+", re.ASCII)

@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.document import Document, read_document
-from tfaot_pkg.forms.document import Path as Place
-from tfaot_pkg.forms.form import faults_error, read_content, unknown_among, validated
+from tfaot_pkg.ground.forms.document import Document, read_document
+from tfaot_pkg.ground.forms.document import Path as Place
+from tfaot_pkg.ground.forms.form import faults_error, read_content, unknown_among, validated
+from tfaot_pkg.ground.wording import described
 from tfaot_pkg.nightly.form import (
     BYTES,
     REFERENCE,
@@ -28,7 +29,6 @@ from tfaot_pkg.nightly.form import (
 )
 from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
 from tfaot_pkg.spec.rules import path_fault
-from tfaot_pkg.wording import described
 
 # Fields of text whose values YAML may read as numbers.
 _TEXTS = frozenset(

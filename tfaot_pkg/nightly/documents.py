@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, get_args
 
-from tfaot_pkg.documents import convert, plain, read_json
+from tfaot_pkg.ground.documents import convert, plain, read_json
+from tfaot_pkg.ground.sandbox import Level
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.tree import PackageContents, document_bytes
-from tfaot_pkg.pipeline import Plan, provenance_of
-from tfaot_pkg.sandbox import Level
-from tfaot_pkg.signature import Signature
-from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.pipeline.pipeline import Plan, provenance_of
 from tfaot_pkg.verify.oracle import same_reference
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN, ValidationReport
 from tfaot_pkg.verify.rules import Kind

@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.process import kill_running
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import perform
-from tfaot_pkg.process import kill_running
 
 _SHARE = 0.9  # of the machine's memory; the coordinator and the system need the rest
 Done = tuple[Request, Attempt]

@@ -12,8 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from tfaot_pkg.forms.fields import Reference
-from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, checked, problem
+from tfaot_pkg.frontends.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.ground.forms.fields import Reference
+from tfaot_pkg.ground.forms.form import DISTINCT, FILLED, Form, checked, problem
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.ground.wording import described, shown
 from tfaot_pkg.spec.rules import (
     NAME_PATTERN,
     git_url_fault,
@@ -24,9 +27,6 @@ from tfaot_pkg.spec.rules import (
     target_fault,
 )
 from tfaot_pkg.spec.values import one_architecture
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
-from tfaot_pkg.wording import described, shown
 
 SECONDS = {"s": 1, "min": 60, "h": 3600}
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

@@ -20,23 +20,23 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import StorageError, TfaotError
-from tfaot_pkg.keys import Digest, canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.keys import Digest, canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.nightly.models import at_release
 from tfaot_pkg.nightly.types import Task
-from tfaot_pkg.pipeline import Plan, pinned_facts, plan_of
-from tfaot_pkg.progress import Progress
+from tfaot_pkg.pipeline.pipeline import Plan, pinned_facts, plan_of
 from tfaot_pkg.provenance.materials import ToolchainFacts
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec import load_spec, values
+from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec, Source
-from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.verify.validate import inputs_document
 
 _Value = TypeVar("_Value")

@@ -13,21 +13,21 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tfaot_pkg.errors import SourceError, StorageError, TfaotError
-from tfaot_pkg.forms.document import read_document
-from tfaot_pkg.http.site import without_secrets
+from tfaot_pkg.ground.forms.document import read_document
+from tfaot_pkg.ground.http.site import without_secrets
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.progress import Progress
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.address import inside
-from tfaot_pkg.source.checkout import files_of
-from tfaot_pkg.source.git import fetch_git, git_environment
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.parse import override
 from tfaot_pkg.spec.rules import name_fault, version_fault
+from tfaot_pkg.spec.source.address import inside
+from tfaot_pkg.spec.source.checkout import files_of
+from tfaot_pkg.spec.source.git import fetch_git, git_environment
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.wording import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

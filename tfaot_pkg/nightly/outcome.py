@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from tfaot_pkg import documents
 from tfaot_pkg.errors import NetworkError, RebuildError, StorageError, TfaotError, ToolchainError, ValidationError
+from tfaot_pkg.ground import documents
+from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.types import Decision, Figures, GitSpec, Outcome, OutcomeKind, Policy, Task
-from tfaot_pkg.storage import storage_errors
 
 AttemptKind = Literal[
     "verified",

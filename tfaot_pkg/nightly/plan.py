@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from tfaot_pkg.errors import SourceError, SpecError, TfaotError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
 from tfaot_pkg.nightly.state import Records
 from tfaot_pkg.nightly.types import ChangedSource, Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
-from tfaot_pkg.pipeline import Plan
+from tfaot_pkg.pipeline.pipeline import Plan
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import package_name, version_fault
 

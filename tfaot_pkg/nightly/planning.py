@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tfaot_pkg.documents import convert, read_json
-from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
-from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.forms.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.emulator import runs_or_is_emulated
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.definition import line_of
 from tfaot_pkg.nightly.inputs import Inputs, PlanCache, cache_file
@@ -26,13 +29,10 @@ from tfaot_pkg.nightly.plan import (
 )
 from tfaot_pkg.nightly.state import State, read_records
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
-from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION, package_document
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.targets import TARGETS
 
 
 def state_folder(definition: NightlyDefinition, given: Path | None = None) -> Path:

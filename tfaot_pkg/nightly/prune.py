@@ -14,13 +14,13 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.storage import remove_folder, storage_errors
+from tfaot_pkg.ground.walk import entries_below
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State, keep_inputs
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
-from tfaot_pkg.storage import remove_folder, storage_errors
-from tfaot_pkg.walk import entries_below
 
 _BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
 _LEFT = ".*.part"

@@ -8,26 +8,26 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tfaot_pkg.conan.package import ConanHome, ConanPackage
-from tfaot_pkg.conan.upload import ConanRemote, Credentials, require_access, upload
-from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
+from tfaot_pkg.ground.documents import read, write
+from tfaot_pkg.ground.progress import Progress, Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Task
-from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.publish import Release, attested, into_conan, into_registry
+from tfaot_pkg.pipeline.conan.package import ConanHome, ConanPackage
+from tfaot_pkg.pipeline.conan.upload import ConanRemote, Credentials, require_access, upload
+from tfaot_pkg.pipeline.publish import Release, attested, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import refresh
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.checkout import Checkout, checkout_of
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import PREFIX
-from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.spec.source.checkout import Checkout, checkout_of
 
 Remote = tuple[ConanRemote, Credentials]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.outcome import first_words
 from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
-from tfaot_pkg.package_key import (
+from tfaot_pkg.pipeline.package_key import (
     CODE,
     COMPILER,
     DEFINES,
@@ -24,7 +25,6 @@ from tfaot_pkg.package_key import (
     TUNING,
     WORKER,
 )
-from tfaot_pkg.wording import counted
 
 NEVER_BUILT = Reason(what="never built", detail="")
 NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
@@ -34,7 +34,7 @@ _SHOWN_CHARACTERS = 80
 _VERSION = f"{SPEC}model.version"
 """Ignored: it has the build number, which differs between all builds of a model."""
 _COMPILER_PARTS = ("", "linker ", "C library ", "machine ")
-"""The labels of the parts of a compiler's identity (cxx/compiler.py)."""
+"""The labels of the parts of a compiler's identity (native/cxx/compiler.py)."""
 
 Where = Callable[[str], str]
 """Where a field of the spec ("compilation.batch_sizes") is given: `spec.yaml:14`."""

@@ -16,32 +16,32 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 
-from tfaot_pkg.binary.archive import MalformedArchive, members_of
-from tfaot_pkg.binary.elf import read_elf, symbols_of
-from tfaot_pkg.cxx.compiler import Compiler, confined
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.progress import Progress, Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.native.cxx.compiler import Compiler, confined
 from tfaot_pkg.native.library import NativeLibrary, join, link_shared, object_names
 from tfaot_pkg.native.tools import link_programs, program_names
 from tfaot_pkg.nightly.documents import provenance_fault, reference_fault, report_fault, report_in, sbom_fault
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.package.binary.archive import MalformedArchive, members_of
+from tfaot_pkg.package.binary.elf import read_elf, symbols_of
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.tree import PackageContents, render
-from tfaot_pkg.pipeline import Pipeline, Plan, Validated, contents_of
-from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.pipeline.pipeline import Pipeline, Plan, Validated, contents_of
+from tfaot_pkg.pipeline.publish import Release, entry_of, latency_here
 from tfaot_pkg.provenance.statement import read_statement
-from tfaot_pkg.publish import Release, entry_of, latency_here
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import LATENCY, PREFIX
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.source.tree import copy_hashed
-from tfaot_pkg.static.layout import LATENCY, PREFIX
-from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.spec.source.tree import copy_hashed
 from tfaot_pkg.verify.hashes import OF_THE_MACHINE, Hashes
 from tfaot_pkg.verify.oracle import REFERENCE_FILE
 from tfaot_pkg.verify.report import NOT_RUN, ValidationReport

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.documents import read, read_json, write
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.documents import read, read_json, write
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.storage import new_folder, remove_folder, storage_errors, write_file
+from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.nightly.outcome import Attempt
-from tfaot_pkg.storage import new_folder, remove_folder, storage_errors, write_file
-from tfaot_pkg.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from tfaot_pkg.publish import Release
+    from tfaot_pkg.pipeline.publish import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Results:
 
     def release(self, key: Key) -> Release:
         """The release of a verified build of `key`, for publication. Raises StorageError if it is damaged."""
-        from tfaot_pkg.publish import Release  # planning needs results, but not this
+        from tfaot_pkg.pipeline.publish import Release  # planning needs results, but not this
         from tfaot_pkg.registry.entry import parse_index
 
         folder = self.folder(key)

@@ -20,8 +20,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
+from tfaot_pkg.frontends.toolchain.frontends import frontend_identity
+from tfaot_pkg.ground.documents import utc_now
 from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
 from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
 from tfaot_pkg.nightly.outcome import Attempt, Request, class_for, outcome_for, refusal, settled
@@ -29,9 +30,8 @@ from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
-from tfaot_pkg.package_key import TOOLCHAIN
+from tfaot_pkg.pipeline.package_key import TOOLCHAIN
 from tfaot_pkg.spec.formats import LOWERED
-from tfaot_pkg.toolchain.frontends import frontend_identity
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""

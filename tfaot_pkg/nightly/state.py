@@ -24,12 +24,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfaot_pkg.documents import convert, plain, read, read_json, write, write_indented
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import Key, canonical_json
+from tfaot_pkg.ground.documents import convert, plain, read, read_json, write, write_indented
+from tfaot_pkg.ground.keys import Key, canonical_json
+from tfaot_pkg.ground.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind
-from tfaot_pkg.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
 
 _HINT = "move this night's folder away and run again"
 _NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")

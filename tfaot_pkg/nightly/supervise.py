@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.process import Ended, describe_exit, run_within
+from tfaot_pkg.ground.process_tree import oom_kills
 from tfaot_pkg.nightly.build_task import INTERNAL
 from tfaot_pkg.nightly.outcome import Answer, Attempt, AttemptKind, Request
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.process import Ended, describe_exit, run_within
-from tfaot_pkg.process_tree import oom_kills
 
 _MIB = 2**20
 

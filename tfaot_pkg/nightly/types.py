@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from tfaot_pkg.keys import Key
+from tfaot_pkg.ground.keys import Key
 
 Action = Literal["build", "up to date", "skip", "fail"]
 """`fail`: its spec or source cannot be read, so it cannot be planned; the reason's `what` is the error's kind."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.binary.elf import MalformedElf, opened
-from tfaot_pkg.binary.findings import (
+from tfaot_pkg.errors import TrustError
+from tfaot_pkg.ground.documents import read_json
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.package.binary.elf import MalformedElf, opened
+from tfaot_pkg.package.binary.findings import (
     Rules,
     above_floor,
     is_binary,
@@ -21,11 +24,8 @@ from tfaot_pkg.binary.findings import (
     shared_library_findings,
     static_library_findings,
 )
-from tfaot_pkg.documents import read_json
-from tfaot_pkg.errors import TrustError
 from tfaot_pkg.package.listing import Tree, foreign_paths
 from tfaot_pkg.package.name import shared_library_name, spellings
-from tfaot_pkg.targets import TARGETS
 
 _UID = re.compile(r"[0-9a-f]{1,64}")
 _LOOKS = {".so": shared_library_findings, ".a": static_library_findings, ".o": object_findings}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.package.listing import OBJECTS
-from tfaot_pkg.rendering import render
-from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import ModelSpec
 

@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 
 from tfaot_pkg._version import __version__
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.package.listing import Tree, source_folder
-from tfaot_pkg.signature import Signature
 
 _FOLDERS = ("include/", "lib/cmake/", "lib/pkgconfig/", "etc/")
 _SHARED = "include/tfaot/"
-"""Headers of all packages: installations take their own (prefix/install.py), whatever a package has."""
+"""Headers of all packages: installations take their own (package/prefix/install.py), whatever a package has."""
 _OF_SOURCE = ("CMakeLists.txt", "cmake/", "include/", "install/")
 _CMAKE = re.compile(r"\s*(#(?!\[)[^\n]*)?")
 _COMMENTS = {".h": re.compile(r"\s*(//[^\n\\?]*)?"), ".cmake": _CMAKE, ".txt": _CMAKE}
@@ -41,8 +41,8 @@ def custom_files(root: Path, tree: Tree, package: str, signature: Signature, too
     if not left:
         return ()
     # These read YAML and templates: nothing else waits for that.
+    from tfaot_pkg.ground.rendering import releases
     from tfaot_pkg.package.rerender import Again
-    from tfaot_pkg.rendering import releases
 
     again = Again(root, tree, package, signature)
     for release in sorted(releases(), key=lambda release: (release or __version__) != tool):

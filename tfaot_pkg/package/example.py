@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 
 MOST_NUMBERS = 2048
 """Of inputs and outputs together: more do not make a program that people read."""

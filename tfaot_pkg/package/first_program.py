@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.example import PLAIN, Example, Numbers, example_sizes
 from tfaot_pkg.package.tree import tensor_members
-from tfaot_pkg.rendering import render
-from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 
 _TAKEN = ("main", "model", "results", "print", "std", "tfaot")

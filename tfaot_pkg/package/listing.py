@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.ground.keys import canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.ground.walk import entries_below
 from tfaot_pkg.package.name import spellings
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
-from tfaot_pkg.walk import entries_below
 
 # A backslash separates folders on Windows; control characters spoil terminals and line-based files.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -108,7 +108,7 @@ def path_fault(path: str) -> str:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "leads out of the tree"
-    # The installer's lock and staging folders have such names (prefix/manifest.py).
+    # The installer's lock and staging folders have such names (package/prefix/manifest.py).
     if parts[0].startswith("."):
         return "is hidden"
     return ""

@@ -15,17 +15,17 @@ from typing import Any
 import jinja2
 import yaml
 
-from tfaot_pkg import resources
-from tfaot_pkg.documents import convert, read_json
+from tfaot_pkg.analysis.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.document import Dumper, read_document
-from tfaot_pkg.keys import files_below, sha256_bytes, sha256_file
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.forms.document import Dumper, read_document
+from tfaot_pkg.ground.keys import files_below, sha256_bytes, sha256_file
+from tfaot_pkg.ground.rendering import release_folder
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.package.listing import Tree, source_folder
 from tfaot_pkg.package.name import spellings
 from tfaot_pkg.package.tree import PackageContents, for_users, source_form
-from tfaot_pkg.rendering import release_folder
-from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
-from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS, without_expressions
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import ModelSpec

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tfaot_pkg.rendering import render
-from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
+from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
 
 FUNCTION = "tfaot_program"
-"""The name of a program's function in generated code (compiled/program.py)."""
+"""The name of a program's function in generated code (native/compiled/program.py)."""
 
 RUNTIME = "@TFAOT_CXX_RUNTIME@"
 """Stands for the library of the C++ runtime in files that CMakeLists.txt completes."""

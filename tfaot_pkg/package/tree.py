@@ -36,26 +36,26 @@ from pathlib import Path
 import yaml
 from packaging.version import Version
 
-from tfaot_pkg import resources
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.documents import plain
+from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms.document import Dumper
-from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.forms.document import Dumper
+from tfaot_pkg.ground.keys import Key, key_of, sha256_bytes, sha256_file
+from tfaot_pkg.ground.rendering import SUFFIX, release_folder, template_names
+from tfaot_pkg.ground.rendering import render as render_template
+from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
 from tfaot_pkg.package.listing import Member, Tree, headers_version, source_folder
 from tfaot_pkg.package.name import other_spellings, shared_library_name
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
-from tfaot_pkg.rendering import SUFFIX, release_folder, template_names
-from tfaot_pkg.rendering import render as render_template
-from tfaot_pkg.rows import Rows
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.document import card_document, spec_document
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.worker_program.messages.sources import TreesFacts
 
 STAGE = "package"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfaot_pkg.documents import read_json
-from tfaot_pkg.http.site import without_secrets
-from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.ground.documents import read_json
+from tfaot_pkg.ground.http.site import without_secrets
+from tfaot_pkg.ground.keys import canonical_json
 from tfaot_pkg.provenance.statement import BUILDER
 from tfaot_pkg.registry.attestation import archive_name
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.source.checkout import Checkout
-from tfaot_pkg.static.layout import PREFIX
+from tfaot_pkg.registry.files.layout import PREFIX
+from tfaot_pkg.spec.source.checkout import Checkout
 
 
 def attested_statement(packaged: bytes, entry: RegistryEntry, *, publisher: str, spec: Checkout | None) -> bytes:

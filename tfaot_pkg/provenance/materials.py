@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tfaot_pkg.compiled.program import Engine
-from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
-from tfaot_pkg.keys import Key
+from tfaot_pkg.frontends.toolchain.definition import Toolchain
+from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.sandbox import Level
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.native.compiled.program import Engine
+from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.native.xla_runtime import LinkedPart
-from tfaot_pkg.sandbox import Level
-from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.verify.report import ValidationReport
 
 

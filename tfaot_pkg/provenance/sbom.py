@@ -25,7 +25,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.ground.keys import canonical_json
 from tfaot_pkg.provenance.materials import Made, Materials
 from tfaot_pkg.verify.report import ValidationReport
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import sha256_bytes, sha256_file
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS
+from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.keys import sha256_bytes, sha256_file
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts, pins_of
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.frontends import FRONTENDS
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"

@@ -24,12 +24,12 @@ from typing import BinaryIO, Protocol
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.ground.storage import sync_folder
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.custom_files import custom_files
 from tfaot_pkg.package.listing import Kind, Member, Tree, foreign_path, parents, path_fault, scan_tree, tree_fault
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.gunzip import Gunzip, NotCanonical
-from tfaot_pkg.storage import sync_folder
 
 _LEVEL = 6  # gzip's own default
 _CHUNK = 1 << 20

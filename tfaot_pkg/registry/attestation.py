@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.ground.documents import convert, read_json
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.static.layout import ATTESTATION, PREFIX
-from tfaot_pkg.trust.envelope import opened
+from tfaot_pkg.registry.files.layout import ATTESTATION, PREFIX
+from tfaot_pkg.registry.trust.envelope import opened
 
 if TYPE_CHECKING:
     from tfaot_pkg.registry.reader import RegistryReader

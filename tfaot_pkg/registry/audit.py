@@ -19,25 +19,25 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import BinaryIO
 
-from tfaot_pkg.documents import fields_of, iso, read_json
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
+from tfaot_pkg.ground.documents import fields_of, iso, read_json
+from tfaot_pkg.ground.progress import Progress, Silent, Step
+from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
-from tfaot_pkg.progress import Progress, Silent, Step
 from tfaot_pkg.registry.archive import pack, unpack_sound
 from tfaot_pkg.registry.attestation import check_attestation
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.files.layout import ATTESTATION, BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
+from tfaot_pkg.registry.files.layout import SEARCH as SEARCH_FOLDER
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
-from tfaot_pkg.static.layout import ATTESTATION, BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
-from tfaot_pkg.static.layout import SEARCH as SEARCH_FOLDER
-from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.temporary import temporary_folder
-from tfaot_pkg.trust.client import SignedIndex
-from tfaot_pkg.trust.keys import ROOT, SNAPSHOT
-from tfaot_pkg.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
-from tfaot_pkg.trust.state import SignedState
+from tfaot_pkg.registry.trust.client import SignedIndex
+from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT
+from tfaot_pkg.registry.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
+from tfaot_pkg.registry.trust.state import SignedState
 
 # An archive may be this many times as long as one that is made here, and some bytes more: deflate libraries differ.
 _MOST_LONGER, _LONGER = 1.25, 4096
@@ -168,7 +168,7 @@ def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> 
 
 def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
     """The one signed state that all else is compared with; None if the registry is unsigned, or that is a fault."""
-    # A registry on a server wraps its SignedIndex (remote/registry.py).
+    # A registry on a server wraps its SignedIndex (registry/remote/registry.py).
     signed = registry.index if isinstance(registry.index, SignedIndex) else getattr(registry.index, "index", None)
     if not isinstance(signed, SignedIndex):
         return None

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.ground.storage import storage_errors, write_chunks
 from tfaot_pkg.registry.entry import BlobRef
-from tfaot_pkg.static.files import Files, FolderFiles, MissingFile
-from tfaot_pkg.static.layout import DOWNLOAD, blob_path
-from tfaot_pkg.storage import storage_errors, write_chunks
+from tfaot_pkg.registry.files.files import Files, FolderFiles, MissingFile
+from tfaot_pkg.registry.files.layout import DOWNLOAD, blob_path
 
 _CHUNK = 1 << 20
 

@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tfaot_pkg.documents import utc
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.ground.documents import utc
+from tfaot_pkg.ground.wording import counted
+from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
-from tfaot_pkg.static.files import FolderFiles
-from tfaot_pkg.trust.client import SignedIndex
-from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
-from tfaot_pkg.trust.revision import NewFile, Revision, Signers
-from tfaot_pkg.trust.roles import expired
-from tfaot_pkg.trust.state import SignedState
-from tfaot_pkg.wording import counted
+from tfaot_pkg.registry.trust.client import SignedIndex
+from tfaot_pkg.registry.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
+from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers
+from tfaot_pkg.registry.trust.roles import expired
+from tfaot_pkg.registry.trust.state import SignedState
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Signer

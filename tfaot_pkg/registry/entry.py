@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.documents import convert, fields_of, read_json, write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import Key, sha256_bytes, sha256_file
+from tfaot_pkg.ground.documents import convert, fields_of, read_json, write
+from tfaot_pkg.ground.keys import Key, sha256_bytes, sha256_file
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
-from tfaot_pkg.signature import Signature
-from tfaot_pkg.static.layout import PREFIX, is_sha256
+from tfaot_pkg.registry.files.layout import PREFIX, is_sha256
 
 _IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
 SCHEMA = 1

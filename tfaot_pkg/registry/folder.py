@@ -17,21 +17,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.ground.documents import utc_now
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.package.name import current_name, is_package_name, other_spellings, package_meant_by, spellings
 from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.commit import Commit, Keys, PlainCommit, SignedCommit
 from tfaot_pkg.registry.entry import Deprecation, IndexLine, RegistryEntry, check_new
+from tfaot_pkg.registry.files.files import FolderFiles, MissingFile
+from tfaot_pkg.registry.files.layout import CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.registry.index import IndexFile, PackageSummary, shard_path, summary_of, updated_shard
 from tfaot_pkg.registry.static import Index, PlainIndex, RegistryConfig, StaticRegistry, read_config
-from tfaot_pkg.settings import Folders
-from tfaot_pkg.static.files import FolderFiles, MissingFile
-from tfaot_pkg.static.layout import CONFIG, INDEX, LOCK, index_path, is_inside
-from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
-from tfaot_pkg.trust.client import Anchor, SignedIndex
-from tfaot_pkg.trust.roles import TIMESTAMP_FILE
+from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
+from tfaot_pkg.registry.trust.roles import TIMESTAMP_FILE
 
 PublishStatus = Literal["published", "already published"]
 

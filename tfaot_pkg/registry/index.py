@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
-from tfaot_pkg.documents import convert, read_json, write
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import convert, read_json, write
 from tfaot_pkg.package.name import model_of, spellings
 from tfaot_pkg.registry.entry import SCHEMA, Deprecation, IndexLine, RegistryEntry, newest, parse_lines
-from tfaot_pkg.static.layout import SEARCH
+from tfaot_pkg.registry.files.layout import SEARCH
 
 LIMIT = 64 << 20
 """Bytes of an unsigned index file that are read at most (of a signed one: what was signed)."""

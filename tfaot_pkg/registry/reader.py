@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Protocol
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import read_json
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.index import PackageSummary, summary_of

@@ -13,23 +13,33 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tfaot_pkg.documents import iso, utc, utc_now
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.documents import iso, utc, utc_now
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.storage import locked, make_folder, storage_errors
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.registry.commit import Keys, SignedCommit, write
+from tfaot_pkg.registry.files.files import FolderFiles
+from tfaot_pkg.registry.files.layout import CONFIG, LOCK
 from tfaot_pkg.registry.folder import FolderRegistry, require_empty
 from tfaot_pkg.registry.static import SEARCHABLE, SIGNED, RegistryConfig
-from tfaot_pkg.static.files import FolderFiles
-from tfaot_pkg.static.layout import CONFIG, LOCK
-from tfaot_pkg.storage import locked, make_folder, storage_errors
-from tfaot_pkg.trust.client import SignedIndex
-from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
-from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets, import_key, make_key
-from tfaot_pkg.trust.revision import Revision, Signers, first_root, first_state, sign
-from tfaot_pkg.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, metadata_path
-from tfaot_pkg.trust.rotation import KeyChange, Rotation
-from tfaot_pkg.trust.state import SignedState
-from tfaot_pkg.wording import counted
+from tfaot_pkg.registry.trust.client import SignedIndex
+from tfaot_pkg.registry.trust.keys import KEYS as KEYS_FILE
+from tfaot_pkg.registry.trust.keys import (
+    RELEASE,
+    ROLES,
+    ROOT,
+    SNAPSHOT,
+    TIMESTAMP,
+    KeyRing,
+    Secrets,
+    import_key,
+    make_key,
+)
+from tfaot_pkg.registry.trust.revision import Revision, Signers, first_root, first_state, sign
+from tfaot_pkg.registry.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, metadata_path
+from tfaot_pkg.registry.trust.rotation import KeyChange, Rotation
+from tfaot_pkg.registry.trust.state import SignedState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

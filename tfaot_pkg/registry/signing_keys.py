@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.ground.storage import storage_errors, write_file
 from tfaot_pkg.registry.commit import Keys, SignedCommit, write
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import load_state, require_signed
-from tfaot_pkg.storage import storage_errors, write_file
-from tfaot_pkg.trust.keys import (
+from tfaot_pkg.registry.trust.keys import (
     KEYS,
     KEYS_HINT,
     RELEASE,
@@ -28,10 +28,10 @@ from tfaot_pkg.trust.keys import (
     make_key,
     public_key,
 )
-from tfaot_pkg.trust.revision import NewFile, Revision, Signers
-from tfaot_pkg.trust.roles import tuf_role
-from tfaot_pkg.trust.rotation import LIMIT, KeyChange, Rotation
-from tfaot_pkg.trust.state import SignedState
+from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers
+from tfaot_pkg.registry.trust.roles import tuf_role
+from tfaot_pkg.registry.trust.rotation import LIMIT, KeyChange, Rotation
+from tfaot_pkg.registry.trust.state import SignedState
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key

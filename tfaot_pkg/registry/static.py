@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
-from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.documents import read, write
+from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.package.name import current_name, package_meant_by, spellings
 from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.blobs import open_blob
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.files.files import Files, MissingFile
+from tfaot_pkg.registry.files.layout import CONFIG, DOWNLOAD, FORMAT, LATENCY, blob_path, index_path, template_fault
 from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
 from tfaot_pkg.registry.index import SHARDS, IndexFile, PackageSummary, summaries_in
 from tfaot_pkg.registry.reader import Requirement
-from tfaot_pkg.static.files import Files, MissingFile
-from tfaot_pkg.static.layout import CONFIG, DOWNLOAD, FORMAT, LATENCY, blob_path, index_path, template_fault
 
 
 class Index(Protocol):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfaot_pkg.forms.document import Document, Path, dotted
+from tfaot_pkg.ground.forms.document import Document, Path, dotted
 
 MAX_TEXT = 16_384
 """Maximum length of a string, before and after expansion."""

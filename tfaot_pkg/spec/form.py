@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import create_model
 
-from tfaot_pkg.forms.fields import Reference
-from tfaot_pkg.forms.form import Form
+from tfaot_pkg.ground.forms.fields import Reference
+from tfaot_pkg.ground.forms.form import Form
 from tfaot_pkg.spec import types, values
 from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.types import (

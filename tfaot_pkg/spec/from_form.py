@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.forms.form import Form
-from tfaot_pkg.signature import Symbol
+from tfaot_pkg.ground.forms.form import Form
+from tfaot_pkg.ground.signature import Symbol
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.form import keys_of
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format

@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.forms import document as yaml_document
-from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.forms.form import faults_error, read_content, unknown_among, validated
+from tfaot_pkg.ground.forms import document as yaml_document
+from tfaot_pkg.ground.forms.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.ground.forms.form import faults_error, read_content, unknown_among, validated
+from tfaot_pkg.ground.wording import described, shown
 from tfaot_pkg.spec.expand import expand
 from tfaot_pkg.spec.form import REFERENCE, SECTIONS, SpecForm, form_of
 from tfaot_pkg.spec.formats import format_of
@@ -23,7 +24,6 @@ from tfaot_pkg.spec.rules import name_fault, tensorflow_fault
 from tfaot_pkg.spec.together import check_symbols, check_together
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import Compilation, ModelSpec, Signature
-from tfaot_pkg.wording import described, shown
 
 # Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))

@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from packaging.version import InvalidVersion, Version
 
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.spec.macros import MACROS
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import shown
 
 MAX_BATCH_SIZE = 65_536
 INPUT_CLASSES = ("scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches")

@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
 from tfaot_pkg.spec.rules import NO_TENSORFLOW, cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
-from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)

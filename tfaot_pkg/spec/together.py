@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tfaot_pkg.forms.document import Document, Path
+from tfaot_pkg.ground.forms.document import Document, Path
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED, MAY_BE_LOWERED, SAVED_MODEL
 from tfaot_pkg.spec.rules import NO_TENSORFLOW, archive_url_fault, git_url_fault, inner_path_fault

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaot_pkg.errors import Fault, SpecError
-from tfaot_pkg.forms.document import MAX_BYTES, read_document
+from tfaot_pkg.ground.forms.document import MAX_BYTES, read_document
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.tuning_check import FORMAT, check
 from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
-from tfaot_pkg.targets import TARGETS
 
 SUFFIX = ".tune.json"
 PACKAGED = f"spec{SUFFIX}"

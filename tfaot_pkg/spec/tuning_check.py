@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfaot_pkg.forms.document import Document, Path
+from tfaot_pkg.ground.forms.document import Document, Path
+from tfaot_pkg.ground.wording import described, shown
 from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault, target_fault, tensorflow_fault
-from tfaot_pkg.wording import described, shown
 
 FORMAT = 1
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from tfaot_pkg.signature import Symbol
+from tfaot_pkg.ground.signature import Symbol
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.spec.formats import LOWERED, MAY_BE_LOWERED, Format
 from tfaot_pkg.spec.rules import INPUT_CLASSES, NO_TENSORFLOW, Limit, package_name
-from tfaot_pkg.targets import DEFAULT_TARGETS
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.sources import TreesCall
 
@@ -54,7 +54,7 @@ class TunedCode:
         return self.xla_flags.get(target, {}).get(batch_size, ())
 
 
-# Repeated here: toolchain/definition.py is in a layer above, which this module must not import.
+# Repeated here: frontends/toolchain/definition.py is in a layer above, which this module must not import.
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 DEFAULT_SIGNATURE = "serving_default"
@@ -385,7 +385,7 @@ NO_VARIABLES = Variables()
 class Compilation:
     """How the model is compiled.
 
-    `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
+    `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.ground.targets.TARGETS`, all of one
     architecture, lowest level first; flags are single words that start with `--`.
     """
 

@@ -19,13 +19,13 @@ from pydantic import (
     WrapValidator,
 )
 
-from tfaot_pkg.forms.document import scalar
-from tfaot_pkg.forms.form import DISTINCT, FILLED, between, checked, problem
+from tfaot_pkg.ground.forms.document import scalar
+from tfaot_pkg.ground.forms.form import DISTINCT, FILLED, between, checked, problem
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.ground.wording import described, number, shown
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.rules import Limit
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import described, number, shown
 from tfaot_pkg.worker_program.messages.conversions import Values
 
 MAX_ITEMS = 256

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.signature import Signature, Symbol, Tensor
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers, padded
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
-from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import Signature, Tensor
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.verify.evidence import Answers, Free, rtol_of, spread_of
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements

@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.worker_program.messages.elements import held
 

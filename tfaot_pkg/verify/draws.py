@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import DRAWS, ClassReport
 from tfaot_pkg.verify.runs import run_job

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.signature import DType
+from tfaot_pkg.ground.signature import DType
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.worker_program.messages.elements import epsilon
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.signature import Signature
-from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.verify.corpus import SIZES
 
 FORMAT = 1

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ModelError, SourceError, SpecError
-from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.spec.form import REFERENCE
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.limits import USUAL, Drawing, Ends, below_zero, beyond, sizes_of, whole_numbers
-from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.elements import held, held_type, largest, numbers_type
 
 MAIN = "main"

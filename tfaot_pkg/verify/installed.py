@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfaot_pkg.documents import convert, fields_of, read_json, write
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.loader import load
-from tfaot_pkg.prefix.manifest import HEADERS, PartReport, PrefixReport
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.sandbox import Limits
-from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.targets import TARGETS, runs_here
-from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.ground.documents import convert, fields_of, read_json, write
+from tfaot_pkg.ground.process import CommandFailed, run
+from tfaot_pkg.ground.sandbox import Limits
+from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.targets import TARGETS, runs_here
+from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.package.prefix.manifest import HEADERS, PartReport, PrefixReport
+from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.verify.corpus import corpus, sizes_of
 from tfaot_pkg.verify.hashes import FORMAT, Batches, Group, Hashes, OtherBits, digests, unlike
 from tfaot_pkg.verify.inputs import MOST

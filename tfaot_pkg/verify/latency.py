@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tfaot_pkg import resources
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.documents import utc_now
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.native.cxx.compiler import Compiler
 
 _FORMAT = 1
 _MOST_ROUNDS = 51  # templates/tools/latency.cc

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.analysis.program.ranges import Range
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.program.ranges import Range
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import Limit
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts

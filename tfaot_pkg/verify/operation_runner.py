@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 
 _NONE, _READ, _WRITE = 0, 1, 2

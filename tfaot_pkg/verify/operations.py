@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array, read_arrays
-from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiler.program import NUMPY_TYPES, OperationCall
-from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
-from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.frontends.toolchain.references import References
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.compiled.operations import OperationCode
+from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.native.operations import compile_operation
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.references import References
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.runs import runnable_targets
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 

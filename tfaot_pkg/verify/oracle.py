@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ModelError, ToolchainError
-from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.frozen.saved_model import SavedModel
-from tfaot_pkg.frozen.source_model import Original
-from tfaot_pkg.progress import Step
-from tfaot_pkg.signature import Signature, Symbol, Tensor
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.frozen.source_model import Original
+from tfaot_pkg.frontends.toolchain.worker import Worker, WorkerPool, from_worker
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.progress import Step
+from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
-from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.native.compiled.program import Engine
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.verify.corpus import corpus, sizes_of
 from tfaot_pkg.verify.hashes import ENDS_LATE, Hashes, grouped

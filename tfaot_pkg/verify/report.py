@@ -10,14 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.documents import convert
+from tfaot_pkg.analysis.rows import INDEPENDENT, Rows
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.ground.documents import convert
+from tfaot_pkg.ground.wording import AUTHORED, counted
 from tfaot_pkg.package.example import Example
-from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.verify.judgement import Difference, hint_of, tolerance_of
-from tfaot_pkg.wording import AUTHORED, counted
 
 Array = npt.NDArray[Any]
 Verdict = Literal["passed", "failed", "not run"]

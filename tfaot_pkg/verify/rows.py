@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.verify.evidence import Answers, rtol_of, spread_of
 from tfaot_pkg.verify.inputs import ARRANGED
 from tfaot_pkg.verify.judgement import Difference, differences

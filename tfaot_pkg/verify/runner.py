@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.loader import Model, load
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.runtime.loader import Model, load
 from tfaot_pkg.worker_program.messages.elements import features, numbers, write_arrays
 
 _ENVIRONMENT_BYTES = 64  # at least the size of fenv_t

@@ -15,20 +15,20 @@ from typing import Protocol
 
 import numpy as np
 
-from tfaot_pkg import resources
-from tfaot_pkg.arrays import Array, read_arrays
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.emulator import Emulator, emulator_of
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.progress import Step
+from tfaot_pkg.ground.sandbox import Limits, Sandbox
+from tfaot_pkg.ground.sandbox.command import Command
+from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS, UNVERIFIED_DEFAULTS, Target, runs_here
+from tfaot_pkg.native.cxx.compiler import Compiler
+from tfaot_pkg.native.emulator import Emulator, emulator_of
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.progress import Step
-from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.sandbox.command import Command
-from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, UNVERIFIED_DEFAULTS, Target, runs_here
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers

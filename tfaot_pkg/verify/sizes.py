@@ -11,8 +11,8 @@ from itertools import count
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.verify.judgement import Difference
 
 _BLOCKS = 3

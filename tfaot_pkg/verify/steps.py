@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array, read_arrays
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.evidence import agreement, rtol_of
 from tfaot_pkg.verify.inputs import drawn
 from tfaot_pkg.verify.judgement import Difference

@@ -10,28 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg import resources
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.operations import OperationCode
-from tfaot_pkg.compiled.program import Engine
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ModelError, SpecError, ValidationError
-from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.frozen.saved_model import SavedModel
-from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
+from tfaot_pkg.frontends.frozen.model import FrozenModel
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.toolchain.definition import Toolchain
+from tfaot_pkg.frontends.toolchain.worker import TENSORFLOW, WorkerPool
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import Digest, Key, key_of, sha256_file
+from tfaot_pkg.ground.progress import Progress, Step
+from tfaot_pkg.ground.sandbox import required
+from tfaot_pkg.native.compiled.operations import OperationCode
+from tfaot_pkg.native.compiled.program import Engine
+from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.example import Example, example_of, example_sizes
-from tfaot_pkg.progress import Progress, Step
-from tfaot_pkg.sandbox import required
-from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.form import REFERENCE
+from tfaot_pkg.spec.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.definition import Toolchain
-from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import (

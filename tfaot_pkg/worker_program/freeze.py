@@ -495,7 +495,7 @@ def _warnings(graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fet
 
 
 def _work(graph_def: GraphDef, used: set[str], inputs: Sequence[Feed]) -> Work:
-    """How much the nodes `used` compute: the costs of batches are estimated from it (batching/costs.py).
+    """How much the nodes `used` compute: the costs of batches are estimated from it (native/batching/costs.py).
 
     Arithmetic operations are TensorFlow's own count ("flops": a multiply-add counts twice), at two batch sizes, between
     which the count grows with the batch. Operations without such a count add nothing. Functions and loops are not

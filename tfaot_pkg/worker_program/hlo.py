@@ -1,7 +1,7 @@
 """The computation of a frozen graph as HLO instructions, at several batch sizes.
 
 tfcompile lowers the graph, including loops of TensorFlow 1, as it does when the model is compiled.
-tfaot_pkg/program/hlo.py reads the listing.
+tfaot_pkg/analysis/program/hlo.py reads the listing.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
 
 if TYPE_CHECKING:
+    from tfaot_pkg.ground.settings import Folders
     from tfaot_pkg.nightly.ci import BatchSystem, Job, Remote, System
     from tfaot_pkg.nightly.types import NightlyDefinition
-    from tfaot_pkg.settings import Folders
 
 
 # An Enum, unlike `System` in nightly/ci.py: Typer makes the choices from it. StrEnum exists since Python 3.11 only.
@@ -118,8 +118,8 @@ def _job(
 
 def _remote(name: str, folders: Folders) -> Remote:
     """The Conan remote `name`, whose address the job adds on a new machine. Raises ConanError."""
-    from tfaot_pkg.conan.upload import ConanRemotes
     from tfaot_pkg.nightly.ci import Remote
+    from tfaot_pkg.pipeline.conan.upload import ConanRemotes
 
     known = ConanRemotes.of(folders).get(name)
     return Remote(name=known.name, url=known.url, allow_http=known.allow_http)
@@ -132,7 +132,7 @@ def _program() -> str:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from tfaot_pkg.storage import storage_errors, write_file
+    from tfaot_pkg.ground.storage import storage_errors, write_file
 
     for path, text in files.items():
         with storage_errors(f"write {path}"):

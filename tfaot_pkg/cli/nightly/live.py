@@ -14,11 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from tfaot_pkg.cli.progress import shown
+from tfaot_pkg.ground.wording import counted, say
 from tfaot_pkg.nightly.outcome import Attempt, first_words
 from tfaot_pkg.nightly.run import Watch
 from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
-from tfaot_pkg.wording import counted, say
 
 _SHOWN = 8
 _TOLD_BY_COUNTS = ("up to date", "skipped", "withheld")

@@ -53,9 +53,9 @@ def plan(
 
     Examples: tfaot-pkg nightly plan registry/registry.yaml; tfaot-pkg nightly plan --changed-since main --markdown
     """
+    from tfaot_pkg.frontends.toolchain.definition import toolchain as known
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
-    from tfaot_pkg.toolchain.definition import toolchain as known
 
     for version in toolchain or ():
         known(version)  # raises for a version that is no toolchain, which else would select no task

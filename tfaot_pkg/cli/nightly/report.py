@@ -12,9 +12,9 @@ from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
 
 if TYPE_CHECKING:
+    from tfaot_pkg.ground.progress import Progress
     from tfaot_pkg.nightly.depends import Dependent
     from tfaot_pkg.nightly.report.report import Report
-    from tfaot_pkg.progress import Progress
 
 
 @command()

@@ -21,16 +21,16 @@ from tfaot_pkg.cli.nightly.plan import (
     StateOption,
     ToolchainOption,
 )
-from tfaot_pkg.wording import counted
+from tfaot_pkg.ground.wording import counted
 
 if TYPE_CHECKING:
+    from tfaot_pkg.ground.settings import Folders
     from tfaot_pkg.nightly.executors import Executor
     from tfaot_pkg.nightly.prune import Pruned
     from tfaot_pkg.nightly.publisher import Publisher, Remote
     from tfaot_pkg.nightly.run import Coordinator, NightRun
     from tfaot_pkg.nightly.types import NightlyDefinition, Policy
     from tfaot_pkg.registry.commit import Keys
-    from tfaot_pkg.settings import Folders
 
 _WORKER_MEMORY = 1 << 30  # for the Dask worker process itself: the build is a subprocess with its own limit
 
@@ -171,7 +171,7 @@ def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Prune
 
 def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
     """The Conan remotes that the definition names. Raises ConanError (not known here, no password)."""
-    from tfaot_pkg.conan.upload import ConanRemotes, credentials_for
+    from tfaot_pkg.pipeline.conan.upload import ConanRemotes, credentials_for
 
     known = [ConanRemotes.of(folders).get(name) for name in definition.remotes]
     return [(remote, credentials_for(remote, os.environ)) for remote in known]
@@ -210,7 +210,7 @@ def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _
 def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
     """Make the toolchains of these versions; returns the reasons for those that cannot be made."""
     from tfaot_pkg.errors import TfaotError
-    from tfaot_pkg.toolchain.environment import ensure
+    from tfaot_pkg.frontends.toolchain.environment import ensure
 
     broken = {}
     for version in versions:
@@ -291,7 +291,7 @@ def prune(
 
 def _pruned_text(done: Pruned) -> str:
     """What was removed, in one line."""
-    from tfaot_pkg.wording import size_text
+    from tfaot_pkg.ground.wording import size_text
 
     what = "would be removed" if done.dry_run else "removed"
     span = f" ({' to '.join(dict.fromkeys((done.nights[0], done.nights[-1])))})" if done.nights else ""

@@ -10,10 +10,10 @@ from math import erf, factorial, log, pi, sqrt
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 _LOG_HALF = float(np.float32(log(0.5)))
 _NEGLIGIBLE = -10.0

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Dense, Dimensions, Layer
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.passes.layer_weights import LAYERS, bias_of, channels, rounded
 from tfaot_pkg.compiler.passes.raise_activations import activated
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 _BY_CHANNEL = frozenset({"add", "subtract", "multiply", "divide"})
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.attributes import Conv2d, Dense
 from tfaot_pkg.compiler.passes.layer_weights import LAYERS, bias_of, rounded
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 _LARGEST_OFFSET = 16.0
 """The largest offset of a layer's input that moves into its bias: products lose about as many units in the last place,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 LAYERS = ("dense", "conv2d", "transposed_conv2d")
 

@@ -8,11 +8,11 @@ from math import erfc, isclose, pi, prod, sqrt
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import Comparison
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 
 def activated(look: Look, operation: Operation) -> tuple[int, str] | None:

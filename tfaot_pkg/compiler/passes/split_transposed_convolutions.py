@@ -8,12 +8,12 @@ from itertools import product
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Conv2d, Dimensions, Layer, Slices, TransposedConv2d
 from tfaot_pkg.compiler.image_windows import Phase, phases, places, window_of
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Attributes, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 
 def woven(look: Look, operation: Operation) -> Operation | None:

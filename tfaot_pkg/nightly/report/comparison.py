@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task
-from tfaot_pkg.wording import counted
 
 ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchanged"]
 Past = Sequence[tuple[str, Outcome]]

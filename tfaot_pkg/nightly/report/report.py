@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.outcome import settled
 from tfaot_pkg.nightly.report.comparison import (
@@ -25,8 +27,6 @@ from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions,
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, exit_code_of
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
-from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.wording import counted
 
 UNFINISHED = 27
 EXIT_CODES = {

@@ -22,10 +22,10 @@ from typing import Literal
 
 from tfaot_pkg.catalogue.plot import Plot, Series, Tick
 from tfaot_pkg.catalogue.plot import Point as Mark
+from tfaot_pkg.ground.wording import duration, size_text
 from tfaot_pkg.nightly.report.comparison import Past, day_of
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.types import Figures, Outcome
-from tfaot_pkg.wording import duration, size_text
 
 VerdictKind = Literal["worse", "better", "steady", "too few"]
 

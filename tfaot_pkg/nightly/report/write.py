@@ -10,15 +10,15 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from tfaot_pkg.catalogue.render import HOME
 from tfaot_pkg.catalogue.site import Site
-from tfaot_pkg.documents import fields_of, write_indented
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.ground.documents import fields_of, write_indented
+from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.storage import locked, storage_errors
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
 from tfaot_pkg.nightly.report.trends import UNITS, Trend, trend_plot, value_text
 from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, verdict_text
 from tfaot_pkg.nightly.types import MODEL_FAULTS
-from tfaot_pkg.storage import locked, storage_errors
 
 _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
 

@@ -1,4 +1,4 @@
-"""The computation of a graph as plain instructions: hlo.py writes it, tfaot_pkg/program/hlo.py reads it."""
+"""The computation of a graph as plain instructions: hlo.py writes it, tfaot_pkg/analysis/program/hlo.py reads it."""
 
 from __future__ import annotations
 

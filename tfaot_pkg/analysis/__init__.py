@@ -1,0 +1,1 @@
+"""What a computation says about itself: rows, ranges, loops."""

@@ -1,0 +1,266 @@
+"""Transfer functions of operations that combine elements: products, reductions, windows, sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfaot_pkg.analysis.program import integers
+from tfaot_pkg.analysis.program.hlo import Instruction, Program, Shape
+from tfaot_pkg.analysis.program.values import (
+    PLACED,
+    UNKNOWN_OPERATION,
+    Axis,
+    Cause,
+    Known,
+    Step,
+    Value,
+    flat,
+    mixed,
+    settled,
+    together,
+    with_integers,
+)
+from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
+
+_NO_WINDOW = [1, 1, 0, 0]
+"""Size, stride and padding of a window that combines no elements."""
+
+
+def _result(instruction: Instruction, value: Value) -> Known:
+    """`value`, for each element if the result is a tuple."""
+    return value if instruction.shape.parts is None else tuple(value for _ in instruction.shape.parts)
+
+
+def _of_all(step: Step, dimensions: Sequence[int]) -> Value:
+    """For operands of one shape whose elements along `dimensions` are combined."""
+    value = together(step.operands, step.instruction)
+    if value.mixed is not None:
+        return value
+    if value.axis is not None and value.axis.dimension in dimensions:
+        return mixed(step.instruction)
+    return _by_size(step, value, dimensions)
+
+
+def _by_size(step: Step, value: Value, dimensions: Sequence[int]) -> Value:
+    """`value`, placed if the number of elements along `dimensions` depends on the batch.
+
+    The sum of n equal rows depends on n.
+    """
+    sizes = step.shapes[0].sizes
+    if all(sizes[d][0] == sizes[d][1] for d in dimensions):
+        return value
+    return replace(value, placed=value.placed or Cause(instruction=step.instruction, reason=PLACED))
+
+
+def reduce(step: Step) -> Known:
+    program, instruction, operands = step.program, step.instruction, step.operands
+    dimensions = instruction.attribute("dimensions")
+    arrays = operands[: len(operands) // 2]
+    opcode = _reducer(program, instruction)
+    # These reductions of equal elements give the element itself, for any number of them.
+    known = opcode in ("maximum", "minimum", "and", "or") and len(arrays) == 1
+    value = together(operands, instruction)
+    if value.mixed is not None:
+        return _result(instruction, value)
+    if value.axis is not None:
+        if value.axis.dimension in dimensions:
+            return _result(instruction, mixed(instruction))
+        value = replace(
+            value, axis=value.axis.at(value.axis.dimension - sum(d < value.axis.dimension for d in dimensions))
+        )
+    if not known:
+        value = _by_size(step, value, dimensions)
+    elif arrays[0].integers is not None and operands[1].integers is not None:
+        extreme = integers.maximum if opcode in ("maximum", "or") else integers.minimum
+        whole = arrays[0].integers.reduced(tuple(dimensions))
+        found = None if whole is None else extreme(whole, operands[1].known)
+        value = with_integers(value, found, operands, instruction)
+    return _result(instruction, value)
+
+
+def _reducer(program: Program, instruction: Instruction) -> str:
+    computation = program.computations[instruction.called[0]]
+    return next(each.opcode for each in computation.instructions if each.id == computation.root)
+
+
+def dot(step: Step) -> Value:
+    instruction, operands, shapes = step.instruction, step.operands, step.shapes
+    contracting, batch = instruction.attribute("contracting"), instruction.attribute("batch")
+    free = [
+        [d for d in range(len(shapes[side].sizes)) if d not in contracting[side] and d not in batch[side]]
+        for side in (0, 1)
+    ]
+    # The dimensions of a result in HLO: batch, the free ones of the first operand, those of the second.
+    moved = []
+    for side, value in enumerate(operands):
+        axis = value.axis
+        if value.mixed is None and axis is not None:
+            if axis.dimension in contracting[side]:
+                return mixed(instruction)
+            if axis.dimension in batch[side]:
+                axis = axis.at(batch[side].index(axis.dimension))
+            else:
+                start = len(batch[0]) + (len(free[0]) if side == 1 else 0)
+                axis = axis.at(start + free[side].index(axis.dimension))
+        moved.append(replace(settled(value, instruction), axis=axis))
+    value = together(moved, instruction)
+    return value if value.mixed is not None else _by_size(step, value, contracting[0])
+
+
+def convolution(step: Step) -> Value:
+    program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
+    value = together([replace(each, axis=None) for each in operands], instruction)
+    if value.mixed is not None:
+        return value
+    data, kernel = operands
+    places = {name: instruction.attribute(name) for name in ("input", "kernel", "output", "window")}
+    groups = [[getattr(each, name) for each in instruction.attributes] for name in ("feature_groups", "batch_groups")]
+    # Neither operand has rows. Features are summed, and windows may reach into padding, so elements may differ along a
+    # size that depends on the batch, except along the input's own batch dimension.
+    if data.axis is None and kernel.axis is None:
+        batch = {places["input"][0]} if groups[1] == [1, 1] else set()
+        return _by_size(step, value, [d for d in range(len(shapes[0].sizes)) if d not in batch])
+    if data.axis is None or groups[1] != [1, 1]:
+        return mixed(instruction)
+    role = places["input"].index(data.axis.dimension)  # 0: batch, 1: features, from 2 on: spatial dimensions
+    result = data.axis.at(places["output"][role])
+    if kernel.axis is not None or role == 1:
+        # A filter for each row: rows are groups of features, which a convolution does not combine.
+        per_row = tuple(groups[0]) == program.batch_sizes and role == 1 and data.axis.outer == 1
+        if kernel.axis is None or not per_row or kernel.axis.outer != 1:
+            return mixed(instruction)
+        if kernel.axis.dimension != places["kernel"][0]:
+            return mixed(instruction)
+        return replace(value, axis=Axis(dimension=places["output"][1], inner=kernel.axis.inner))
+    if role > 1 and not _is_trivial(places["window"][role - 2]):
+        return mixed(instruction)
+    return replace(value, axis=result)
+
+
+def _is_trivial(window: Sequence[int]) -> bool:
+    # A dilation of the window of one element (window[4]) has no effect; one of the base (window[5]) inserts zeros.
+    return list(window[:4]) == _NO_WINDOW and window[5] in (0, 1)
+
+
+def reduce_window(step: Step) -> Known:
+    instruction, shapes = step.instruction, step.shapes
+    windows = [each.window for each in instruction.attributes]
+    rank = len(shapes[0].sizes)
+    moving = [d for d in range(rank) if not all(_is_trivial(window[d]) for window in windows)]
+    return _result(instruction, _of_all(step, moving))
+
+
+def sort(step: Step) -> Known:
+    instruction, operands = step.instruction, step.operands
+    dimensions = instruction.attribute("dimensions")
+    value = _of_all(step, dimensions)
+    if instruction.shape.parts is None:
+        return _sorted(value, operands[0], dimensions, instruction)
+    return tuple(_sorted(value, each, dimensions, instruction) for each in operands)
+
+
+def _sorted(value: Value, operand: Value, dimensions: Sequence[int], instruction: Instruction) -> Value:
+    """One of the arrays that are sorted together: each element is one of those along the dimension."""
+    # Their order is not known, so each position gets what holds for all of them.
+    if value.mixed is not None or operand.integers is None:
+        return value
+    found = operand.integers.reduced(dimensions[0])
+    if found is not None and operand.integers.shape != ():
+        size = operand.integers.shape[dimensions[0]]
+        found = found.mapped(lambda part: np.repeat(np.expand_dims(part, dimensions[0]), size, axis=dimensions[0]))
+    return with_integers(value, found, [operand], instruction)
+
+
+def trailing(count: int) -> Any:
+    """The transfer function of an operation that combines elements along the last `count` dimensions only."""
+
+    def transfer(step: Step) -> Known:
+        instruction, shapes = step.instruction, step.shapes
+        rank = len(shapes[0].sizes)
+        return _result(instruction, _of_all(step, range(rank - count, rank)))
+
+    return transfer
+
+
+def fft(step: Step) -> Known:
+    instruction = step.instruction
+    result: Known = trailing(len(instruction.attribute("length")))(step)
+    return result
+
+
+_CUSTOM: Mapping[str, int] = {
+    "Eigh": 2,
+    "ProductOfElementaryHouseholderReflectors": 2,
+    "Qr": 2,
+    "TopK": 1,
+}
+"""Custom calls that work on the last dimensions of their operands, with the number of these dimensions."""
+
+
+def custom_call(step: Step) -> Known:
+    instruction, operands, shapes = step.instruction, step.operands, step.shapes
+    count = _CUSTOM.get(instruction.attribute("target"))
+    if instruction.attribute("target") == OPERATION:
+        return _by_row(step)
+    if instruction.attribute("target") == TREES and len(shapes[0].sizes) == 2:
+        # Each row takes its own path through the trees, which are the same for all rows.
+        return _result(instruction, _of_all(step, [1]))
+    if count is None or not shapes:
+        return unknown(instruction, operands)
+    result: Known = trailing(count)(step)
+    return result
+
+
+def _by_row(step: Step) -> Known:
+    """An operation of the model's author: the program calls it for each row, with that row of each operand."""
+    # The function gets one row of each operand, so their first dimension must be the batch itself.
+    instruction, operands = step.instruction, step.operands
+    value = together(operands, instruction)
+    if value.mixed is None and not value.uniform and value.axis != Axis(dimension=0):
+        value = mixed(instruction)
+    return _result(instruction, value)
+
+
+def unknown(instruction: Instruction, operands: Sequence[Known]) -> Known:
+    """An unknown operation: rows may interact in it."""
+    found = next((each for operand in operands for each in flat(operand) if each.mixed is not None), None)
+    return _structured(instruction.shape, found or mixed(instruction, UNKNOWN_OPERATION))
+
+
+def _structured(shape: Shape, value: Value) -> Known:
+    if shape.parts is None:
+        return value
+    return tuple(_structured(part, value) for part in shape.parts)
+
+
+def normalization(step: Step) -> Known:
+    """Inference is elementwise; training and gradients combine all elements of one feature."""
+    instruction, operands, shapes = step.instruction, step.operands, step.shapes
+    feature = instruction.attribute("feature")
+    rank = len(shapes[0].sizes)
+    together_at = [] if instruction.opcode == "batch-norm-inference" else [d for d in range(rank) if d != feature]
+    for value, shape in zip(operands, shapes, strict=True):
+        if value.axis is not None and len(shape.sizes) != rank:
+            return _result(instruction, mixed(instruction))
+    value = _of_all(step, together_at)
+    if value.axis is not None and value.axis.dimension == feature:
+        return _result(instruction, mixed(instruction))
+    return _result(instruction, value)
+
+
+def random(step: Step) -> Known:
+    """A random number depends on its position in the array."""
+    program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
+    value = together(operands, instruction)
+    shapes = instruction.shape.parts or (instruction.shape,)
+    found = [
+        replace(value, placed=Cause(instruction=instruction, reason=PLACED))
+        if value.mixed is None and program.has_batch(shape)
+        else value
+        for shape in shapes
+    ]
+    return found[0] if instruction.shape.parts is None else tuple(found)

@@ -1,0 +1,1 @@
+"""Reads models of every framework, in environments of their own."""

@@ -1,0 +1,212 @@
+"""Lowers the graph of an ONNX file to a program, node by node.
+
+Each node's function (table.py) makes operations, whose types the builder infers. Values that are known, and arithmetic
+on shapes, cost nothing at run time. An operator or a form of one that has no lowering is Unsupported, by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.frontends.onnx_lowering import (
+    contributed,
+    control,
+    convolutions,
+    elementwise,
+    forests,
+    images,
+    indexing,
+    linear,
+    moving,
+    normalizing,
+    pooling,
+    products,
+    quantized,
+    recurrent,
+    reductions,
+    sampling,
+    signals,
+)
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, OtherType, Tensor
+from tfaot_pkg.frontends.onnx_lowering.table import ONNX, OPERATORS, Call, Results, constant_of
+from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Value
+from tfaot_pkg.ground.arrays import Array
+
+FILLED_BY = (
+    contributed, control, convolutions, elementwise, forests, images, indexing, linear, moving, normalizing, pooling,
+    products, quantized, recurrent, reductions, sampling, signals,
+)  # fmt: skip
+"""The modules whose functions are in the table of operators."""
+
+
+def lower(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
+    """The program of `model`, whose outputs are in the order of the file. It is not verified.
+
+    `symbols` are the open axes of the inputs beside the batch, by the names that these give them. Raises Unsupported,
+    which names the node. Without `layers`, all operations are HLO's (compiler/listing.py).
+    """
+    builder = Builder(symbols, layers=layers)
+    names = {each.name for each in symbols}
+    shapes = [_shape(each, names) for each in model.inputs]
+
+    def body(given: Sequence[Value]) -> list[Value]:
+        taken = zip(model.inputs, given, strict=True)
+        values = {each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken}
+        found = _Walk(model, builder).values(model.graph, values, {})
+        results = [_found(each.key, found) for each in model.outputs]
+        return [builder.op("bits-of-f16", each) if each.is_half else each for each in results]
+
+    return builder.program(shapes, body)
+
+
+def _read(builder: Builder, bits: Value) -> Value:
+    """An input of float16, which comes as its bits."""
+    return replace(builder.op("f16-of-bits", bits), is_half=True)
+
+
+def _found(name: str, values: Mapping[str, Value]) -> Value:
+    if name not in values:
+        raise Unsupported(f"the output {name!r} is computed nowhere")
+    return values[name]
+
+
+def _shape(given: Input, symbols: set[str]) -> Shape:
+    if given.axes is None:
+        raise Unsupported(f"the number of axes of the input {given.name!r} is not known: give it in model.shapes")
+    if given.dtype not in DTYPES and given.dtype != "float16":
+        raise Unsupported(f"the input {given.name!r} has the element type {given.dtype}")
+    sizes = []
+    for place, axis in enumerate(given.axes):
+        if axis == BATCH or (axis is None and place == 0):
+            sizes.append(ROWS)
+        elif isinstance(axis, int):
+            sizes.append(Size(axis))
+        elif axis in symbols:
+            sizes.append(Size.symbol(axis))
+        else:
+            raise Unsupported(
+                f"the size of axis {place} of the input {given.name!r} is not known: give it in model.shapes"
+            )
+    return Shape("u16" if given.dtype == "float16" else DTYPES[given.dtype], tuple(sizes))
+
+
+class _Walk:
+    def __init__(self, model: Model, builder: Builder) -> None:
+        self._model, self._builder = model, builder
+        self._known: dict[int, Value] = {}  # by the identity of the array, so that each is written once
+        self._faults: dict[str, str] = {}
+
+    def values(self, graph: Graph, given: Mapping[str, Value], outer: Mapping[str, Value]) -> dict[str, Value]:
+        """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
+        # An inner graph reads the values of those around it, and hides those whose names it uses itself.
+        values: dict[str, Value] = {**outer, **self._constants(graph.tensors), **given}
+        for node in graph.nodes:
+            self._builder.node = node.scope
+            made = self._made(node, values)
+            # A node may name fewer outputs than its operator has.
+            values.update((name, each) for name, each in zip(node.outputs, made, strict=False) if name and each)
+        return values
+
+    def _constants(self, tensors: Mapping[str, Tensor]) -> dict[str, Value]:
+        """Those that a program can hold; a node that reads another one says why it cannot."""
+        found = {}
+        for name, tensor in tensors.items():
+            if id(tensor) not in self._known:
+                try:
+                    self._known[id(tensor)] = constant_of(_plain(tensor))
+                except Unsupported as error:
+                    self._faults[name] = str(error)
+                    continue
+            found[name] = self._known[id(tensor)]
+        return found
+
+    def _made(self, node: Node, values: Mapping[str, Value]) -> tuple[Value | None, ...]:
+        function = OPERATORS.get((node.domain, node.op))
+        if function is None:
+            raise self._fault(node, "this operator has no lowering to a program")
+        if missing := [name for name in node.inputs if name and name not in values]:
+            why = self._faults.get(missing[0], "it is computed nowhere before it")
+            raise self._fault(node, f"its input {missing[0]!r}: {why}")
+
+        def run(graph: Graph, given: Sequence[Value]) -> tuple[Value, ...]:
+            if len(given) != len(graph.inputs):
+                raise Unsupported(f"an inner graph has {len(graph.inputs)} inputs, and gets {len(given)}")
+            found = self.values(graph, dict(zip(graph.inputs, given, strict=True)), values)
+            return tuple(_found(name, found) for name in graph.outputs)
+
+        call = Call(
+            node=node,
+            version=self._model.opsets.get(node.domain, 1),
+            inputs=tuple(values[name] if name else None for name in node.inputs),
+            builder=self._builder,
+            by_row=self._model.by_row,
+            run=run,
+        )
+        try:
+            return tuple(self._rounded(call, each) for each in _tuple(function(call)))
+        except Unsupported as error:
+            raise error if isinstance(error, _OfNode) else self._fault(node, str(error)) from None
+        # A file is not trusted: numbers of attributes may be of any size, and lists of any length.
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise self._fault(node, f"its attributes or inputs do not fit: {type(error).__name__}: {error}") from error
+
+    def _rounded(self, call: Call, value: Value | None) -> Value | None:
+        """A result as one of float16, if the operator gives that: ONNX Runtime computes in float32, and rounds."""
+        if value is None or value.dtype != "f32" or call.op in _OF_INNER_GRAPHS:
+            return value
+        is_half = _gives_halves(call)
+        if is_half and not value.is_half and call.op not in _EXACT:
+            value = self._builder.op("round-to-f16", value)
+        return value if value.is_half == is_half else replace(value, is_half=is_half)
+
+    def _fault(self, node: Node, why: str) -> Unsupported:
+        domain = "" if node.domain == ONNX else f"{node.domain}."
+        version = self._model.opsets.get(node.domain, 1)
+        return _OfNode(f"{domain}{node.op} (node {node.name!r}, opset {version}): {why}")
+
+
+_HALF = 10
+"""ONNX's number of float16."""
+_EXACT = frozenset(
+    "Abs Clip Concat Compress DepthToSpace Expand Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max "
+    "MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape Sign Slice SpaceToDepth Split Squeeze Tile TopK Transpose "
+    "Trilu Unsqueeze Where".split()
+)
+"""Operators whose results are elements of their inputs: they need no rounding."""
+_OF_INNER_GRAPHS = ("If", "Loop", "Scan")
+"""Operators whose results are those of inner graphs, which know whether they are of float16."""
+_TYPED = {"Cast": "to", "EyeLike": "dtype", "MelWeightMatrix": "output_datatype"}
+"""Operators with an attribute that has the type of the result."""
+
+
+def _gives_halves(call: Call) -> bool:
+    """Whether floats that a node gives are of float16."""
+    attribute = _TYPED.get(call.op)
+    if attribute is not None and call.has(attribute):
+        return call.whole(attribute) == _HALF
+    if call.op in ("Constant", "ConstantOfShape"):
+        found = call.tensor("value")
+        return found is not None and found.dtype == np.float16
+    if call.op == "CastLike":
+        return call.input(1).is_half
+    # Of several floats the first one has the type of the result; scales and the like come behind it.
+    return next((each.is_half for each in call.inputs if each is not None and each.dtype == "f32"), False)
+
+
+class _OfNode(Unsupported):
+    """What a program cannot represent, with the innermost node."""
+
+
+def _plain(tensor: Tensor) -> Array:
+    if isinstance(tensor, OtherType):
+        raise Unsupported(f"element type {tensor.dtype}")
+    return tensor
+
+
+def _tuple(made: Results) -> tuple[Value | None, ...]:
+    return made if isinstance(made, tuple) else (made,)

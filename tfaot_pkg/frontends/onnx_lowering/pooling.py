@@ -1,0 +1,155 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tfaot_pkg.compiler.attributes import MaxPool, Side, Windows, numbers
+from tfaot_pkg.compiler.image_windows import window_of
+from tfaot_pkg.compiler.program import ONE, Shape
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.convolutions import Pair, channels_first, channels_last, paddings, steps
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.reductions import WHOLE, extreme, maximum, mean, total, windowed
+from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
+from tfaot_pkg.frontends.onnx_lowering.values import Value, known, number_of
+from tfaot_pkg.ground.arrays import Array
+
+
+def _sides(call: Call, x: Value) -> tuple[list[Side], list[Pair]]:
+    """The windows over the axes of space, and ONNX's own padding, without that which completes the last windows."""
+    kernel = call.wholes("kernel_shape")
+    if kernel is None:
+        raise call.fault("it has no kernel_shape")
+    strides, holes = steps(call, len(kernel))
+    pads = paddings(call, x.sizes[2:], kernel, strides, holes)
+    sides: list[Side] = []
+    for size, width, stride, hole, (low, high) in zip(x.sizes[2:], kernel, strides, holes, pads, strict=True):
+        more = 0
+        if call.whole("ceil_mode", 0):
+            length, spread = call.number(size, "ceil_mode"), (width - 1) * hole + 1
+            count = math.ceil((length + low + high - spread) / stride) + 1
+            # A window that would begin after the data does not count.
+            count -= (count - 1) * stride >= length + low
+            more = max((count - 1) * stride + spread - length - low - high, 0)
+        sides.append((width, stride, low, high + more, hole, 1))
+    return sides, pads
+
+
+@operator("MaxPool")
+def _max_pool(call: Call) -> Value | tuple[Value, ...]:
+    b, x = call.builder, call.input(0)
+    sides, _ = _sides(call, x)
+    if any(call.node.outputs[1:]):
+        return _largest_places(call, x, sides)
+    return channels_first(b, _pooled(b, channels_last(b, x), sides))
+
+
+def _pooled(b: Builder, x: Value, sides: Sequence[Side]) -> Value:
+    """The maxima of windows over an array with channels last."""
+    if len(sides) == 1:
+        # As an image of one row.
+        made = _pooled(b, b.reshape(x, [x.sizes[0], ONE, *x.sizes[1:]]), [WHOLE, *sides])
+        return b.reshape(made, [made.sizes[0], *made.sizes[2:]])
+    made = windowed(b, "maximum", x, [WHOLE, *sides, WHOLE], extreme(x.dtype, largest=True))
+    if not b.layers or x.rank != 4 or x.dtype != "f32" or x.known is not None:
+        return made
+    window = window_of(x.shape, made.shape, sides)
+    known_window = None if window is None else numbers(window)
+    return made if known_window is None else b.op("max_pool", x, attributes=MaxPool(window=known_window))
+
+
+def _largest_places(call: Call, x: Value, sides: Sequence[Side]) -> tuple[Value, Value]:
+    """The maxima, and the index of the first of each in the flattened array."""
+    b, space = call.builder, [call.number(size, "its image") for size in x.sizes[2:]]
+    channels = call.number(x.sizes[1], "its channels")
+    order = "F" if call.whole("storage_order", 0) else "C"
+    inner = known(np.arange(prod(space)).reshape(space, order="F" if order == "F" else "C"), "s64")
+    places = b.spread(inner, x.sizes)
+    pair = [Shape(x.dtype, ()), Shape("s64", ())]
+
+    def larger(four: Sequence[Value]) -> list[Value]:
+        value, place, other, there = four
+        is_more = b.compare("GT", other, value)
+        return [b.op("select", is_more, other, value), b.op("select", is_more, there, place)]
+
+    window = [WHOLE, WHOLE, *sides]
+    region = b.region([*pair, *pair], larger)
+    starts = [b.constant(extreme(x.dtype, largest=True), x.dtype), b.constant(0, "s64")]
+    largest, found = b.ops(
+        "reduce-window", x, places, *starts, attributes=Windows(window=tuple(window)), regions=[region]
+    )
+    images = b.map("add", b.map("multiply", b.iota("s64", found.sizes, 0), b.constant(channels, "s64")),
+                   b.iota("s64", found.sizes, 1))  # fmt: skip
+    return largest, b.map("add", found, b.map("multiply", images, b.constant(prod(space), "s64")))
+
+
+@operator("AveragePool")
+def _average_pool(call: Call) -> Value:
+    b, x = call.builder, call.input(0)
+    sides, pads = _sides(call, x)
+    last = channels_last(b, x)
+    whole = [WHOLE, *sides, WHOLE]
+    sums = windowed(b, "add", last, whole, 0)
+    if all(side[2] == side[3] == 0 for side in sides):
+        # All windows are full.
+        return channels_first(b, Arithmetic(b, sums).div(sums, prod(call.wholes("kernel_shape") or [])))
+    counts = _counts(call, x, sides, pads)
+    return channels_first(b, b.map("divide", sums, counts))
+
+
+def _counts(call: Call, x: Value, sides: Sequence[Side], pads: Sequence[Pair]) -> Value:
+    """How many elements count in each window: with count_include_pad also ONNX's padding, never that of ceil_mode."""
+    b, is_padding = call.builder, bool(call.whole("count_include_pad", 0))
+    if all(number_of(size) is not None for size in x.sizes[2:]):
+        rows = [
+            _in_window(size.constant, side, pair, is_padding=is_padding)
+            for size, side, pair in zip(x.sizes[2:], sides, pads, strict=True)
+        ]
+        made = np.ones([1] * len(rows))
+        for axis, row in enumerate(rows):
+            made = made * row.reshape([-1 if each == axis else 1 for each in range(len(rows))])
+        return known(made[..., None], x.dtype)
+    if is_padding and all(side[3] == high for side, (_, high) in zip(sides, pads, strict=True)):
+        return b.constant(prod(call.wholes("kernel_shape") or []), x.dtype)
+    ones = b.spread(b.constant(1, x.dtype), [ONE, *x.sizes[2:], ONE])
+    return windowed(b, "add", ones, [WHOLE, *sides, WHOLE], 0)
+
+
+def _in_window(size: int, side: Side, pair: Pair, *, is_padding: bool) -> Array:
+    width, stride, low, high, hole, _ = side
+    assert isinstance(low, int) and isinstance(high, int) and isinstance(width, int) and isinstance(stride, int)
+    inside = np.zeros(low + size + high)
+    inside[(0 if is_padding else low) : low + size + (pair[1] if is_padding else 0)] = 1
+    count = (len(inside) - (width - 1) * hole - 1) // stride + 1
+    return np.array(
+        [inside[place * stride : place * stride + (width - 1) * hole + 1 : hole].sum() for place in range(count)]
+    )
+
+
+@operator("LpPool")
+def _lp_pool(call: Call) -> Value:
+    b, x, order = call.builder, call.input(0), call.whole("p", 2)
+    sides, _ = _sides(call, x)
+    a, last = Arithmetic(b, x), channels_last(b, x)
+    powers = a.mul(last, last) if order == 2 else a.pow(a.unary("abs", last), order)
+    sums = windowed(b, "add", powers, [WHOLE, *sides, WHOLE], 0)
+    return channels_first(b, a.unary("sqrt", sums) if order == 2 else a.pow(sums, 1 / order))
+
+
+@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _global_pool(call: Call) -> Value:
+    b, x = call.builder, call.input(0)
+    axes, a = range(2, x.rank), Arithmetic(call.builder, x)
+    if call.op == "GlobalMaxPool":
+        return maximum(b, x, axes, keep=True)
+    if call.op == "GlobalAveragePool":
+        return mean(b, x, axes, keep=True)
+    order = call.whole("p", 2)
+    powers = a.mul(x, x) if order == 2 else a.pow(a.unary("abs", x), order)
+    sums = total(b, powers, axes, keep=True)
+    return a.unary("sqrt", sums) if order == 2 else a.pow(sums, 1 / order)

@@ -1,0 +1,223 @@
+"""Quantized numbers, computed as the numbers that they represent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
+from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
+from tfaot_pkg.frontends.onnx_lowering.products import centered, matmul
+from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum
+from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, Results, operator
+from tfaot_pkg.frontends.onnx_lowering.values import Value
+
+_QUANTIZED = frozenset("u8 s8 u16 s16".split())
+
+
+def _along(b: Builder, values: Value, x: Value, axis: int, block: int = 0) -> Value:
+    """`values`, one for all, one for each element of an axis, or one for each block along it, in the shape of `x`."""
+    if values.rank == 0 or values.sizes == (ONE,):
+        return b.reshape(values, [])
+    if block:
+        wide = stretched(b, values, [axis + 1])
+        many = b.spread(wide, [Size(block) if each == axis + 1 else size for each, size in enumerate(wide.sizes)])
+        sizes = [size * Size(block) if each == axis else size for each, size in enumerate(values.sizes)]
+        return cut(b, b.reshape(many, sizes), axis, Size(0), x.sizes[axis])
+    return b.reshape(values, [values.sizes[0] if each == axis else ONE for each in range(x.rank)])
+
+
+def _axis(call: Call, x: Value, scale: Value) -> int:
+    """The axis along which scales differ; if there is one scale for all, files may name any axis."""
+    is_one = scale.rank == 0 or scale.sizes == (ONE,)
+    return 0 if is_one else call.axis(call.whole("axis", 1), x.rank)
+
+
+@operator("DequantizeLinear", domain=MICROSOFT)
+@operator("DequantizeLinear")
+def _dequantize(call: Call) -> Value:
+    b, x, scale, zero = call.builder, call.input(0), call.input(1), call.maybe(2)
+    axis, block = _axis(call, x, scale), call.whole("block_size", 0)
+    scale = _along(b, scale, x, axis, block)
+    a, values = Arithmetic(b, scale), b.convert(x, scale.dtype)
+    if zero is not None:
+        values = a.sub(values, b.convert(_along(b, zero, x, axis, block), scale.dtype))
+    return a.mul(values, scale)
+
+
+@operator("QuantizeLinear", domain=MICROSOFT)
+@operator("QuantizeLinear")
+def _quantize(call: Call) -> Value:
+    b, x, scale, zero = call.builder, call.input(0), call.input(1), call.maybe(2)
+    axis, block = _axis(call, x, scale), call.whole("block_size", 0)
+    dtype = zero.dtype if zero is not None else call.dtype(call.whole("output_dtype", 0) or 2)
+    scale = _along(b, b.convert(scale, "f32"), x, axis, block)
+    values = b.map("divide", b.convert(x, "f32"), scale)
+    return quantized(call, values, None if zero is None else _along(b, zero, x, axis, block), dtype)
+
+
+def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Value:
+    """`values`, rounded and moved by the zero point, in the range of `dtype`."""
+    if dtype not in _QUANTIZED:
+        raise call.fault(f"element type {dtype}")
+    b, a, ends = call.builder, Arithmetic(call.builder, values), np.iinfo(NUMPY_TYPES[dtype])
+    # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers.
+    values = a.unary("round-nearest-even", values)
+    values = values if zero is None else a.add(values, b.convert(zero, values.dtype))
+    # NaN becomes the lowest number, as in ONNX Runtime.
+    values = a.where(b.compare("NE", values, values), float(ends.min), values)
+    values = a.min(a.max(values, float(ends.min)), float(ends.max))
+    return b.convert(b.convert(values, "s32"), dtype)
+
+
+@operator("DynamicQuantizeLinear")
+def _dynamic_quantize(call: Call) -> Results:
+    return _by_range(call)
+
+
+def _by_range(call: Call) -> tuple[Value, Value, Value]:
+    """Bytes, their scale and their zero point."""
+    b, x = call.builder, call.input(0)
+    a, axes = Arithmetic(b, x), range(x.rank)
+    low, high = a.min(minimum(b, x, axes, keep=False), 0), a.max(maximum(b, x, axes, keep=False), 0)
+    scale = a.div(a.sub(high, low), 255)
+    # Zero is in the range always (above), so that it is represented exactly, as padding needs.
+    zero = a.unary("round-nearest-even", a.min(a.max(a.div(a.unary("negate", low), scale), 0), 255))
+    number = b.convert(b.convert(zero, "s32"), "u8")
+    return quantized(call, a.div(x, scale), number, "u8"), scale, number
+
+
+def _number(b: Builder, x: Value, scale: Value, zero: Value, axis: int) -> Value:
+    scale, zero = b.convert(scale, "f32"), b.convert(zero, "f32")
+    if axis == -2:
+        scale, zero = (
+            b.reshape(each, [*each.sizes, ONE]) if each.rank == 1 and each.sizes[0] != ONE else each
+            for each in (scale, zero)
+        )
+    a = Arithmetic(b, scale)
+    return a.mul(a.sub(b.convert(x, "f32"), zero), scale)
+
+
+@operator("QLinearMatMul")
+def _qlinear_matmul(call: Call) -> Value:
+    b = call.builder
+    first, second = (
+        _number(b, call.input(place), call.input(place + 1), call.input(place + 2), axis)
+        for place, axis in ((0, -2), (3, -1))
+    )
+    made, zero = matmul(b, first, second), call.input(7)
+    return quantized(call, b.map("divide", made, b.convert(call.input(6), "f32")), zero, zero.dtype)
+
+
+@operator("QLinearConv")
+def _qlinear_conv(call: Call) -> Value:
+    b, rank, zero = call.builder, call.input(0).rank, call.input(7)
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale = (b.convert(call.input(place), "f32") for place in range(7))
+    a = Arithmetic(b, x)
+    # One zero point for all filters, or one for each.
+    weights = a.sub(w, w_zero if w_zero.rank == 0 else b.reshape(w_zero, [*w_zero.sizes, *[ONE] * (rank - 1)]))
+    made = channels_first(b, convolution(call, a.sub(x, x_zero), weights, None))
+    bias = call.maybe(8)
+    if bias is not None:
+        made = a.add(made, by_channel(b, b.convert(bias, "f32"), rank))
+    factor = a.mul(x_scale, w_scale)
+    factor = by_channel(b, factor, rank) if factor.rank == 1 else factor
+    return quantized(call, a.mul(made, a.div(factor, y_scale)), zero, zero.dtype)
+
+
+# -- operators of ONNX Runtime's tools -------------------------------------------------------------------------------
+
+
+def _between(call: Call, place: int) -> Value:
+    """The numbers that the inputs from `place` on represent, with one scale for all."""
+    b, zero = call.builder, call.maybe(place + 2)
+    made = b.convert(call.input(place), "f32")
+    a = Arithmetic(b, made)
+    return a.mul(made if zero is None else a.sub(made, b.convert(zero, "f32")), call.input(place + 1))
+
+
+def _of_many(call: Call, values: Value, place: int, dtype: str) -> Value:
+    """`values` by the scale and the zero point at `place`; without that they are of `dtype`."""
+    zero = call.maybe(place + 1)
+    made = call.builder.map("divide", values, call.input(place))
+    return quantized(call, made, zero, zero.dtype if zero is not None else dtype)
+
+
+@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def _qlinear_pair(call: Call) -> Value:
+    opcode = "add" if call.op == "QLinearAdd" else "multiply"
+    made = call.builder.map(opcode, _between(call, 0), _between(call, 3))
+    return _of_many(call, made, 6, call.input(0).dtype)
+
+
+_SINGLES = {
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearReduceMean": "ReduceMean",
+    "QLinearSigmoid": "Sigmoid",
+}
+
+
+@operator(*_SINGLES, domain=MICROSOFT)
+def _qlinear_single(call: Call) -> Value:
+    if call.whole("channels_last", 0):
+        raise call.fault("channels in the last axis")
+    op = _SINGLES[call.op]
+    made = OPERATORS["ai.onnx", op](call.like(op, _between(call, 0)))
+    assert isinstance(made, Value)
+    return _of_many(call, made, 3, call.input(0).dtype)
+
+
+@operator("QLinearSoftmax", domain=MICROSOFT)
+def _qlinear_softmax(call: Call) -> Value:
+    x = _between(call, 0)
+    made = softmax(call.builder, x, call.axis(call.whole("axis", -1), x.rank))
+    return _of_many(call, made, 3, call.input(0).dtype)
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def _qlinear_concat(call: Call) -> Value:
+    parts = [_between(call, place) for place in range(2, len(call.inputs), 3)]
+    made = join(call.builder, parts, call.axis(call.whole("axis"), parts[0].rank))
+    return _of_many(call, made, 0, "u8")
+
+
+@operator("QGemm", domain=MICROSOFT)
+def _qgemm(call: Call) -> Value:
+    b, is_turned = call.builder, bool(call.whole("transB", 0))
+    first, second, added = call.input(0), call.input(3), call.maybe(6)
+    x = centered(b, first, call.input(2), -1)
+    y = b.convert(second, "s32")
+    y = Arithmetic(b, y).sub(y, b.convert(_along(b, call.input(5), second, 0 if is_turned else 1), "s32"))
+    x, y = (
+        b.transpose(each, [1, 0]) if turned else each for each, turned in ((x, call.whole("transA", 0)), (y, is_turned))
+    )
+    made = matmul(b, b.convert(x, "f32"), b.convert(y, "f32"))
+    a = Arithmetic(b, made)
+    made = made if added is None else a.add(made, b.convert(added, "f32"))
+    made = a.mul(made, a.mul(a.mul(call.input(1), call.input(4)), call.real("alpha", 1)))
+    return made if call.maybe(7) is None else _of_many(call, made, 7, "u8")
+
+
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
+def _matmul_integer_to_float(call: Call) -> Value:
+    return _to_float(call, [call.maybe(place) for place in range(7)])
+
+
+def _to_float(call: Call, given: list[Value | None]) -> Value:
+    b, (x, y, x_scale, y_scale, x_zero, y_zero, bias) = call.builder, given
+    assert x is not None and y is not None and x_scale is not None and y_scale is not None
+    made = b.convert(matmul(b, centered(b, x, x_zero, -2), centered(b, y, y_zero, -1)), "f32")
+    a = Arithmetic(b, made)
+    made = a.mul(made, a.mul(x_scale, y_scale))
+    return made if bias is None else a.add(made, bias)
+
+
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
+def _dynamic_quantize_matmul(call: Call) -> Value:
+    x, scale, zero = _by_range(call)
+    return _to_float(call, [x, call.input(1), scale, call.input(2), zero, call.maybe(3), call.maybe(4)])

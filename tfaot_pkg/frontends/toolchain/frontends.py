@@ -1,0 +1,96 @@
+"""Front-ends: what reads models of another framework, and gives this framework's own answers.
+
+Each has a virtual environment of its own in the user's cache, made on demand from pinned, hashed requirements as those
+of toolchains are. The worker program (worker_program/) runs in it as it runs in a toolchain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from tfaot_pkg.frontends.toolchain.definition import OWN
+from tfaot_pkg.frontends.toolchain.pinned import Pins, PythonEnvironment, choose, inspect
+from tfaot_pkg.ground.keys import key_of, sha256_bytes
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.spec.formats import Format
+
+_VERSION = re.compile(r"^[\w.-]+==([\w.+!]+)", re.MULTILINE)
+_REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontend:
+    """The front-end of one format.
+
+    `title` names what its environment holds, `reference` the framework that gives the right answers; `framework` is
+    this one's name in requests (worker_program/reference.py).
+    """
+
+    format: Format
+    framework: Literal["onnx", "jax", "trees"]
+    title: str
+    reference: str
+
+    @property
+    def requirements(self) -> Path:
+        """The pinned and hashed requirements of its environment."""
+        return _REQUIREMENTS / f"{self.framework}.txt"
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """The versions of all packages that are pinned."""
+        return frozenset(_VERSION.findall(self.requirements.read_text()))
+
+    @property
+    def identity(self) -> str:
+        """The identity of its environment, for keys: the same on every machine."""
+        return key_of("frontend", 1, {"requirements": sha256_bytes(self.requirements.read_bytes())})
+
+
+FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
+    "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
+    "torch": Frontend(format="torch", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
+    # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
+    "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),
+    "trees": Frontend(format="trees", framework="trees", title="libraries of decision trees", reference="the library"),
+})  # fmt: skip
+"""By format; TensorFlow itself reads the others."""
+
+
+def frontend_identity(wanted: Format) -> str:
+    """The identity of the format's front-end, "" if the toolchain reads the format itself."""
+    return FRONTENDS[wanted].identity if wanted in FRONTENDS else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendEnvironments:
+    """Makes environments of front-ends in `folders`, from the wheels in `wheelhouse` if it is given."""
+
+    folders: Folders
+    progress: Progress
+    wheelhouse: Path | None = None
+
+    def ensure(self, frontend: Frontend, python: Path | None = None) -> PythonEnvironment:
+        """The environment of `frontend`, made now if it is missing: with the interpreter `python`, or any that suits.
+
+        Raises ToolchainError, NetworkError, TrustError, StorageError.
+        """
+        pins = Pins(
+            title=frontend.title,
+            stem=f"frontend-{frontend.framework}",
+            requirements=frontend.requirements,
+            identity=frontend.identity,
+        )
+        # An environment of any Python will do; to look is quicker than to start an interpreter.
+        for found in pins.environments(self.folders):
+            return found
+        interpreter = choose(OWN) if python is None else inspect(python)
+        return pins.ensure(interpreter, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)

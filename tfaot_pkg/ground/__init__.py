@@ -1,0 +1,1 @@
+"""What everything stands on: errors aside, nothing here knows of models."""

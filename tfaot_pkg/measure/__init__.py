@@ -1,0 +1,1 @@
+"""Measurements: a model beside other engines, its stages, and what suits it best."""

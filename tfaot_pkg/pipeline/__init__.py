@@ -1,0 +1,1 @@
+"""From a spec to a verified package, and what people do with one."""

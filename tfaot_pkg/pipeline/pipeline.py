@@ -1,0 +1,471 @@
+"""The sequence of stages from a spec to a verified package tree.
+
+`Pipeline.plan` computes all keys without running a stage (no TensorFlow, and the compiler only for its version), which
+is enough to decide whether a package is up to date; `Pipeline.build` runs the stages that are not in the build cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.frontends.frozen.model import FrozenModel, freeze, frozen_key
+from tfaot_pkg.frontends.frozen.saved_model import SavedModel
+from tfaot_pkg.frontends.toolchain.definition import OWN, toolchain
+from tfaot_pkg.frontends.toolchain.environment import (
+    ToolchainEnvironment,
+    ensure,
+    external,
+    identity_of,
+    own,
+    requirements_file,
+)
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.frontends.toolchain.worker import WorkerPool
+from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import Key, key_of, sha256_file
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.sandbox import Level
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.native.build import build_native, native_key
+from tfaot_pkg.native.common import check_headers
+from tfaot_pkg.native.compiled.flags import require_flags
+from tfaot_pkg.native.compiled.model import compile_model, compiled_key
+from tfaot_pkg.native.compiled.program import Engine, ProgramCode, make_program, program_code, require_sources
+from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler, find_compiler
+from tfaot_pkg.native.library import NativeLibrary, library_uid
+from tfaot_pkg.native.model_source import ModelSource, state_offset
+from tfaot_pkg.native.source_form import code_files
+from tfaot_pkg.native.tools import build_tools, tools_key
+from tfaot_pkg.package.binary.findings import glibc_floor_of
+from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
+from tfaot_pkg.pipeline.package_key import components
+from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
+from tfaot_pkg.provenance.statement import statement
+from tfaot_pkg.spec.source.sniffing import require_whole
+from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
+from tfaot_pkg.spec.tuning import outdated_note
+from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.verify.report import ValidationReport
+from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageKeys:
+    """The keys of all stages before the package's. Stages get their keys and compute none (decision 031)."""
+
+    frozen: Key
+    compiled: Key
+    native: Key
+    tools: Key
+    validation: Key
+
+    def as_dict(self) -> dict[str, Key]:
+        """The keys for the provenance, which are the same on every machine."""
+        return {"frozen": self.frozen, "compiled": self.compiled, "native": self.native}
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: `keys` is kept
+class Plan:
+    """A spec with all inputs of its package.
+
+    `key` is that of the whole package, `components` are the parts of the key (package_key.py), `inputs` describes the
+    inputs of validation (`inputs_document`).
+    """
+
+    spec: ModelSpec
+    source: SourceTree
+    toolchain: ToolchainFacts
+    compiler: Compiler
+    components: Mapping[str, str]
+    inputs: Mapping[str, object]
+    key: Key
+
+    @cached_property
+    def keys(self) -> StageKeys:
+        """The keys of all stages, computed on demand: planning a night needs none of them."""
+        return self.keys_for(self.spec)
+
+    def library_in(self, folder: Path) -> NativeLibrary:
+        """The library of this plan with the files in `folder`, which another machine may have built."""
+        spec, keys = self.spec, self.keys
+        return NativeLibrary(
+            folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
+        )
+
+    def keys_for(self, spec: ModelSpec) -> StageKeys:
+        """The keys of all stages of a variant of the spec, which has the same model, toolchain and compiler."""
+        return stage_keys(spec, self.source, self.toolchain, self.compiler, inputs=self.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A verified package."""
+
+    plan: Plan
+    frozen: FrozenModel
+    engine: Engine
+    library: NativeLibrary
+    report: ValidationReport
+    tree: PackageTree
+
+    @property
+    def confinement(self) -> Level:
+        """The weakest level of the sandbox in which the model or its library ran, even if the build was cached."""
+        return _confinement(self.frozen, self.report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """The results of `Pipeline.validate`: the model, its engine, its code, the report, and the answers for NAME_test.
+
+    `program` is None if XLA compiles the model; its files exist as long as the pool of workers.
+    """
+
+    frozen: FrozenModel
+    engine: Engine
+    program: ProgramCode | None
+    report: ValidationReport
+    answers: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The folders and tools of builds.
+
+    `toolchain_python` is the user's own interpreter with TensorFlow; `source_folder` contains the model's files and
+    replaces the source that specs name. `candidate` is a toolchain that is not defined yet, for specs that name its
+    version (`toolchain try`).
+    """
+
+    folders: Folders
+    progress: Progress
+    toolchain_python: Path | None = None
+    wheelhouse: Path | None = None
+    source_folder: Path | None = None
+    candidate: ToolchainEnvironment | None = None
+    cache: BuildCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The dataclass is frozen; this field is computed from another one.
+        object.__setattr__(self, "cache", BuildCache(root=self.folders.builds))
+
+    def source(self, spec: ModelSpec) -> SourceTree:
+        """The model's files. Raises SourceError, NetworkError, StorageError."""
+        chosen = spec.source if self.source_folder is None else FolderSource(path=self.source_folder)
+        root = fetch(chosen, folders=self.folders, progress=self.progress)
+        model = spec.model
+        return source_tree(root, Path(model.files.path), field=model.files.format, beside=model.files_beside)
+
+    def plan(self, spec: ModelSpec) -> Plan:
+        """All keys of `spec`. Raises SourceError, ToolchainError (unknown toolchain), CompilerError (no compiler)."""
+        facts = self.toolchain_facts(spec)
+        # The spec's rules allow targets of one architecture only.
+        architecture = TARGETS[spec.compilation.targets[0]].architecture
+        log = self.folders.logs / f"{spec.model.package_name}.log"
+        compiler = find_compiler(architecture, log=log, output=self.progress.output)
+        return plan_of(spec, self.source(spec), facts, compiler, inputs=inputs_document(spec))
+
+    def build(self, plan: Plan) -> Build:
+        """The verified package of `plan`. Raises the errors of all stages; no partial result is kept."""
+        spec, keys = plan.spec, plan.keys
+        if note := outdated_note(spec):
+            self.progress.note(f"note: {note}")
+        environment = self.environment_of(plan)
+        # Stages append to the log, which should contain this build only.
+        plan.compiler.log.unlink(missing_ok=True)
+        with self.workers(environment) as pool:
+            require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
+            saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
+            frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
+            compiled = compile_model(
+                spec, frozen,
+                key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
+            )  # fmt: skip
+            require_sources(spec, compiled.engine)  # even if the code is in the cache
+            library = build_native(
+                spec, frozen, compiled,
+                key=keys.native, environment=environment, compiler=plan.compiler,
+                cache=self.cache, progress=self.progress,
+            )  # fmt: skip
+            report = validate(
+                spec, saved, frozen, library,
+                engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
+                key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+                pool=pool, cache=self.cache, progress=self.progress,
+            )  # fmt: skip
+        programs = build_tools(
+            spec, library, key=keys.tools, compiler=plan.compiler, cache=self.cache, progress=self.progress
+        )
+        answers = stored_answers(spec, keys.validation, self.cache)
+        with self.progress.step("package"):
+            contents = contents_of(
+                plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
+            )
+            told = _documented(contents, plan, frozen, compiled.engine, library, report, programs.archives, answers)
+            tree = make_package(told, self.cache, partial(check_headers, spec, plan.compiler))
+        return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
+
+    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> Validated:
+        """Validate the library of `plan`, which another machine may have built.
+
+        The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
+        """
+        spec, keys = plan.spec, plan.keys
+        # In a folder that workers cannot write to: a hostile model must not change files that are compared later.
+        saved, cache = (
+            SavedModel(spec.model, plan.source, pool, spec.compilation.variables),
+            BuildCache(root=pool.given_folder("cache")),
+        )
+        frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
+        made = pool.given_folder("program")
+        engine = make_program(spec, frozen, pool.environment.toolchain, made)
+        program = program_code(made)
+        report = validate(
+            spec, saved, frozen, library,
+            engine=engine, operations=program.operations if program else (),
+            key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+            pool=pool, cache=cache, progress=self.progress,
+        )  # fmt: skip
+        answers = stored_answers(spec, keys.validation, cache)
+        return Validated(frozen=frozen, engine=engine, program=program, report=report, answers=answers)
+
+    def environment_for(self, spec: ModelSpec, source: SourceTree) -> ToolchainEnvironment:
+        """`environment`, if the files in `source` are a model of the spec's format. Raises ModelError if not."""
+        # Before gigabytes are downloaded for them.
+        require_whole(spec.model.files.format, source.model)
+        return self.environment(spec)
+
+    def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
+        """The toolchain of `spec`, installed now if it is missing."""
+        frontends = FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)
+        if spec.is_lowered:
+            return own(frontends.ensure(FRONTENDS[spec.model.files.format]))
+        if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
+            return self.candidate
+        if self.toolchain_python is not None:
+            return external(self.toolchain_python, folders=self.folders)
+        return ensure(
+            spec.compilation.tensorflow, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse
+        )
+
+    def workers(self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None) -> WorkerPool:
+        """Workers in `environment`, and in those of front-ends; their files are below `scratch_root`."""
+        return WorkerPool(
+            environment,
+            scratch_root=scratch_root or self.folders.builds,
+            logs=self.folders.logs,
+            frontends=FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse),
+        )
+
+    def environment_of(self, plan: Plan) -> ToolchainEnvironment:
+        """The toolchain of `plan`. Raises ToolchainError if it has changed since."""
+        environment = self.environment_for(plan.spec, plan.source)
+        # The keys are those of the planned toolchain: results of another one must not be stored under them.
+        if environment.identity != plan.toolchain.identity:
+            raise ToolchainError(
+                f"the toolchain at {environment.python} was replaced since the build was planned",
+                hint="repeat the command",
+            )
+        return environment
+
+    def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
+        """Facts about the toolchain of `spec`, without installing it. Raises ToolchainError."""
+        if spec.is_lowered:
+            return pinned_facts(spec)
+        # Neither a candidate nor the user's own environment has a lock file of ours: provenance says so.
+        if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
+            found = self.candidate
+            return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
+        if self.toolchain_python is not None:
+            found = external(self.toolchain_python, folders=self.folders)
+            return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
+        return pinned_facts(spec)
+
+
+def pinned_facts(spec: ModelSpec) -> ToolchainFacts:
+    """Facts about the pinned toolchain of `spec`, without installing it. Raises ToolchainError."""
+    if spec.is_lowered:
+        frontend = FRONTENDS[spec.model.files.format]
+        wanted, lock, identity = OWN, frontend.requirements, frontend.identity
+    else:
+        wanted = toolchain(spec.compilation.tensorflow)
+        lock = requirements_file(wanted)
+        identity = identity_of(wanted, lock)
+    return ToolchainFacts(toolchain=wanted, identity=identity, lock=sha256_file(lock), pins=pins_of(lock.read_text()))
+
+
+def stage_keys(
+    spec: ModelSpec,
+    source: SourceTree,
+    toolchain: ToolchainFacts,
+    compiler: Compiler,
+    *,
+    inputs: Mapping[str, object],
+) -> StageKeys:
+    """The keys of all stages of `spec`, from their inputs."""
+    # A chain: each key contains that of the stage before, so a changed input changes all keys after it.
+    frozen = frozen_key(spec, source, toolchain.identity)
+    compiled = compiled_key(spec, frozen, toolchain.toolchain)
+    native = native_key(spec, compiled, compiler)
+    return StageKeys(
+        frozen=frozen,
+        compiled=compiled,
+        native=native,
+        tools=tools_key(native),
+        validation=validation_key(spec, source, native, inputs),
+    )
+
+
+def plan_of(
+    spec: ModelSpec,
+    source: SourceTree,
+    toolchain: ToolchainFacts,
+    compiler: Compiler,
+    *,
+    inputs: Mapping[str, object],
+) -> Plan:
+    """The plan of `spec`; `inputs` is the `inputs_document` of its validation."""
+    parts = components(spec, source, toolchain=toolchain.identity, compiler=compiler, inputs=inputs)
+    return Plan(
+        spec=spec,
+        source=source,
+        toolchain=toolchain,
+        compiler=compiler,
+        components=parts,
+        inputs=inputs,
+        key=key_of("release", code_digest(__name__), {"components": parts}),
+    )
+
+
+def contents_of(
+    plan: Plan,
+    frozen: FrozenModel,
+    engine: Engine,
+    library: NativeLibrary,
+    environment: ToolchainEnvironment,
+    *,
+    program: ProgramCode | None,
+    programs: tuple[Path, ...],
+) -> PackageContents:
+    """The package's contents except the documents of this build: report, answers, provenance."""
+    return PackageContents(
+        spec=plan.spec,
+        signature=frozen.signature,
+        rows=frozen.rows,
+        any_batch_size=engine.is_program,
+        bits=engine.bits,
+        symbol=library.symbol,
+        uid=library.uid,
+        toolchain=environment.toolchain.name,
+        origin=frozen.origin,
+        trees=frozen.trees,
+        static_library=library.static,
+        shared_library=library.shared,
+        glibc=glibc_floor_of([library.shared, *programs]),
+        objects=library.objects,
+        programs=programs,
+        code=_code(plan, frozen, library, environment, program),
+        notices=_notices(environment),
+        validation={},
+        graph=frozen.outline,
+    )
+
+
+def _code(
+    plan: Plan,
+    frozen: FrozenModel,
+    library: NativeLibrary,
+    environment: ToolchainEnvironment,
+    program: ProgramCode | None,
+) -> dict[str, bytes] | None:
+    """The sources of the library, if the spec asks for them."""
+    if program is None or not plan.spec.package.source:
+        return None
+    model = ModelSource(
+        spec=plan.spec,
+        frozen=frozen,
+        toolchain=environment.toolchain,
+        uid=library.uid,
+        symbol=library.symbol,
+        any_batch_size=True,
+        weight_offsets=(0,),  # the constants of a program are one weight
+        state_offset=state_offset(program.constants.stat().st_size, frozen),
+    )
+    return code_files(model, program)
+
+
+def _documented(
+    contents: PackageContents,
+    plan: Plan,
+    frozen: FrozenModel,
+    engine: Engine,
+    library: NativeLibrary,
+    report: ValidationReport,
+    archives: Mapping[str, tuple[ArchiveMember, ...]],
+    answers: bytes | None,
+) -> PackageContents:
+    """`contents` with the documents of this build."""
+    from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
+
+    materials = _materials(plan, _confinement(frozen, report))
+    digests = contents.binary_digests()
+    made = Made(
+        signature=frozen.signature,
+        engine=engine,
+        parts=library.parts,
+        report=report,
+        binaries=digests,
+        archives={
+            **{f"lib/{name}": members for name, members in library.archives.items()},
+            **{f"bin/{name}": members for name, members in archives.items()},
+        },
+    )
+    return replace(
+        contents,
+        digests=digests,
+        answers=answers,
+        validation=plain(report),
+        sbom=sbom(materials, made),
+        provenance=partial(statement, materials, glibc=contents.glibc, validated=report.targets),
+    )
+
+
+def provenance_of(
+    plan: Plan, contents: PackageContents, files: Tree, confinement: Level, validated: Mapping[str, str]
+) -> dict[str, object]:
+    """The provenance of the package of `contents`, whose other files are `files`; `validated` as `statement` has it."""
+    return statement(_materials(plan, confinement), files, glibc=contents.glibc, validated=validated)
+
+
+def _confinement(frozen: FrozenModel, report: ValidationReport) -> Level:
+    return Level.weakest([frozen.confinement, report.confinement])
+
+
+def _materials(plan: Plan, confinement: Level) -> Materials:
+    return Materials(
+        spec=plan.spec,
+        key=plan.key,
+        keys=plan.keys.as_dict(),
+        source=plan.source.digest,
+        validation_inputs=dict(plan.inputs),
+        toolchain=plan.toolchain,
+        compiler=plan.compiler,
+        confinement=confinement,
+    )
+
+
+def _notices(environment: ToolchainEnvironment) -> dict[str, bytes]:
+    """The licences of all code that is linked into a library."""
+    notices = {f"tensorflow-{path.name}": path.read_bytes() for path in environment.notices}
+    notices["gcc-runtime.txt"] = (resources.templates() / "notices" / "gcc-runtime.txt").read_bytes()
+    notices["tfaot-pkg-LICENSE.txt"] = resources.licence().read_bytes()
+    return notices

@@ -1,0 +1,142 @@
+"""What a first spec must say so that `check` accepts it: sizes of axes, variables, values of switches.
+
+Each proposal is tried as `check` would, and the first one without a fault is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.ground.signature import DType, Signature, Symbol
+from tfaot_pkg.spec.formats import FILE_FORMATS
+from tfaot_pkg.spec.types import ModelInfo, ModelSpec, Variables
+from tfaot_pkg.worker_program.messages.conversions import Values
+from tfaot_pkg.worker_program.messages.graph import FoundSizes
+
+_LEAST_SIZES = 5
+"""Fewer sizes make no range (spec/rules.py)."""
+_MOST_SWITCHES = 3
+_NAMES_VARIABLES = "compilation: {variables:"
+"""In the hint of a signature that changes variables (worker_program/freeze.py)."""
+_SAID = 160
+"""Characters of a reason in a comment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """`spec` with what was found, and its `signature`; None and a `fault` if `check` refuses all that was tried.
+
+    `remarks` are comments for the spec, by the field of `model` or `compilation` that they are about.
+    """
+
+    spec: ModelSpec
+    signature: Signature | None
+    remarks: Mapping[str, str]
+    fault: ModelError | ToolchainError | None = None
+
+
+Attempt = Callable[[ModelSpec], Signature]
+"""The signature of a spec that `check` accepts. Raises ModelError for others."""
+
+
+def settled(
+    spec: ModelSpec, inputs: Signature, attempt: Attempt, sizes: Callable[[ModelSpec], FoundSizes | None]
+) -> Settled:
+    """`spec` with what it needs. `inputs` are those of the model, `sizes` finds the sizes that it takes."""
+    faults: list[ModelError] = []
+    for proposed, remarks in _proposals(spec, inputs, sizes, faults):
+        try:
+            return Settled(spec=proposed, signature=attempt(proposed), remarks=remarks)
+        except ModelError as error:
+            if error.newer:
+                raise
+            faults.append(error)
+        except ToolchainError as error:
+            if not error.cause:  # a fault of ours
+                raise
+            return Settled(spec=spec, signature=None, remarks={}, fault=error)
+    # That of the first proposal, which has all that is known: later ones are guesses.
+    return Settled(spec=spec, signature=None, remarks={}, fault=faults[0])
+
+
+def _proposals(
+    spec: ModelSpec,
+    inputs: Signature,
+    sizes: Callable[[ModelSpec], FoundSizes | None],
+    faults: Sequence[ModelError],
+) -> Iterator[tuple[ModelSpec, Mapping[str, str]]]:
+    found = sizes(spec) if spec.model.symbols else None
+    if found is not None and found.sizes:
+        ranges = {each.name: (each.least, each.most) for each in found.sizes}
+        model = with_sizes(spec.model, ranges)
+        remarks = {"shapes": _limited(spec.model, ranges, found.fault)} if ranges != _ranges(spec.model) else {}
+        spec = replace(spec, model=model)
+        yield spec, remarks
+    else:
+        yield spec, {}
+    if spec.model.symbols:
+        ranges = {symbol.name: (symbol.maximum, symbol.maximum) for symbol in spec.model.symbols}
+        why = _short(faults[-1].message)
+        fixed = replace(spec, model=with_sizes(spec.model, ranges))
+        yield fixed, {"shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {why}"}
+        spec = fixed
+    if _NAMES_VARIABLES in faults[-1].hint:
+        yield (
+            replace(spec, compilation=replace(spec.compilation, variables=Variables(update=("*",)))),
+            {"variables": "The signature changes variables: callers keep them as state."},
+        )
+    given = FILE_FORMATS.get(spec.model.files.format)
+    if given is None or given.is_tensorflows or given.takes_constants:
+        for values in _switches(inputs):
+            constants = {**spec.model.constants, **values}
+            shown = " and ".join(values)
+            yield (
+                replace(spec, model=replace(spec.model, constants=constants)),
+                {"constants": f"Review: shapes depend on the value of {shown}, so it is a constant of the package."},
+            )
+
+
+def _switches(inputs: Signature) -> Iterator[dict[str, Values]]:
+    """Values of scalars that may be switches: of booleans, at first all false."""
+    names = [each.name for each in inputs.inputs if each.dtype is DType.BOOL and each.shape in ((), (1,))]
+    if not 1 <= len(names) <= _MOST_SWITCHES:
+        return
+    shapes = {each.name: tuple(size or 1 for size in each.shape) for each in inputs.inputs}
+    for value in (False, True):
+        yield {name: Values(shape=shapes[name], values=(value,)) for name in names}
+
+
+def _ranges(model: ModelInfo) -> dict[str, tuple[int, int]]:
+    return {symbol.name: (symbol.minimum, symbol.maximum) for symbol in model.symbols}
+
+
+def with_sizes(model: ModelInfo, ranges: Mapping[str, tuple[int, int]]) -> ModelInfo:
+    """`model` with other ranges of its symbols; a symbol with too few sizes becomes the number of the largest one."""
+    symbols = tuple(
+        Symbol(name=name, minimum=least, maximum=most)
+        for name, (least, most) in sorted(ranges.items())
+        if most - least >= _LEAST_SIZES - 1
+    )
+    kept = {symbol.name for symbol in symbols}
+    axes = {name: tuple(axis if axis in kept else "" for axis in each) for name, each in model.axes.items()}
+    shapes = {
+        name: tuple(
+            ranges[axis][1] if axis in ranges else size
+            for axis, size in zip(model.axes.get(name) or ("",) * len(shape), shape, strict=True)
+        )
+        for name, shape in model.shapes.items()
+    }
+    return replace(model, symbols=symbols, shapes=shapes, axes={name: each for name, each in axes.items() if any(each)})
+
+
+def _limited(model: ModelInfo, ranges: Mapping[str, tuple[int, int]], fault: str) -> str:
+    """Why the model's symbols have other ranges than those that were proposed."""
+    names = [name for name, each in ranges.items() if each != _ranges(model)[name]]
+    return f"The model does not take all sizes of {' and '.join(names)}: {_short(fault)}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SAID else f"{line[:_SAID]}..."

@@ -1,0 +1,8 @@
+"""Runs a built library on NumPy arrays."""
+
+from __future__ import annotations
+
+from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.runtime.loader import Model, RunError, load
+
+__all__ = ["Array", "Model", "RunError", "load"]
