@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tools import lock_requirements
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("add-an-operation.md", "add-a-pass.md")
+PAGES = ("add-an-operation.md", "add-a-pass.md", "add-an-onnx-operator.md")
 """In this order: the pass makes the operation."""
 _STEP = re.compile(
     r"^ *(In|New file) `([^`]+)`:\n\n(?P<indent> *)```(?:diff|python|text)\n(.*?)^(?P=indent)```$"
@@ -62,7 +64,7 @@ def test_the_changes_of_the_pages_fit_the_files() -> None:
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_who_follows_the_pages_has_a_new_operation_and_a_pass_that_makes_it(copy: Path) -> None:
+def test_who_follows_the_pages_has_what_they_add(copy: Path) -> None:
     commands = []
     for kind, path, text in (step for page in PAGES for step in _steps(page)):
         if kind == "In":
@@ -92,6 +94,15 @@ def test_a_change_that_does_not_fit_is_told() -> None:
         _changed("a\n", " b\n+c\n")
 
 
-def test_every_page_of_the_folder_is_followed() -> None:
-    assert {path.name for path in (ROOT / "docs" / "contributing").glob("*.md")} == {*PAGES}
+def test_every_page_that_shows_changes_is_followed() -> None:
+    pages = [path.name for path in (ROOT / "docs" / "contributing").glob("*.md")]
+    assert {page for page in pages if any(_steps(page))} == {*PAGES}
     assert all({kind for kind, _, _ in _steps(page)} >= {"In", "Run"} for page in PAGES)
+
+
+@pytest.mark.parametrize("name", ["TOOLCHAINS", "FRONTENDS", "PEERS"])
+def test_lock_files_are_written_where_the_tool_reads_them(name: str) -> None:
+    folder: Path = getattr(lock_requirements, name)
+    assert [*folder.glob("*.in")] and {path.stem for path in folder.glob("*.in")} <= {
+        path.stem for path in folder.glob("*.txt")
+    }

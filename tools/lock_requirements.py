@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLCHAINS = ROOT / "tfaot_pkg" / "toolchain" / "requirements"
+TOOLCHAINS = ROOT / "tfaot_pkg" / "frontends" / "toolchain" / "requirements"
 FRONTENDS = TOOLCHAINS / "frontends"
-PEERS = ROOT / "tfaot_pkg" / "bench" / "requirements"
+PEERS = ROOT / "tfaot_pkg" / "measure" / "bench" / "requirements"
 OLDEST_PYTHON = "3.10"
 _HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
 
