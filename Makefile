@@ -82,7 +82,7 @@ test: system-packages ## set-up, lint, types, and all tests except the long swee
 	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/README.md): what `make test` leaves out
+test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/README.md): some cases of each that `make test` leaves out
 	@$(PYTEST) -m 'nightly and not release' $(PYTEST_ARGS)
 
 .PHONY: test-release

@@ -1,15 +1,21 @@
-"""Sweeps: tests of many cases that are alike. `make test` runs a few of each, `make test-nightly` all the others.
+"""Sweeps: tests of many cases that are alike. `make test` runs a few of each, `make test-nightly` others.
 
     @pytest.mark.sweep("dense-2.17.1", "fft-*")     of a test's cases, these
     pytestmark = pytest.mark.sweep("test_one")      of a module's tests, these
 
-Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`; of it,
-the cases that `release=[...]` names are left to `make test-release`.
+Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`. A second
+argument leaves most of it to `make test-release`:
+
+    @pytest.mark.sweep("dense-*", night=["conv-2.21.0"])  of the rest, the night runs these
+    @pytest.mark.sweep("dense-*", night=3)                one of three, drawn by a checksum of their names
+
+`release` marks tests of which the night runs none: they are `nightly`, too.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -19,8 +25,14 @@ import pytest
 def pytest_itemcollected(item: pytest.Item) -> None:
     if not all(_is_named(item, mark.args) for mark in item.iter_markers("sweep")):
         item.add_marker(pytest.mark.nightly)
-        if any(_is_named(item, mark.kwargs.get("release", ())) for mark in item.iter_markers("sweep")):
+        if not all(_is_at_night(item, mark.kwargs.get("night", 1)) for mark in item.iter_markers("sweep")):
             item.add_marker(pytest.mark.release)
+    elif item.get_closest_marker("release"):
+        item.add_marker(pytest.mark.nightly)
+
+
+def _is_at_night(item: pytest.Item, night: Sequence[str] | int) -> bool:
+    return zlib.crc32(item.name.encode()) % night == 0 if isinstance(night, int) else _is_named(item, night)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,7 +49,8 @@ def unknown_names(items: Iterable[pytest.Item]) -> list[str]:
     by_sweep = defaultdict(list)
     for item in items:
         for mark in item.iter_markers("sweep"):
-            by_sweep[item.path.name, (*mark.args, *mark.kwargs.get("release", ()))].append(item)
+            night = mark.kwargs.get("night", ())
+            by_sweep[item.path.name, mark.args if isinstance(night, int) else (*mark.args, *night)].append(item)
     return [
         f"{file}: {name}"
         for (file, names), found in by_sweep.items()

@@ -16,7 +16,7 @@ from tests.catalogue.test_browser import AXE, eventually, one, texts
 from tfaot_pkg._version import __version__
 from tfaot_pkg.ground.process import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.release, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[1]
 # The page that most readers begin with, one of each other kind, and the one with the widest tables.

@@ -70,6 +70,17 @@ def is_shown(shown: str, printed: str) -> bool:
     return re.match(pattern, printed) is not None
 
 
+@pytest.mark.sweep(
+    night=[
+        "troubleshooting.md",
+        "toolchains.md",
+        "custom-operations.md",
+        "nightly.md",
+        "state-and-training.md",
+        "run-a-signed-registry.md",
+        "from-trees.md",
+    ]
+)
 @pytest.mark.parametrize("name", _RUN)
 def test_the_commands_of_a_how_to_page_print_what_it_shows(
     name: str, tmp_path: Path, shared_home_folder: Path, wheel: Path

@@ -16,7 +16,6 @@ from tfaot_pkg.ground.process import run
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.nightly
 @pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.timeout(1500)

@@ -25,7 +25,7 @@ VARIABLES = {"PYTHONPATH": str(HERE.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "
 _SWEEP = """
 import pytest
 
-@pytest.mark.sweep("a-1", "b-*", release=["a-*", "c-*"])
+@pytest.mark.sweep("a-1", "b-*", night=["c-2"])
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("letter", ["a", "b", "c"])
 def test_swept(letter, number): ...
@@ -43,6 +43,13 @@ def test_one(): ...
 def test_two(case): ...
 
 def test_three(): ...
+
+@pytest.mark.release
+def test_four(): ...
+
+@pytest.mark.sweep(night=2)
+@pytest.mark.parametrize("case", range(100))
+def test_drawn(case): ...
 """
 
 
@@ -66,10 +73,14 @@ def collect(folder: Path, files: dict[str, str], *arguments: str) -> set[str]:
 def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None:
     files = {"test_function.py": _SWEEP, "test_module.py": _MODULE}
     by_day = {"test_swept[a-1]", "test_swept[b-1]", "test_swept[b-2]", "test_plain", "test_one", "test_two[x]"}
-    at_night = {"test_swept[a-2]", "test_swept[c-1]", "test_swept[c-2]", "test_two[y]", "test_three"}
+    left_out = {"test_swept[a-2]", "test_swept[c-1]", "test_four"}
+    at_night = {"test_swept[c-2]", "test_two[y]", "test_three"}
+    drawn = {f"test_drawn[{number}]" for number in range(100)}
     assert collect(tmp_path, files, "-m", "not nightly") == by_day
-    assert collect(tmp_path, files, "-m", "nightly") == at_night
-    assert collect(tmp_path, files, "-m", "release") == {"test_swept[a-2]", "test_swept[c-1]", "test_swept[c-2]"}
+    assert collect(tmp_path, files, "-m", "nightly") == at_night | left_out | drawn
+    half = collect(tmp_path, files, "-m", "nightly and not release") - at_night
+    assert half < drawn and 30 < len(half) < 70
+    assert collect(tmp_path, files, "-m", "release") == left_out | (drawn - half)
 
 
 _LENGTHS = """
@@ -129,7 +140,7 @@ def test_what_runs_only_at_night_is_on_the_page_about_the_suite() -> None:
         path.relative_to(HERE).as_posix()
         for path in HERE.rglob("*.py")
         if path.name not in ("test_suite.py", "sweeps.py")
-        and re.search(r"pytest\.mark\.(sweep\(|nightly\b)", path.read_text())
+        and re.search(r"pytest\.mark\.(sweep\(|nightly\b|release\b)", path.read_text())
     ]
     assert named == sorted(marked)
 

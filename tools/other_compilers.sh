@@ -6,7 +6,7 @@
 #
 # ROOT/bin gets g++-9, clang++-11 ... With it in PATH, tests of compilers try them, too:
 #
-#   PATH=ROOT/bin:$PATH make test-nightly PYTEST_ARGS='-k every_compiler'
+#   PATH=ROOT/bin:$PATH make test-nightly test-release PYTEST_ARGS='-k every_compiler'
 set -euo pipefail
 root=$(realpath -m "$1")
 mirror=${DEBIAN_MIRROR:?the address of a mirror of Debian}

@@ -38,7 +38,7 @@ def _remove(paths: list[Path]) -> None:
         path.unlink()
 
 
-@pytest.mark.sweep("hostile_signature")
+@pytest.mark.sweep("hostile_signature", night=["hostile_python"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_signature_that_reaches_outside_is_refused(
     *,
@@ -59,7 +59,7 @@ def test_a_signature_that_reaches_outside_is_refused(
 NO_NAMESPACES = "echo 0 > /proc/sys/user/max_user_namespaces"
 
 
-@pytest.mark.sweep("hostile_restore")
+@pytest.mark.sweep("hostile_restore", night=["hostile_saver"])
 @pytest.mark.parametrize("name", NEVER_RUN)
 def test_initializers_and_restore_operations_never_run(
     tfaot: CommandLine,

@@ -74,7 +74,7 @@ def require_nothing_left(tfaot: CommandLine, registry: Path) -> None:
 STAGES = {"freeze": 0.5, "compile": 0.5, "link": 2.0, "validate": 0.1, "package": 0.0, "publish": 0.0, "conan": 1.5}
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_ctrl_c_in_every_stage(
     *,
     dense_registry: Path,
@@ -108,7 +108,7 @@ def test_ctrl_c_in_every_stage(
     assert tfaot.works("publish", spec, "--registry", registry)["status"] == "already published"
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["15"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_is_an_error_in_json_too_and_sigterm_has_its_own_code(
     own: CommandLine, tmp_path: Path, models: Mapping[str, Path], number: signal.Signals

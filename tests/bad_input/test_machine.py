@@ -89,7 +89,7 @@ def full_disk(place: Path, size: str) -> str:
     return f"mkdir -p '{place}'; mount -t tmpfs -o size={size},nr_inodes=2000 none '{place}'"
 
 
-@pytest.mark.sweep("200k")
+@pytest.mark.sweep("200k", night=["4k"])
 @pytest.mark.parametrize("size", ["4k", "64k", "200k", "600k"])
 def test_no_room_for_the_cache(
     *, own: CommandLine, tmp_path: Path, models: Mapping[str, Path], in_namespace: Callable[[str], list[str]], size: str
@@ -107,7 +107,7 @@ def test_no_room_for_the_cache(
     assert not (tmp_path / "prefix").exists()
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["4k"])
 @pytest.mark.parametrize("size", ["4k", "16k", "100k"])
 def test_no_room_in_the_registry_or_the_prefix(
     *,
@@ -143,7 +143,7 @@ def read_only(place: Path) -> str:
     return f"mkdir -p '{place}'; mount --bind '{place}' '{place}'; mount -o remount,ro,bind '{place}'"
 
 
-@pytest.mark.sweep("prefix")
+@pytest.mark.sweep("prefix", night=["registry"])
 @pytest.mark.parametrize("place", ["home", "registry", "prefix"])
 def test_a_folder_that_may_only_be_read(
     *,
@@ -183,7 +183,7 @@ def test_a_worker_without_enough_memory(
     starved.fails("check", models["dense"], code=13, says=says, hints="TFAOT_WORKER_MEMORY")
 
 
-@pytest.mark.sweep("9")
+@pytest.mark.sweep("9", night=["11"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP])
 def test_a_worker_that_is_killed_or_hangs(
     *, own: CommandLine, tmp_path: Path, models: Mapping[str, Path], number: signal.Signals

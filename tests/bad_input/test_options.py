@@ -20,7 +20,7 @@ FLAGS = {
 }
 
 
-@pytest.mark.sweep("xla_flags --xla_nope")
+@pytest.mark.sweep("xla_flags --xla_nope", night=["tf_xla_flags --tf_xla_nope=1"])
 @pytest.mark.parametrize("flag", FLAGS)
 def test_a_flag_that_the_toolchain_does_not_take_is_a_fault_of_the_spec(
     tfaot: CommandLine, tmp_path: Path, models: Mapping[str, Path], spec_of: Callable[..., Path], flag: str

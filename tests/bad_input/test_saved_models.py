@@ -64,7 +64,7 @@ def _alter(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.sweep("truncated saved_model.pb")
+@pytest.mark.sweep("truncated saved_model.pb", night=["no variables", "altered variable data"])
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_model_is_refused(
     *, tfaot: CommandLine, tmp_path: Path, dense: Path, spec_of: Callable[..., Path], name: str
@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], list[str], str]] = {
 }
 
 
-@pytest.mark.sweep("unknown signature", "operation")
+@pytest.mark.sweep("unknown signature", "operation", night=["text", "unknown input"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_compiled_is_named_with_what_to_do(
     *, tfaot: CommandLine, tmp_path: Path, models: Mapping[str, Path], spec_of: Callable[..., Path], name: str

@@ -35,7 +35,7 @@ def _engines(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {engine["name"]: engine for engine in answer["engines"]}
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_names_tell_apart(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -61,7 +61,7 @@ def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_name
         assert file.read_text().lstrip().startswith("<?xml") and str(file) in answer["files"]
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_inputs_without_batch_axis_and_an_earlier_run(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -35,7 +35,6 @@ def test_the_table_has_a_line_for_each_batch_size_and_says_what_is_missing(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
 @pytest.mark.release
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(1200)

@@ -15,7 +15,6 @@ from tfaot_pkg.ground.process import run
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.nightly,
     pytest.mark.release,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(3600),

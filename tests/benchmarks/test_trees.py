@@ -15,6 +15,7 @@ from tfaot_pkg.ground.process import run
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.release
 def test_peers_run_trees_and_give_xgboosts_answers(shared_home: Path, tmp_path: Path) -> None:
     words = ["--networks", "20x4", "--peers", "library,tl2cgen,onnxruntime,litert", "--rounds", "1"]
     words += ["--batch-sizes", "1,16", "--work", str(tmp_path / "work"), "--folder", str(tmp_path)]

@@ -21,7 +21,7 @@ from tfaot_pkg.catalogue.render import FOLDER, render, update
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.static import RegistryConfig
 
-pytestmark = [pytest.mark.nightly, pytest.mark.release, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _COUNT = 100_000
 _LARGEST = 200_000

@@ -42,7 +42,7 @@ def pages(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield url
 
 
-@pytest.mark.sweep("digits-pkgconfig python")
+@pytest.mark.sweep("digits-pkgconfig python", night=["wine-cmake*"])
 @pytest.mark.parametrize("programs", [["pkgconfig", "python"], PROGRAMS], ids=" ".join)
 @pytest.mark.parametrize("model", ["digits", "wine"])
 def test_blocks_of_a_page_work_when_they_are_pasted(

@@ -93,7 +93,7 @@ def linked(project: Project) -> int:
     return (project.build / "program").stat().st_mtime_ns
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["Unix Makefiles"])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)
@@ -150,7 +150,7 @@ def programs_work(project: Project) -> None:
     assert [each["batch_size"] for each in json.loads(printed)["measurements"]] == [1, 2]
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["Ninja"])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)
@@ -298,7 +298,7 @@ target_link_libraries(program PRIVATE answers::answers)
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 def test_a_library_that_links_a_model_is_installed_and_exported(

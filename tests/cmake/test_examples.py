@@ -15,7 +15,7 @@ from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.process import run
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["g++"])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

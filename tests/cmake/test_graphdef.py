@@ -34,7 +34,7 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
 
 
 @pytest.mark.coverage
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

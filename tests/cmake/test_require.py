@@ -201,7 +201,7 @@ def test_another_copy_that_was_found_earlier_does_not_win(
     assert f"in {one.build}/tfaot-packages/" in one.configure(f"-DCMAKE_PREFIX_PATH={tmp_path}/other").text
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["True"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_two_projects_are_configured_at_the_same_time(
     shared: bool, registry: FolderRegistry, project: MakeProject, tmp_path: Path
@@ -291,7 +291,7 @@ def test_the_example_prints_the_accuracy_of_the_sample_model(published: Publishe
     assert printed == "accuracy on 360 held-out images: 99.2 %\n"
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["tfaot-model-jet_tagger"])
 @pytest.mark.parametrize("name", ["tfaot-model-jet-tagger", "tfaot-model-jet_tagger"])
 def test_either_spelling_of_a_name_finds_a_package(
     name: str, registry: FolderRegistry, project: MakeProject, tmp_path: Path

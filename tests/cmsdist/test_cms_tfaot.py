@@ -47,6 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
+@pytest.mark.sweep(night=["program"])
 @pytest.mark.parametrize("way", ["program", "function"])
 def test_the_test_model_is_found_and_compiled(
     way: str, installed: Path, shared_home_folder: Path, tmp_path: Path

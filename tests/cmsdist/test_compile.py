@@ -184,7 +184,7 @@ def test_a_plug_in_holds_two_models_and_loads_without_looking_for_any(
     assert_agrees(out[3:], np.concatenate([x[:3] - 2 * x[3:], x[:3] + x[3:]]))
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_what_a_former_run_left_for_other_batch_sizes_is_gone(
     config: Callable[..., Path], shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -79,7 +79,7 @@ def test_an_unknown_flag_is_refused_where_xla_compiles_nothing(
         ask(with_flags(spec, "--xla_none=1"), folders)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0"])
 @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 def test_what_a_toolchain_does_not_take_is_named_and_what_it_takes_is_tried_once(
     version: str, spec: ModelSpec, folders: Folders, tmp_path: Path

@@ -43,7 +43,7 @@ def built(home: Path, spec: Path) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.sweep("lstm-2.17.1")
+@pytest.mark.sweep("lstm-2.17.1", night=["neighbours-2.17.1", "images-2.21.0"])
 @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 @pytest.mark.parametrize("name", ["lstm", "images", "sets", "neighbours", "moved"])
 def test_a_package_of_a_program_gives_tensorflows_answers(
@@ -134,7 +134,7 @@ def test_programs_neither_allocate_nor_throw(networks: Networks, kernels: Path, 
     assert {symbol for symbol in needed if symbol != "_GLOBAL_OFFSET_TABLE_"} <= {"memcpy", "memmove", "memset"}
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_program_is_the_same_code_whenever_the_model_is_lowered(
     networks: Networks, shared_home_folder: Path, tmp_path: Path
 ) -> None:

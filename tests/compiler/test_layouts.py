@@ -102,7 +102,7 @@ def test_only_what_is_around_an_image_is_filled(compiled: Compile) -> None:
     np.testing.assert_array_equal(compiled(program, 2)(image)[0], wanted)
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_images_with_channels_first_are_transposed_once(shared_home_folder: Path) -> None:
     model = models_of(shared_home_folder, DEFAULT_VERSION, "convolutions")["channels first"]
     operations = recognize(simplify(model.program)).entry.operations

@@ -21,7 +21,7 @@ NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]  # the first makes the networks
 
 
-@pytest.mark.sweep("attention-2.17.1", "lstm-2.17.1")
+@pytest.mark.sweep("attention-2.17.1", "lstm-2.17.1", night=["*-2.17.1"])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_compute_what_tensorflow_does_before_and_after_they_are_simplified(
@@ -36,7 +36,7 @@ def test_programs_compute_what_tensorflow_does_before_and_after_they_are_simplif
             np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=2e-6)
 
 
-@pytest.mark.sweep("attention-2.17.1", "images-2.17.1", "lstm-2.17.1")
+@pytest.mark.sweep("attention-2.17.1", "images-2.17.1", "lstm-2.17.1", night=["*-2.21.0"])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_code_gives_tensorflows_answers_for_any_number_of_rows_to_the_bit(

@@ -33,7 +33,7 @@ def test_many_random_programs_give_what_the_interpreter_does(
     check(range(start, start + 100), kernels, tmp_path, symbolic=symbolic)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["fixed-1225", "symbolic-1100"])
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("start", [1100, 1225])
 @pytest.mark.parametrize("kind", ["fixed", "symbolic"])

@@ -178,13 +178,13 @@ def _parts(names: Sequence[str], alone: str, size: int) -> list[list[str]]:
     return [[alone], *(others[i : i + size] for i in range(0, len(others), size))]
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["attention", "lstm*"])
 @pytest.mark.parametrize("names", _parts(NAMES, "attention", 3), ids=" ".join)
 def test_networks_give_the_same_bits_on_every_cpu(networks: Networks, bench: Bench, names: Sequence[str]) -> None:
     _compare(bench, {name: networks("2.17.1", name) for name in names})
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["types"])
 @pytest.mark.parametrize("families", _parts(FAMILIES, "types", 5), ids=" ".join)
 def test_operations_give_the_same_bits_on_every_cpu(
     shared_home_folder: Path, bench: Bench, families: Sequence[str]

@@ -34,7 +34,7 @@ def accuracy(home: Path, folder: Path, *, shared: bool) -> str:
     return run(["bash", "-c", script, "bash", *map(str, arguments)], env=environment).stdout
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_verified_prefix_becomes_packages_that_the_example_uses(shared_home: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "a prefix"
     run([sys.executable, "-m", "tfaot_pkg", "build", str(RECIPE / "spec.yaml"), "-o", str(prefix)])
@@ -46,7 +46,7 @@ def test_a_verified_prefix_becomes_packages_that_the_example_uses(shared_home: P
         assert printed == "accuracy on 360 held-out images: 99.2 %\n"
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_conan_builds_the_model_from_the_repository_as_a_remote(
     shared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: 
     assert caught.value.log is not None and "there is no built package in" in caught.value.log.read_text()
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_program_uses_packages_of_two_models_through_cmake_deps(
     package: ConanPackage, home: ConanHome, make_model: Callable[..., Packaged], tmp_path: Path
 ) -> None:

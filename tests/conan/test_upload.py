@@ -199,7 +199,7 @@ def test_a_user_who_may_only_read_is_refused(server: Server, send: Upload) -> No
         send(user="reader", password="only-reads")
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_server_that_is_down_is_an_error_of_the_network_and_the_same_call_works_later(
     server: Server, send: Upload, home: ConanHome
 ) -> None:
@@ -214,7 +214,7 @@ def test_a_server_that_is_down_is_an_error_of_the_network_and_the_same_call_work
 
 
 # The third file is the recipe's first; the seventh a binary's archive, after which Conan sends the manifest all the same.
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["TEST_FAIL_AT-7"])
 @pytest.mark.parametrize(("harm", "number"), [("TEST_DIE_AT", "3"), ("TEST_FAIL_AT", "7")])
 def test_an_upload_that_was_cut_is_completed_by_the_same_call(
     harm: str, number: str, server: Server, send: Upload, elsewhere: Elsewhere, package: ConanPackage
@@ -296,7 +296,7 @@ def test_an_address_with_a_password_or_without_protection_is_refused(url: str, t
 # --- the whole way --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(1200)

@@ -30,7 +30,7 @@ def conan(home: Path, *arguments: str | Path, **variables: str) -> Finished:
     return run(argv, env=environment(CONAN_HOME=str(home), **variables), cwd=home, timeout=1200)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["True"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_conanfile_with_version_ranges_gives_both_models(
     shared: bool, publishers_home: Path, check: Check, tmp_path: Path
@@ -72,7 +72,7 @@ def test_one_binary_serves_every_compiler_and_build_type(publishers_home: Path) 
     assert len(found) == 1
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["repository as a remote"])
 @pytest.mark.parametrize("route", ["exported base", "repository as a remote"])
 def test_conan_create_of_a_recipe_in_an_empty_home_builds_and_tests_the_model(
     route: str, published: Published, tmp_path: Path

@@ -51,7 +51,7 @@ def test_the_example_computes_its_own_operation_in_cpp(shared_home_folder: Path,
     _jets_are_right(shared_home_folder, prefix)
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_so_does_the_library_that_the_source_form_becomes(shared_home_folder: Path, tmp_path: Path) -> None:
     tfaot(shared_home_folder, "build", _EXAMPLE / "spec.yaml", "-o", tmp_path / "prefix")
     built = cmake_build(tmp_path / "again", source=tmp_path / "prefix" / "share" / "tfaot-model-cone" / "source")
@@ -144,7 +144,7 @@ def test_a_function_of_tensorflow_is_such_an_operation(
         pytest.param("spec.yaml", "reference: cone_weights.py", "reference: no.py", id="no-file"),
     ],
 )
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["another-name", "another-result", "no-reference", "reference-fails", "not-all", "no-file"])
 def test_what_is_wrong_with_an_operation_is_told(
     file: str, old: str, new: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_the_example_of_jax_prints_the_scores_of_jax(
     assert _program(example, ["spec.yaml"], "ring-scores", shared_home_folder) == scores
 
 
+@pytest.mark.release
 def test_the_example_of_mlir_prints_what_its_modules_say(shared_home_folder: Path, tmp_path: Path) -> None:
     example = Path(shutil.copytree(REPOSITORY / "examples" / "mlir", tmp_path / "mlir"))
     printed = _program(example, ["distance.yaml", "line.yaml"], "lines", shared_home_folder)

@@ -59,6 +59,7 @@ onnx.save(model, sys.argv[2])
 """
 
 
+@pytest.mark.release
 def test_the_example_of_pytorch_gives_pytorchs_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     built = tfaot(shared_home_folder, "build", _PYTORCH / "spec.yaml", "-o", prefix)
@@ -72,6 +73,7 @@ def test_the_example_of_pytorch_gives_pytorchs_answers_in_cpp(shared_home_folder
     np.testing.assert_allclose([float(each) for each in run([program]).stdout.split()], [0.991496, 0.994993], atol=2e-6)
 
 
+@pytest.mark.release
 def test_a_package_that_differs_from_pytorchs_answers_is_not_built(shared_home_folder: Path, tmp_path: Path) -> None:
     """The answers in the file decide, although ONNX Runtime agrees with the library."""
     python = onnx_runtime(shared_home_folder)

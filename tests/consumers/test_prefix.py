@@ -31,7 +31,7 @@ def needed(program: Path) -> set[str]:
 MODELS = {"libtfaot-model-digits.so", "libtfaot-model-wine.so"}
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["clang++"])
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_find_package_in_a_moved_prefix_in_a_path_with_blanks(
     compiler: str, moved: Path, check: Check, require_program: RequireProgram, tmp_path: Path
@@ -114,7 +114,7 @@ PROJECT_FLAGS = [
 ]
 
 
-@pytest.mark.sweep("-O2 -flto", "-static-pie -fPIE")
+@pytest.mark.sweep("-O2 -flto", "-static-pie -fPIE", night=["-fsanitize*", "-D*"])
 @pytest.mark.parametrize("flags", PROJECT_FLAGS)
 def test_the_static_library_bears_what_projects_compile_with(
     flags: str, built: Path, check: Check, tmp_path: Path

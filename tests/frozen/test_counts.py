@@ -95,7 +95,7 @@ def test_the_rows_that_are_meant_are_tensorflows_also_in_cpp(counted: Counted) -
     np.testing.assert_allclose(printed, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
@@ -112,7 +112,7 @@ def test_rows_of_a_batch_and_of_integers_are_counted_and_others_are_rejected(cou
         counted.tfaot.fails("check", counted.spec(signature, output), code=12, says=says)
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
@@ -145,7 +145,7 @@ def test_the_rows_of_an_onnx_file_are_onnx_runtimes(shared_home_folder: Path, tm
         np.testing.assert_array_equal(given["inverse"], answers["outputs/inverse"])
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow

@@ -34,6 +34,7 @@ _NETWORKS = ("onnx==1.17.0", "onnxruntime==1.32.0", "tensorflow-cpu==2.15.1", "t
 """TensorFlow 2.15 is the last one with Keras 2, whose models tf2onnx reads; it has wheels for Python 3.9 to 3.11."""
 
 
+@pytest.mark.release
 def test_networks_of_keras_by_tf2onnx_agree(shared_home_folder: Path, tmp_path: Path) -> None:
     python = _environment(shared_home_folder, _NETWORKS)
     run([python, "-I", _HERE / "exported_networks.py", tmp_path], timeout=1800)

@@ -17,7 +17,7 @@ _HERE = Path(__file__).resolve().parent
 _PROGRAM = _HERE.parents[1] / "tfaot_pkg" / "worker_program"
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0"])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -67,7 +67,7 @@ _SHAPES = {
 }
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["graph_network", "patches"])
 @pytest.mark.parametrize("name", [*_SHAPES])
 def test_axes_that_a_file_leaves_open_have_sizes_that_check_takes(
     name: str, files: Path, shared_home_folder: Path, tmp_path: Path
@@ -110,7 +110,7 @@ def test_variables_that_a_signature_changes_are_state(shared_home_folder: Path, 
     assert code == 0, checked
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_nodes_of_a_saved_model_are_no_batch(shared_home_folder: Path, tmp_path: Path) -> None:
     folder = saved_models(shared_home_folder, _MODELS / "indices.py", _python(shared_home_folder))
     text, _, code, checked = _first(folder / "graph_network", tmp_path, shared_home_folder)
@@ -123,7 +123,7 @@ _EVERY = 7
 """Of about 100 models each seventh is tried: a command takes seconds."""
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["symbolic"])
 @pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
 def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
     more = [str(WORKER_PROGRAM)] if maker == "symbolic" else []
@@ -137,7 +137,7 @@ def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder
     assert refused == {}
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["torch/gru.onnx"])
 @pytest.mark.parametrize("name", ["flax.jax", "keras/torch.keras", "torch/gru.onnx", "torch/conv2d.onnx"])
 def test_first_specs_of_other_files_are_accepted(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     _, printed, code, checked = _first(Path(__file__).parent / "artifacts" / name, tmp_path, shared_home_folder)

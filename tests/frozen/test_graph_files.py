@@ -118,7 +118,21 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-@pytest.mark.sweep("2.17.1-switched", "2.17.1-names", "2.17.1-V1", "2.17.1-module")
+@pytest.mark.sweep(
+    "2.17.1-switched",
+    "2.17.1-names",
+    "2.17.1-V1",
+    "2.17.1-module",
+    night=[
+        "2.21.0-loop",
+        "2.21.0-objects",
+        "2.21.0-tagger",
+        "2.17.1-text",
+        "2.17.1-V2",
+        "2.17.1-dynamic_rnn",
+        "2.17.1-convolutional",
+    ],
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Path) -> None:
     stem, said = MODELS[name]
@@ -131,7 +145,7 @@ def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Pat
 
 
 @pytest.mark.coverage
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0-v2.ckpt-7"])
 @pytest.mark.parametrize("checkpoint", ["v1.ckpt", "v2.ckpt-7"])
 def test_a_package_of_a_graph_with_config_and_checkpoint_gives_tensorflows_answers(
     checkpoint: str, pool: WorkerPool, files: Path, shared_home_folder: Path, tmp_path: Path
@@ -159,7 +173,7 @@ def test_a_package_of_a_graph_with_config_and_checkpoint_gives_tensorflows_answe
         np.testing.assert_allclose(found["result"], expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.sweep("2.17.1", night=[])
 def test_variables_that_callers_supply_are_inputs(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
     model = saved(
         pool, files, **_RESULT, checkpoint="v2.ckpt-7", feeds=("new/kernel", "new/bias"),
@@ -174,7 +188,7 @@ def test_variables_that_callers_supply_are_inputs(pool: WorkerPool, files: Path,
     np.testing.assert_array_equal(found, np.tile(bias, (len(x), 1)))
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0"])
 def test_variables_without_any_checkpoint_may_be_inputs(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
     names = ("new/bias", "new/kernel", "old/bias", "old/kernel")
     model = saved(pool, files, **_RESULT, feeds=names)
@@ -215,7 +229,7 @@ def test_a_first_spec_shows_placeholders_sinks_and_switches(pool: WorkerPool, fi
     assert proposed(pool, files / "unfrozen.pb").variables == ("new/bias", "new/kernel", "old/bias", "old/kernel")
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 def test_init_takes_a_config_and_a_checkpoint(
     pool: WorkerPool, files: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -124,7 +124,7 @@ def test_keras_files_give_kerass_answers_and_their_code_is_refused(
         assert not np.allclose(found, _arrays(given / "binned.keras.answers.npz")["score"])
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.sweep("2.17.1", night=[])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(300)
@@ -136,7 +136,7 @@ def test_files_of_keras_2_give_the_answers_of_keras_2(
         _require_same_answers(pool, _given(pool, _PROGRAM.with_name("keras2_files.py")), _OF_KERAS_2)
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.sweep("2.17.1", night=[])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(300)

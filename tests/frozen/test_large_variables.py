@@ -54,7 +54,7 @@ validation: {samples: 2, classes: [scaled]}
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)

@@ -59,7 +59,7 @@ def files(shared_home_folder: Path) -> Path:
     )
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["third-2.17.1", "fourth-2.21.0"])
 @pytest.mark.parametrize("pool", VERSIONS, indirect=True)
 @pytest.mark.parametrize("first", range(4), ids=["first", "second", "third", "fourth"])
 def test_networks_give_onnx_runtimes_answers(first: int, pool: WorkerPool, files: Path, tmp_path: Path) -> None:

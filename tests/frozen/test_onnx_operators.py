@@ -28,7 +28,7 @@ def test_the_first_test_of_each_operator_passes_or_is_refused(shared_home_folder
     assert all(each[2] for each in found.values() if each[1] == "refused")
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_random_trees_give_onnx_runtimes_answers(shared_home_folder: Path, tmp_path: Path) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
@@ -42,7 +42,7 @@ def test_random_trees_give_onnx_runtimes_answers(shared_home_folder: Path, tmp_p
     assert found["exact"] == found["scores"] > 4000
 
 
-@pytest.mark.sweep(release=["2.21.0"])
+@pytest.mark.release
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tmp_path: Path) -> None:
     found = results(shared_home_folder, tmp_path, version=version)
@@ -51,7 +51,7 @@ def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tm
         assert page(found) == PAGE.read_text(), "python -m tests.frozen.onnx_coverage"
 
 
-@pytest.mark.sweep("9")
+@pytest.mark.sweep("9", night=[])
 @pytest.mark.parametrize("step", [9, 1])
 def test_operators_give_onnx_runtimes_answers_at_corner_values(
     shared_home_folder: Path, tmp_path: Path, step: int

@@ -74,7 +74,7 @@ CASES = {
 }
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["swapped"])
 @pytest.mark.parametrize("name", CASES)
 def test_positions_are_those_of_the_spec_everywhere(
     name: str, models: Mapping[str, Path], shared_home_folder: Path, tmp_path: Path

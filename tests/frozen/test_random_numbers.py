@@ -44,7 +44,7 @@ def spec(version: str, models: Path, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_numbers_of_a_model_with_seeds_or_a_state_are_tensorflows(
     version: str, models: Path, spec: Callable[..., Path], tfaot: CommandLine, tmp_path: Path
@@ -63,7 +63,7 @@ def test_numbers_of_a_model_with_seeds_or_a_state_are_tensorflows(
             np.testing.assert_allclose(values, drawn[f"kept/{name}"][step], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_numbers_that_follow_a_seed_have_tensorflows_distributions(
     version: str, models: Path, spec: Callable[..., Path], tfaot: CommandLine, tmp_path: Path

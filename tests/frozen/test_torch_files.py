@@ -37,7 +37,7 @@ def test_twenty_modules_give_pytorchs_answers(pool: WorkerPool) -> None:
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("pool", VERSIONS[:1], indirect=True)
 def test_modules_that_pytorch_exports_now_give_its_answers(

@@ -106,7 +106,7 @@ def test_calls_that_a_library_does_not_have_are_refused(found: dict[str, Any]) -
         assert part in refused[case], case
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["regressor*", "lightgbm's*"])
 @pytest.mark.parametrize(
     ("case", "file", "trees"),
     [

@@ -49,7 +49,7 @@ def test_a_gradient_through_a_loop_needs_the_most_turns(
 
 
 @pytest.mark.coverage
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_as_many_turns_as_it_takes_are_enough_and_fewer_are_found(
     version: str, spec: WriteSpec, tfaot: CommandLine, tmp_path: Path

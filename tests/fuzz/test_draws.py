@@ -149,7 +149,7 @@ class _Group:
         return found
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["keras-4", "functions-1", "onnx-3"])
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("kind", _KINDS)
 def test_random_models_give_the_frameworks_answers(

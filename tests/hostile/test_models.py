@@ -70,7 +70,7 @@ def seen_in(log: Path, *, allowed: list[Path], scratch: Path) -> Seen:
     return Seen(read=read, written=written, started=started[1:], connected=connected)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_nothing_of_the_corpus_reaches_out_though_nothing_confines_it(
     tensorflow: str, make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path

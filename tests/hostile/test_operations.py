@@ -230,7 +230,7 @@ def test_what_macros_and_names_would_hide_is_refused(name: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.sweep("*a function that is hidden*", "*a constructor*")
+@pytest.mark.sweep("*a function that is hidden*", "*a constructor*", night=["*-g++"])
 @pytest.mark.parametrize("command", ["g++", "clang++"])
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_the_compiler_or_the_object_shows_is_refused(
@@ -245,7 +245,7 @@ def test_what_the_compiler_or_the_object_shows_is_refused(
 
 
 @pytest.mark.slow
-@pytest.mark.sweep("*algorithms*", "*macros*")
+@pytest.mark.sweep("*algorithms*", "*macros*", night=["*-clang++"])
 @pytest.mark.parametrize("command", ["g++", "clang++"])
 @pytest.mark.parametrize("name", GOOD)
 def test_usual_code_compiles(name: str, command: str, tmp_path: Path) -> None:

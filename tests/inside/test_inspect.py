@@ -88,7 +88,7 @@ class TestForms:
         assert "f32[3,64]{1,0}, f32[256,64]{1,0}, f32[64,10]{1,0})->(s64[3]{0}, f32[3,10]{1,0})" in text
         assert len(re.findall(r" convolution\(", text)) == 1 and "source_file" not in text
 
-    @pytest.mark.nightly
+    @pytest.mark.sweep(night=["stablehlo-2.17.1", "mlir-tf-2.21.0"])
     @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
     @pytest.mark.parametrize("form", ["mlir-tf", "stablehlo"])
     def test_mlir_is_what_tensorflow_reads_again(self, shared_home: Path, form: str, version: str) -> None:

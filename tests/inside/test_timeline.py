@@ -42,7 +42,7 @@ return [...document.querySelectorAll("h2")].map((head) => {
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 def test_chromium_opens_the_traces_of_all_three(
     shared_home: Path,

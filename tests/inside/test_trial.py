@@ -99,7 +99,7 @@ def test_a_release_that_does_not_exist_is_an_error_with_those_that_do(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -49,7 +49,7 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
     assert wanted <= {"memcpy", "memset", "__stack_chk_fail"}
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.timeout(600)
 def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
     require_sanitizers: Callable[[str], Path],

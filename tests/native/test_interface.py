@@ -33,7 +33,7 @@ def rows(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-@pytest.mark.sweep("clang++--fsanitize=address,undefined")
+@pytest.mark.sweep("clang++--fsanitize=address,undefined", night=["g++--DCOUNT_ALLOCATIONS"])
 @pytest.mark.parametrize(
     ("compiler", "flags"),
     [

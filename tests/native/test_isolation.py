@@ -20,7 +20,7 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 DENSE = {"1.0.0": "dense", "2.0.0": "dense_retrained"}
 """Versions of the model `dense`, and the SavedModels that they are made from: other weights, nothing else."""

@@ -65,7 +65,7 @@ def entry(prefix: Path, name: str) -> str:
     return found[0]
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["wine shared", "digits embedded"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_program_of_the_objects_alone_gives_tensorflows_answers(
     case: Case, build: Build, samples: Mapping[str, Sample], inputs: Mapping[str, Path], tmp_path: Path
@@ -81,7 +81,7 @@ def test_a_program_of_the_objects_alone_gives_tensorflows_answers(
         outputs.rename(tmp_path / target)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["wine shared", "digits embedded"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_there_is_an_object_per_batch_size_and_a_common_one_and_all_but_the_entry_function_is_hidden(
     case: Case, build: Build, samples: Mapping[str, Sample]

@@ -36,6 +36,7 @@ def libraries(request: pytest.FixtureRequest, variant: Variant, require_program:
     return prefix / "lib" / "libtfaot-model-digits"
 
 
+@pytest.mark.sweep(night=["clang++*"])
 def test_only_the_entry_function_is_visible(libraries: Path, tmp_path: Path) -> None:
     shared = libraries.with_suffix(".so")
     (symbol,) = exports(shared).keys() - {"tfaot_model_entry"}
@@ -61,6 +62,7 @@ def test_clang_compiled_what_is_said_to_be_clangs(
         assert comment is not None and b"clang" in comment.data()
 
 
+@pytest.mark.sweep(night=["clang++*"])
 @pytest.mark.parametrize("cpu", ["this one", "Nehalem"])
 def test_every_level_gives_tensorflows_answers(
     cpu: str,
@@ -84,6 +86,7 @@ def test_every_level_gives_tensorflows_answers(
     check_answers(tmp_path, samples["digits"])
 
 
+@pytest.mark.sweep(night=["clang++*"])
 def test_memory_is_neither_misused_nor_kept(
     libraries: Path,
     inputs: Mapping[str, Path],

@@ -120,7 +120,7 @@ def others_symbols(archive: Path, own: str) -> list[str]:
     return [name for name in weak if own not in name and not name.startswith("DW.ref.")]  # DW.ref: a pointer
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["g++-11", "clang++-19", "aarch64-linux-gnu-g++"])
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="cross compilers of x86-64")
 @pytest.mark.parametrize("compiler", [*EVERY, "aarch64-linux-gnu-g++"])
 def test_other_compilers_give_the_same_bits(

@@ -360,7 +360,7 @@ def is_over(root: Path) -> bool:
     return any(night.is_over for night in State(root=root / "state").nights())
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2"])
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coordinator_that_is_killed_at_any_moments_ends_as_an_undisturbed_one(tmp_path: Path, seed: int) -> None:

@@ -323,7 +323,23 @@ CASES: dict[str, Callable[[Stored, Path], None]] = {
 }
 
 
-@pytest.mark.sweep("archive", "library", "line", "bytes after the archive", "another command")
+@pytest.mark.sweep(
+    "archive",
+    "library",
+    "line",
+    "bytes after the archive",
+    "another command",
+    night=[
+        "rows",
+        "header",
+        "hashes",
+        "document",
+        "pipe",
+        "another builder",
+        "a file more",
+        "a tolerance in the report",
+    ],
+)
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
     CASES[name](stored, tmp_path)
@@ -408,7 +424,7 @@ def another_program(root: Path) -> None:
     shutil.copy(root / "bin" / "two_inputs_benchmark", root / "bin" / "two_inputs_test")
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_sources_and_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
     with_all = stored.with_other()
     with_all.publish()

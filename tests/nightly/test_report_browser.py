@@ -71,7 +71,7 @@ def test_a_page_loads_without_complaint_and_runs_nothing_of_a_log(browser: Brows
     assert browser.faults(address) == []
 
 
-@pytest.mark.sweep("-light", "tasks/broken*-dark")
+@pytest.mark.sweep("-light", "tasks/broken*-dark", night=2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(

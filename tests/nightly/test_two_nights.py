@@ -81,6 +81,7 @@ class Farm:
         return found
 
 
+@pytest.mark.release
 def test_two_nights(
     shared_home: Path, models: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

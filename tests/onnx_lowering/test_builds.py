@@ -39,7 +39,7 @@ def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
     return run
 
 
-@pytest.mark.sweep("class_token")
+@pytest.mark.sweep("class_token", night=["graph_of_any_size", "gru_tagger"])
 @pytest.mark.parametrize("name", ["class_token", "deep_sets", "graph_of_any_size", "gru_tagger", "images_2d"])
 def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
     name: str, tool: Tool, networks: Path, tmp_path: Path

@@ -47,7 +47,9 @@ PRELUDE = "\n".join(
 """What a program may include and define before our headers: C's, POSIX' and X11's, and macros as Windows has them."""
 
 
-@pytest.mark.sweep("c++17-g++", "c++2a-clang++")
+@pytest.mark.sweep(
+    "c++17-g++", "c++2a-clang++", night=["c++17-g++-11", "c++2b-g++", "c++17-clang++-13", "c++2b-clang++-19"]
+)
 @pytest.mark.parametrize("compiler", EVERY)
 @pytest.mark.parametrize("standard", STANDARDS)
 def test_every_header_compiles_after_macros_and_all_headers_of_c(
@@ -64,7 +66,7 @@ def test_every_header_compiles_after_macros_and_all_headers_of_c(
     run([compiler, *flags, "-fno-exceptions", hostile])
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["g++-11"])
 @pytest.mark.parametrize("compiler", EVERY)
 def test_every_header_compiles_alone(compiler: str, tmp_path: Path, require_program: RequireProgram) -> None:
     require_program(compiler)
@@ -128,7 +130,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sweep("g++")
+@pytest.mark.sweep("g++", night=["clang++-19"])
 @pytest.mark.parametrize("compiler", EVERY)
 def test_generated_headers_compile_after_all_headers_of_c_whatever_tensors_are_called(
     compiler: str, generated: Path, require_program: RequireProgram
@@ -139,7 +141,7 @@ def test_generated_headers_compile_after_all_headers_of_c_whatever_tensors_are_c
         run([compiler, *flags, "-fsyntax-only", generated / "use.cpp"])
 
 
-@pytest.mark.sweep("g++")
+@pytest.mark.sweep("g++", night=["g++-11", "clang++-19"])
 @pytest.mark.parametrize("compiler", EVERY)
 def test_a_package_with_link_time_optimization_gives_no_warning(
     compiler: str, make_tree: Callable[..., PackageTree], tmp_path: Path, require_program: RequireProgram

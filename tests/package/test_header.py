@@ -181,7 +181,7 @@ _CALL = """
 """
 
 
-@pytest.mark.sweep("one-g++")
+@pytest.mark.sweep("one-g++", night=["one-g++-11", "sized-clang++-13", "constant-clang++-19"])
 @pytest.mark.parametrize("compiler", EVERY)
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_with_buffers_in_braces_compile_if_none_is_missing(

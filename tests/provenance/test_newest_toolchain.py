@@ -14,7 +14,7 @@ from tests.samples import tfaot
 NEWEST = "2.21.0"
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

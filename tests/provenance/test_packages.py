@@ -60,7 +60,7 @@ def test_tensorflow_is_in_the_bill_of_a_package_only_if_it_is_in_the_library(
     assert ("XLA" in json.dumps(document["components"])) == of_tensorflow
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["from-xgboost*"])
 @pytest.mark.parametrize(
     ("example", "listed"), [("custom-operation", {"cone", "ConeWeights"}), ("from-xgboost", {"signal"})]
 )

@@ -111,7 +111,16 @@ def signed_start(tmp_path: Path, make_package: MakePackage) -> Path:
     return registry.root
 
 
-@pytest.mark.sweep("signed-rename:signal=KILL")
+@pytest.mark.sweep(
+    "signed-rename:signal=KILL",
+    night=[
+        "unsigned-mkdir:signal=KILL",
+        "unsigned-write:error=ENOSPC",
+        "unsigned-fchmod:error=EPERM",
+        "signed-rename:error=EIO",
+        "unsigned-fsync:error=EIO",
+    ],
+)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS)
@@ -181,7 +190,7 @@ def publish_here(root: Path, new: Path) -> None:
     registry.publish(one.entry, {role: new / role for role in one.entry.blobs})
 
 
-@pytest.mark.sweep("rename")
+@pytest.mark.sweep("rename", night=[])
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["rename", "fsync"])
 def test_killed_while_the_registry_itself_is_made(
@@ -230,7 +239,7 @@ def test_every_file_is_durable_before_its_name_and_the_commit_comes_last(
         assert targets[-2].endswith(".snapshot.json") and targets[-1] == "metadata/timestamp.json"
 
 
-@pytest.mark.sweep("signed-4")
+@pytest.mark.sweep("signed-4", night=["unsigned-8"])
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("unsigned", 8), ("signed", 8), ("signed", 4)])
 def test_processes_that_publish_five_packages_each_lose_none(

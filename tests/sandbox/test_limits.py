@@ -52,7 +52,11 @@ SAID = {
 LIMITS = {"a loop": {"timeout": 3}, "sleep": {"timeout": 3}, "threads": {"threads": MOST}}
 
 
-@pytest.mark.sweep("namespaces-threads", "landlock-memory")
+@pytest.mark.sweep(
+    "namespaces-threads",
+    "landlock-memory",
+    night=["namespaces-a loop", "landlock-sleep", "namespaces-output", "landlock-shared memory"],
+)
 @pytest.mark.parametrize("what", PYTHON)
 def test_a_python_program_is_stopped(confined: Confined, place: Place, tmp_path: Path, what: str) -> None:
     program = tmp_path / "program.py"
@@ -60,7 +64,9 @@ def test_a_python_program_is_stopped(confined: Confined, place: Place, tmp_path:
     _is_stopped(confined("python", program, **_limits(what)), what, place)
 
 
-@pytest.mark.sweep("landlock-threads", "namespaces-memory")
+@pytest.mark.sweep(
+    "landlock-threads", "namespaces-memory", night=["landlock-a loop", "namespaces-sleep", "landlock-output"]
+)
 @pytest.mark.parametrize("what", NATIVE)
 def test_a_native_program_is_stopped(confined: Confined, place: Place, tmp_path: Path, what: str) -> None:
     headers = "".join(f"#include <{name}>\n" for name in ("cstdio", "cstdlib", "cstring", "pthread.h", "unistd.h"))

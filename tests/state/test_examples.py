@@ -48,6 +48,7 @@ def test_frames_from_a_pipe_are_answered_as_the_whole_sequence(
         run([*arguments, str(half), "1", folder / "state.bin"], env=environment())
 
 
+@pytest.mark.release
 def test_training_in_cpp_reaches_tensorflows_accuracy(
     tfaot: CommandLine, toolchain_python: Path, tmp_path: Path
 ) -> None:

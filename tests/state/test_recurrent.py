@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.sweep(night=["lstm"])
 @pytest.mark.parametrize("kind", ["gru", "lstm", "simple_rnn"])
 def test_frames_one_by_one_are_the_whole_sequence(kind: str, built: Built) -> None:
     with verified(f"state: {kind} by frames", version=DEFAULT_VERSION, engine="program"):

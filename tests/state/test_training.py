@@ -27,6 +27,7 @@ _STEPS = 50
 _ENGINES: Mapping[str, Literal["program", "xla"]] = {"dense": "program", "conv": "xla"}
 
 
+@pytest.mark.sweep("dense-adam-training", night=["conv-momentum-training", "dense-sgd-inference"])
 @pytest.mark.parametrize("mode", ["training", "inference"])
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("kind", ["dense", "conv"])
@@ -46,6 +47,7 @@ def test_losses_and_weights_follow_tensorflow(kind: str, optimizer: str, mode: s
             np.testing.assert_allclose(values, trained.state[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.sweep(night=["dense"])
 @pytest.mark.parametrize("kind", ["dense", "conv"])
 def test_gradients_are_a_function(kind: str, built: Built) -> None:
     """A signature of a GradientTape; the weights are constants, and nothing changes."""

@@ -31,7 +31,7 @@ def spec_of(models: Mapping[str, Path], tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_measured_costs_reach_the_library_the_key_and_the_provenance(
     tfaot: CommandLine, spec_of: Callable[..., Path], models: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -87,7 +87,7 @@ def test_one_target_is_measured_anew_and_the_others_stay_where_the_machine_is_th
     assert list(other["tuning"]["batch_costs"]) == [TARGETS[0]] and other["dropped"] == [TARGETS[1]]
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_without_options_all_is_tuned_and_the_next_build_takes_it(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:

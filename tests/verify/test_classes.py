@@ -28,7 +28,7 @@ def _class(report: ValidationReport, name: str) -> ClassReport:
     return next(each for each in report.classes if each.name == name)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["activations-2.17.1", "layers-2.21.0"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["activations", "layers"])
 def test_activations_of_both_kinds_of_code_agree_with_tensorflow_on_all_classes(
@@ -41,7 +41,7 @@ def test_activations_of_both_kinds_of_code_agree_with_tensorflow_on_all_classes(
     assert all(each.elements for each in report.classes)
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["gelu_tanh-2.17.1"])
 @pytest.mark.parametrize(("name", "tensorflow"), [("gelu", NEWEST_VERSION), ("gelu_tanh", DEFAULT_VERSION)])
 def test_what_xla_itself_computes_wrongly_for_large_numbers_is_found(
     name: str, tensorflow: str, corners: Path, shared_home_folder: Path, monkeypatch: pytest.MonkeyPatch

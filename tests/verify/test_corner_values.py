@@ -18,7 +18,7 @@ VERSIONS = [DEFAULT_VERSION, NEWEST_VERSION]
 X = np.array([[-1e4, -1e30, -3.4e38, 1e30, -7.0, -4.0, 0.5, math.nan]], np.float32)
 
 
-@pytest.mark.sweep("gelu-2.17.1")
+@pytest.mark.sweep("gelu-2.17.1", night=["gelu_in_a_loop-2.21.0"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["gelu", "gelu_in_a_loop"])
 def test_gelu_of_large_negative_numbers_is_zero(name: str, tensorflow: str, build: Build) -> None:
@@ -28,7 +28,7 @@ def test_gelu_of_large_negative_numbers_is_zero(name: str, tensorflow: str, buil
     assert answers[3] == X[0, 3] and abs(answers[4]) < 1e-5 and math.isnan(answers[7])
 
 
-@pytest.mark.sweep("program-2.17.1")
+@pytest.mark.sweep("program-2.17.1", night=["xla-2.17.1"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("engine", ["program", "xla"])
 def test_zeros_of_both_signs_are_equal_and_the_lower_index_comes_first(
@@ -57,7 +57,7 @@ def test_zeros_of_both_signs_are_equal_and_the_lower_index_comes_first(
         )
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.sweep("2.17.1", night=[])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_boxes_with_zeros_of_both_signs_as_scores_come_in_their_order(tensorflow: str, build: Build) -> None:
     model = load(build(Case(name="boxes"), tensorflow=tensorflow).library.shared)
@@ -65,7 +65,7 @@ def test_boxes_with_zeros_of_both_signs_as_scores_come_in_their_order(tensorflow
     assert model(x)["y"].tolist() == [7, 3, 0, 1, 2]
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_loops_that_small_kernels_compute_give_their_results(tensorflow: str, build: Build) -> None:
     x = np.full((3, 8), 5.0, np.float32)

@@ -61,7 +61,7 @@ def planned(
 
 
 @pytest.mark.coverage
-@pytest.mark.sweep("dense-2.17.1")
+@pytest.mark.sweep("dense-2.17.1", night=["two_inputs-2.21.0"])
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["dense", "two_inputs"])
 def test_a_foreign_target_is_compared_under_the_emulator_and_gives_the_same_bits(
@@ -110,7 +110,7 @@ def test_a_foreign_library_with_other_weights_is_refused(
     assert f"inputs of class main, {foreign}, output 'y'" in caught.value.message
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_foreign_loop_that_does_not_end_is_stopped_and_told(
     foreign: str, pipeline: Pipeline, corners: Path, tmp_path: Path
 ) -> None:
@@ -191,7 +191,7 @@ def test_publish_of_an_emulated_target_needs_no_option_and_shows_the_emulator(
     assert f"verified under {emulator}" in page.read_text()
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_the_nightly_takes_a_target_that_was_not_run_only_if_the_policy_names_it(
     foreign: str, pipeline: Pipeline, models: Mapping[str, Path], tmp_path: Path, without_emulator: None
 ) -> None:
@@ -210,7 +210,7 @@ def test_the_nightly_takes_a_target_that_was_not_run_only_if_the_policy_names_it
     assert kinds["named"] == "published" and kinds["refused"] != "published"
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_the_emulator_runs_confined_without_namespaces(
     foreign: str, tfaot: CommandLine, models: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -223,7 +223,7 @@ def test_the_emulator_runs_confined_without_namespaces(
     assert report["targets"] == {foreign: str(emulator_of(TARGETS[foreign]))} and report["passed"] is True
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["*-True"])
 @pytest.mark.skipif(os.uname().machine == "aarch64", reason="levels of x86-64")
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])

@@ -84,7 +84,7 @@ def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, mon
     assert "rtol" not in hint and "maximum_iterations" in hint
 
 
-@pytest.mark.nightly
+@pytest.mark.release
 def test_a_class_of_inputs_for_which_the_library_does_not_end_is_a_fault(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:

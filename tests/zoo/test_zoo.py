@@ -75,7 +75,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "wide_output-2.17.1",
     "counter-2.17.1",
     "python_function-2.17.1",
-    release=["*-2.21.0"],
+    night=5,
 )
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=_ids(_BUILDS))
@@ -104,7 +104,7 @@ def _record(case: Case, version: str, engine: Literal["program", "xla"], start: 
 
 
 @pytest.mark.coverage
-@pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1")
+@pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1", night=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _PROGRAMS, ids=_ids(_PROGRAMS))
 def test_a_model_that_becomes_a_program_gives_tensorflows_answers(
@@ -141,7 +141,7 @@ def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
     assert (engine.is_program, engine.reason) == (not reason, reason)
 
 
-@pytest.mark.sweep("bessel-2.21.0")
+@pytest.mark.sweep("bessel-2.21.0", night=["linear_algebra-2.17.1"])
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 @pytest.mark.parametrize("name", ["linear_algebra", "bessel"])
@@ -152,7 +152,7 @@ def test_what_the_compiler_lacks_is_a_segment_of_xlas_code(name: str, tensorflow
     assert engine.bits == {"reproducible": "no", "difference": "XLA computes parts of it"}
 
 
-@pytest.mark.sweep("dense-2.17.1")
+@pytest.mark.sweep("dense-2.17.1", night=["while_loop-2.17.1", "large_constant_output-2.21.0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 @pytest.mark.parametrize("name", ["dense", "conv_kinds", "while_loop", "large_constant_output"])
@@ -163,7 +163,7 @@ def test_embedded_weights_give_the_same_answers(name: str, tensorflow: str, buil
     assert built.frozen.weights == () and not built.report.failed
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["dense", "complex_inside"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "conv1d", "half_inside", "sorting", "complex_inside"])
 def test_the_lowest_target_gives_the_same_answers(name: str, build: Build) -> None:
@@ -265,7 +265,7 @@ def test_random_models_are_warned_of(build: Build) -> None:
     assert "RandomUniform: random numbers differ from TensorFlow's" in built.report.warnings
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["2.21.0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_libraries_are_the_same_bytes_however_they_are_built(
