@@ -19,6 +19,7 @@ from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen.lowered import make
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.types import Compilation, FolderSource, FrameworkFile, ModelInfo, ModelSpec, Variables
@@ -43,13 +44,13 @@ def _spec(**model: Any) -> ModelSpec:
 
 
 def test_the_spec_chooses_names_and_order(parts: Path) -> None:
-    plain = make(_spec(), parts).graph
+    plain = make(_spec(), parts, _no_reference).graph
     assert [each.name for each in plain.inputs] == ["x"]
     assert [each.name for each in plain.outputs] == ["margin", "score"]
     assert (plain.inputs[0].shape, plain.inputs[0].dtype, plain.outputs[1].dtype) == ((None, 2), "float32", "float64")
 
     names = {"inputs": ("row",), "input_keys": ("x",), "outputs": ("y", "sum"), "output_keys": ("score", "margin")}
-    made = make(_spec(**names), parts)
+    made = make(_spec(**names), parts, _no_reference)
     assert [each.name for each in made.graph.inputs] == ["row"]
     assert [each.name for each in made.graph.outputs] == ["y", "sum"]
     results = parse(made.text, made.beside).entry
@@ -58,7 +59,7 @@ def test_the_spec_chooses_names_and_order(parts: Path) -> None:
 
 
 def test_rows_are_independent_and_the_drawing_has_the_operations(parts: Path) -> None:
-    made = make(_spec(), parts)
+    made = make(_spec(), parts, _no_reference)
     assert made.rows.independent
     assert made.graph.graph is not None
     assert [each.op for each in made.graph.graph.nodes] == ["input", "trees", "exponential", "output", "output"]
@@ -77,7 +78,11 @@ def test_rows_are_independent_and_the_drawing_has_the_operations(parts: Path) ->
 )
 def test_what_the_model_does_not_have_is_refused(change: Callable[[ModelSpec], ModelSpec], parts: Path) -> None:
     with reported(ModelError):
-        make(change(_spec()), parts)
+        make(change(_spec()), parts, _no_reference)
+
+
+def _no_reference(*_: object) -> list[Array]:
+    raise AssertionError("there are no operations of an author")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
 from tfaot_pkg.frontends.onnx_lowering.graph import Model, read
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
@@ -38,8 +39,12 @@ def symbols_of(model: Model, least: int, most: int) -> list[Symbol]:
 
 
 def valid(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
-    """The program of `model`, verified. Raises Unsupported."""
-    program = lower(model, symbols, layers=layers)
+    """The program of `model`, verified. Counts of rows that values decide are outputs behind it. Raises Unsupported."""
+    try:
+        program = lower(model, symbols, layers=layers)
+    except Uncounted as error:
+        counts = {each: f"{each}_count" for each in error.outputs}
+        program = lower(model, symbols, counts=counts, layers=layers)
     verify(program)
     return program
 
@@ -67,7 +72,20 @@ def answers_of(program: Program, model: Model, inputs: Mapping[str, Array], rows
     # Float16 comes as its bits.
     given = [values.view(np.uint16) if values.dtype == np.float16 else values for values in given]
     made = interpret.run(program, rows, given, sizes)
-    return {each.key: values for each, values in zip(model.outputs, made, strict=True)}
+    counts = dict(zip(_uncounted(model, program), made[len(model.outputs) :], strict=True))
+    # Padding is left out.
+    found = zip(model.outputs, made, strict=False)
+    return {each.key: values[: counts[each.name]] if each.name in counts else values for each, values in found}
+
+
+def _uncounted(model: Model, program: Program) -> tuple[str, ...]:
+    """The outputs that `valid` gave counts."""
+    if len(program.entry.results) > len(model.outputs):
+        try:
+            lower(model, program.symbols)
+        except Uncounted as error:
+            return error.outputs
+    return ()
 
 
 def with_sizes(model: Model, inputs: Mapping[str, Array]) -> Model:

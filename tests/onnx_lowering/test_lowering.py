@@ -108,7 +108,6 @@ def test_a_size_that_is_used_as_a_number_is_computed_from_it() -> None:
     [
         ([_node("Nothing", "x", "y")], {}),
         ([_node("Reshape", "x x", "y")], {}),
-        ([_node("NonZero", "x", "y")], {}),
         ([_node("Cast", "x", "y", to=16)], {}),
         ([_node("Split", "x", "y z", axis=1)], {}),
         ([_node("Add", "x z", "y")], {"z": np.zeros((3, 5), np.float32)}),

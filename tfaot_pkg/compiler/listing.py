@@ -26,6 +26,16 @@ _LARGEST_LITERAL = 1 << 18
 _HLO = frozenset(listing.ATTRIBUTES) | {
     name for name, definition in OPERATIONS.items() if not definition.summary and not definition.regions[1]
 }
+_OF_SHORT = {
+    name: (dtype, opcodes)
+    for dtype in ("bf16", "f16")
+    for name, opcodes in (
+        (f"{dtype}-of-bits", ("bitcast-convert", "convert")),
+        (f"bits-of-{dtype}", ("convert", "bitcast-convert")),
+        (f"round-to-{dtype}", ("convert", "convert")),
+    )
+}
+"""Operations of the bits and the numbers of types that programs do not have."""
 _WITH_SCALARS = frozenset(("reduce", "reduce-window", "scatter", "sort"))
 """Operations whose regions take numbers."""
 
@@ -136,6 +146,8 @@ class _Module:
         if operation.opcode == "conditional":
             return self._conditional(body, operation)
         operands = [body.id_of(each) for each in operation.operands]
+        if operation.opcode in _OF_SHORT:
+            return self._of_short(body, operation, operands)
         if operation.opcode in _WITH_SCALARS:
             called = self._of_scalars(body, operation.regions[0])
             attributes = self._attributes(operation)
@@ -143,6 +155,14 @@ class _Module:
         if operation.opcode not in _HLO or operation.regions:
             raise Unsupported(f"{operation.opcode}, which HLO does not have")
         return body.add(operation.opcode, shape, operands, attributes=self._attributes(operation), node=node)
+
+    def _of_short(self, body: _Body, operation: Operation, operands: Sequence[int]) -> int:
+        """Two instructions, between which the array has the short type."""
+        dtype, opcodes = _OF_SHORT[operation.opcode]
+        shape = self.shape(operation.shape)
+        short = listing.ArrayShape(dtype=dtype, sizes=shape.sizes)
+        first = body.add(opcodes[0], short, operands, node=operation.node)
+        return body.add(opcodes[1], shape, [first], node=operation.node)
 
     def _attributes(self, operation: Operation) -> Any:
         kind = listing.ATTRIBUTES.get(operation.opcode, listing.NoAttributes)

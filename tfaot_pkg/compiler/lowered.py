@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tfaot_pkg.analysis.program.ranges import Range
 from tfaot_pkg.analysis.rows import INDEPENDENT, Rows
@@ -13,13 +14,15 @@ from tfaot_pkg.compiler.program import Program
 class Lowered:
     """`program`, not yet verified, with the names of its inputs and outputs in order, by the model's file.
 
-    `rows` says where rows of a batch depend on one another, `ranges` which numbers inputs take that are indices or the
-    like. `warnings` are for the model's author.
+    `carried` are types of ends by their names, if the program has the bits of others: float16 as uint16. `rows` says
+    where rows of a batch depend on one another, `ranges` which numbers inputs take that are indices or the like.
+    `warnings` are for the model's author.
     """
 
     program: Program
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    carried: Mapping[str, str] = field(default_factory=dict)
     rows: Rows = INDEPENDENT
     ranges: tuple[Range, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -30,10 +30,12 @@ from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends import tree_lowering
+from tfaot_pkg.frontends.onnx_lowering.authored import Operations, Reference
 from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
 from tfaot_pkg.frontends.onnx_lowering.graph import read
+from tfaot_pkg.frontends.onnx_lowering.table import Refused
 from tfaot_pkg.ground.arrays import Array, read_arrays
-from tfaot_pkg.spec.formats import LOWERED, Format
+from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -41,13 +43,16 @@ from tfaot_pkg.worker_program.messages.forest import packed
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode, Work
 
 
-def _of_onnx(spec: ModelSpec, parts: Path) -> Lowered:
-    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in spec.model.symbols]
-    return onnx_lowered(read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS)), symbols)
+def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
+    model = spec.model
+    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in model.symbols]
+    operations = Operations(names=frozenset(model.operations), reference=reference)
+    graph = read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS))
+    return onnx_lowered(graph, symbols, operations, model.counts)
 
 
-_LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path], Lowered]] = {
-    "trees": lambda _, parts: tree_lowering.lowered(parts),
+_LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path, Reference], Lowered]] = {
+    "trees": lambda _, parts, __: tree_lowering.lowered(parts),
     "onnx": _of_onnx,
     "torch": _of_onnx,
 }
@@ -70,19 +75,19 @@ class Made:
     ranges: tuple[Range, ...]
 
 
-def make(spec: ModelSpec, parts: Path) -> Made:
+def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
     """The program of the model of `spec`, of which a front-end wrote `parts`.
 
-    Raises ModelError if it does not have the ends that the spec names; ValueError for parts of another form.
+    `reference` runs those of operations that the author supplies. Raises ModelError if the program does not have the
+    ends that the spec names; ValueError for parts of another form.
     """
     _require_settings(spec)
     try:
-        found = _LOWERINGS[spec.model.files.format](spec, parts)
+        found = _LOWERINGS[spec.model.files.format](spec, parts, reference)
     except Unsupported as error:
+        hint = error.hint if isinstance(error, Refused) else ""
         raise ModelError(
-            f"the model cannot become a program: {error}",
-            hint="change the part of the model that is named"
-            + ("" if spec.model.files.format in LOWERED else ", or remove compilation.tensorflow: none"),
+            f"the model cannot become a program: {error}", hint=hint or "change the part of the model that is named"
         ) from error
     program = verified(found.program, "lowering")
     inputs, outputs = _border(spec, found)
@@ -98,7 +103,7 @@ def make(spec: ModelSpec, parts: Path) -> Made:
     return Made(
         text=text,
         beside=tuple(beside),
-        graph=_graph(program, feeds, fetches, found),
+        graph=_graph(program, feeds, fetches, found, (inputs, outputs)),
         rows=Rows(meetings=tuple(meetings)),
         ranges=tuple(replace(each, name=names[0].get(each.name, each.name)) for each in found.ranges),
     )
@@ -108,13 +113,6 @@ def _require_settings(spec: ModelSpec) -> None:
     """Raise ModelError for settings that only TensorFlow's models have."""
     if spec.compilation.variables:
         raise ModelError("compilation.variables is set, and the model has no variables", hint="remove it from the spec")
-    model = spec.model
-    for field, value in (("operations", model.operations), ("counts", model.counts), ("seed", model.seed)):
-        if value:
-            raise ModelError(
-                f"model.{field} needs TensorFlow, and the spec has none (compilation.tensorflow)",
-                hint="remove compilation.tensorflow, or name a release there",
-            )
 
 
 def _used(program: Program) -> tuple[Operation, ...]:
@@ -174,20 +172,31 @@ def _sizes(shape: Shape, program: Program) -> tuple[messages.Shape, messages.Axe
     return tuple(sizes), tuple(axes) if any(axes) else ()
 
 
-def _graph(program: Program, inputs: Sequence[str], outputs: Sequence[str], found: Lowered) -> FrozenGraph:
+def _graph(
+    program: Program, inputs: Sequence[str], outputs: Sequence[str], found: Lowered, border: tuple[Sequence[str], ...]
+) -> FrozenGraph:
+    """`border` are the file's names of `inputs` and `outputs`."""
     known = program.entry.by_id()
-    taken = [(name, each.shape) for name, each in zip(inputs, program.entry.parameters, strict=True)]
-    given = [(name, known[result].shape) for name, result in zip(outputs, program.entry.results, strict=True)]
+    taken = zip(inputs, (each.shape for each in program.entry.parameters), border[0], strict=True)
+    given = zip(outputs, (known[result].shape for result in program.entry.results), border[1], strict=True)
     per_row = work_of_row(program).operations
     return FrozenGraph(
         inputs=tuple(
-            Feed(name=name, node="", dtype=_dtype(each), shape=sizes, axes=axes)
-            for name, each in taken
+            Feed(name=name, node="", dtype=_dtype(each), shape=sizes, axes=axes, stands_for=found.carried.get(key, ""))
+            for name, each, key in taken
             for sizes, axes in [_sizes(each, program)]
         ),
         outputs=tuple(
-            Fetch(name=name, node="", index=0, dtype=_dtype(each), shape=sizes, axes=axes)
-            for name, each in given
+            Fetch(
+                name=name,
+                node="",
+                index=0,
+                dtype=_dtype(each),
+                shape=sizes,
+                axes=axes,
+                stands_for=found.carried.get(key, ""),
+            )
+            for name, each, key in given
             for sizes, axes in [_sizes(each, program)]
         ),
         symbols=tuple(

@@ -20,6 +20,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen import lowered
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
 from tfaot_pkg.frontends.toolchain.frontends import frontend_identity
+from tfaot_pkg.frontends.toolchain.references import References
 from tfaot_pkg.frontends.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.arrays import Array, mapped_arrays
@@ -249,11 +250,13 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
     )
 
 
-def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) -> None:
+def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
     with saved.named() as parts:
         original = saved.original
+        operations = saved.operations()
+        references = References(pool, {name: reference for name, (_, reference) in operations.items()})
         with from_worker():
-            made = lowered.make(spec, parts)
+            made = lowered.make(spec, parts, references.run)
             stored = _Stored(
                 model=made.graph,
                 confinement=required().level.value,
@@ -267,6 +270,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) ->
                 ranges=made.ranges,
                 is_program=True,
             )
+    _copy(operations, folder)
     (folder / _PROGRAM).write_text(made.text)
     with (folder / _WEIGHTS).open("wb") as file:
         for array in made.beside:
@@ -277,7 +281,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, folder: Path) ->
 
 def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
     if not pool.environment.toolchain.has_tensorflow:
-        _make_program(spec, saved, key, folder)
+        _make_program(spec, saved, key, pool, folder)
         return
     made = pool.new_folder(STAGE)
     with saved.named() as model:
@@ -318,15 +322,20 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             parts=parts_of(spec, signature_of(frozen.model)),
             ranges=ranges_of(frozen.hlo, signature_of(frozen.model)),
         )
-        for name, (source, reference) in operations.items():
-            shutil.copyfile(source, folder / f"{name}.cpp")
-            shutil.copyfile(reference, folder / f"{name}.py")
+        _copy(operations, folder)
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
             # Without the segments, if there are any: XLA compiles them separately, and the program calls them.
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
         # Read back at once: an unreadable result must fail here, and not in the next run from the cache.
         _read(folder, key)
+
+
+def _copy(operations: Mapping[str, tuple[Path, Path]], folder: Path) -> None:
+    """Copy source and reference of each operation that the author supplies."""
+    for name, (source, reference) in operations.items():
+        shutil.copyfile(source, folder / f"{name}.cpp")
+        shutil.copyfile(reference, folder / f"{name}.py")
 
 
 def _require_weights(model: FrozenGraph, folder: Path) -> None:

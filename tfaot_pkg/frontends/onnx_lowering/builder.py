@@ -75,7 +75,7 @@ class Builder:
         self.symbols, self.ranges = tuple(symbols), Ranges(tuple(symbols))
         self._bindings, self._fit = _points(self.symbols)
         self._ids, self._types, self._scopes = count(), dict[int, Type](), [_Scope()]
-        self._answers: dict[tuple[str, tuple[Shape, ...], Attributes, Shape | None], tuple[Shape, ...]] = {}
+        self._answers: dict[tuple[str, tuple[Shape, ...], Attributes, tuple[Shape, ...]], tuple[Shape, ...]] = {}
 
     # -- the program ---------------------------------------------------------------------------------------------
 
@@ -157,7 +157,8 @@ class Builder:
         stated: Shape | None = None,
     ) -> Value:
         """The only result of an operation. `stated` is its type if the operands do not determine that."""
-        (made,) = self.ops(opcode, *operands, attributes=attributes, regions=regions, stated=stated)
+        types = () if stated is None else (stated,)
+        (made,) = self.ops(opcode, *operands, attributes=attributes, regions=regions, stated=types)
         return made
 
     def ops(
@@ -166,10 +167,10 @@ class Builder:
         *operands: Value,
         attributes: Attributes = NO_ATTRIBUTES,
         regions: Sequence[Region] = (),
-        stated: Shape | None = None,
+        stated: Sequence[Shape] = (),
     ) -> tuple[Value, ...]:
         """The results of an operation. Raises Unsupported if the rule of its type rejects it."""
-        types = self._inferred(opcode, operands, attributes, tuple(regions), stated)
+        types = self._inferred(opcode, operands, attributes, tuple(regions), tuple(stated))
         several = len(types) > 1 or opcode in _ALWAYS_SEVERAL
         operation = Operation(
             id=0, opcode=opcode, type=types if several else types[0], attributes=attributes, regions=tuple(regions),
@@ -187,7 +188,7 @@ class Builder:
 
     def shape_of(self, opcode: str, operands: Sequence[Value], attributes: Attributes) -> Shape:
         """The type that an operation of one result would have."""
-        (shape,) = self._inferred(opcode, operands, attributes, (), None)
+        (shape,) = self._inferred(opcode, operands, attributes, (), ())
         return shape
 
     def _add(
@@ -216,7 +217,7 @@ class Builder:
         operands: Sequence[Value],
         attributes: Attributes,
         regions: tuple[Region, ...],
-        stated: Shape | None,
+        stated: tuple[Shape, ...],
     ) -> tuple[Shape, ...]:
         if regions:
             return self._asked(opcode, operands, attributes, regions, stated)
@@ -232,17 +233,17 @@ class Builder:
         operands: Sequence[Value],
         attributes: Attributes,
         regions: tuple[Region, ...],
-        stated: Shape | None,
+        stated: tuple[Shape, ...],
     ) -> tuple[Shape, ...]:
         rule = OPERATIONS[opcode].result
-        given = [*(each.shape for each in operands), *([] if stated is None else [stated])]
+        given = [*(each.shape for each in operands), *stated]
         # Most sizes are numbers: then one point shows all.
         is_fixed = not regions and all(s.is_constant for each in given for s in each.sizes) and not varies(attributes)
         seen: list[Types] = []
         for at in self._bindings[:1] if is_fixed else self._bindings:
             use = Use(
                 operands=tuple((_type(each.shape, at),) for each in operands),
-                stated=() if stated is None else (_type(stated, at),),
+                stated=tuple(_type(each, at) for each in stated),
                 attributes=attributes,
                 regions=tuple(self._callee(region, at) for region in regions),
                 sizes=at,
@@ -251,7 +252,7 @@ class Builder:
                 seen.append(rule(use))
             except Malformed as error:
                 raise Unsupported(f"{opcode}: {error}") from None
-        return tuple(stated or self._shape(each) for each in zip(*seen, strict=True))
+        return stated or tuple(self._shape(each) for each in zip(*seen, strict=True))
 
     def _shape(self, seen: Sequence[ArrayType]) -> Shape:
         """The type that is `seen[i]` at the i-th point; at all points if there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.program.ranges import ranges_of
@@ -11,47 +11,64 @@ from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
+from tfaot_pkg.frontends.onnx_lowering.authored import Operations
 from tfaot_pkg.frontends.onnx_lowering.graph import Model
-from tfaot_pkg.frontends.onnx_lowering.lowering import lower
+from tfaot_pkg.frontends.onnx_lowering.lowering import NO_COUNTS, lower
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 
 
-def lowered(model: Model, symbols: Sequence[Symbol]) -> Lowered:
-    """The program of `model` with its ends, and what analyses of HLO find. Raises Unsupported."""
+def lowered(
+    model: Model,
+    symbols: Sequence[Symbol],
+    operations: Operations | None = None,
+    counts: Mapping[str, str] = NO_COUNTS,
+) -> Lowered:
+    """The program of `model` with its ends, and what analyses of HLO find, with arguments as `lower` has them.
+
+    Raises Unsupported, ModelError.
+    """
     # Without layers of the kernel library, which the analyses do not know.
-    plain = lower(model, symbols, layers=False)
+    plain = lower(model, symbols, operations=operations, counts=counts, layers=False)
     # At the ends of the symbols' ranges, where parts first leave their arrays: its message says what to do.
     check_extents(plain)
     try:
         verify(plain)
     except InvalidProgram as error:
         raise Unsupported(f"not at all sizes: {error}") from None
-    signature, listing = signature_of(model, plain), listing_of(plain)
+    signature, listing = signature_of(model, plain, counts), listing_of(plain)
     rows = rows_of(listing, signature)
     return Lowered(
-        program=lower(model, symbols),
-        inputs=tuple(each.name for each in model.inputs),
-        outputs=tuple(each.name for each in model.outputs),
+        program=lower(model, symbols, operations=operations, counts=counts),
+        inputs=tuple(each.name for each in signature.inputs),
+        outputs=tuple(each.name for each in signature.outputs),
+        carried={
+            each.name: each.dtype.value for each in (*signature.inputs, *signature.outputs) if each.carried is not each
+        },
         rows=rows,
         ranges=ranges_of(listing, signature),
     )
 
 
-def signature_of(model: Model, program: Program) -> Signature:
-    """Inputs and outputs in the order of the file, by the names of libraries. Raises Unsupported."""
+_CARRIED = {"bits-of-bf16": "bfloat16", "bits-of-f16": "float16"}
+"""Operations whose results carry values of another type."""
+
+
+def signature_of(model: Model, program: Program, counts: Mapping[str, str] = NO_COUNTS) -> Signature:
+    """Inputs and outputs in the order of the program, by the names of libraries. Raises Unsupported."""
     known = program.entry.by_id()
+    names = [*(each.name for each in model.outputs), *counts.values()]
+    given = zip(names, map(known.__getitem__, program.entry.results), strict=True)
     taken = zip(model.inputs, (each.shape for each in program.entry.parameters), strict=True)
-    given = zip(model.outputs, (known[result].shape for result in program.entry.results), strict=True)
-    opcodes = {known[result].opcode for result in program.entry.results}
-    if "bits-of-f16" in opcodes or any(each.dtype == "float16" for each in model.inputs):
-        raise Unsupported("inputs or outputs of float16")
     return Signature(
-        inputs=tuple(_tensor(each.name, shape, program.symbols) for each, shape in taken),
-        outputs=tuple(_tensor(each.name, shape, program.symbols) for each, shape in given),
+        inputs=tuple(_tensor(each.name, shape, each.dtype, program.symbols) for each, shape in taken),
+        outputs=tuple(
+            _tensor(name, each.shape, _CARRIED.get(each.opcode, str(NUMPY_TYPES[each.shape.dtype])), program.symbols)
+            for name, each in given
+        ),
     )
 
 
-def _tensor(name: str, shape: Shape, symbols: Sequence[Symbol]) -> Tensor:
+def _tensor(name: str, shape: Shape, dtype: str, symbols: Sequence[Symbol]) -> Tensor:
     """Its axes have None for the batch, and maxima and names for symbols."""
     sizes: list[int | None] = []
     axes: list[str] = []
@@ -65,5 +82,4 @@ def _tensor(name: str, shape: Shape, symbols: Sequence[Symbol]) -> Tensor:
         else:
             raise Unsupported(f"{name!r} has an axis of the size {size}")
         axes.append(symbol)
-    dtype = DType(str(NUMPY_TYPES[shape.dtype]))
-    return Tensor(name=name, dtype=dtype, shape=tuple(sizes), axes=tuple(axes) if any(axes) else ())
+    return Tensor(name=name, dtype=DType(dtype), shape=tuple(sizes), axes=tuple(axes) if any(axes) else ())

@@ -243,48 +243,6 @@ def in_order(b: Builder, x: Value, *, largest: bool) -> tuple[Value, Value]:
     return take_along(b, x, where, x.rank - 1) if x.is_float else found, where
 
 
-# -- numbers of elements that values decide: of constants only -------------------------------------------------------
-
-
-@operator("NonZero")
-def _non_zero(call: Call) -> Value:
-    values = call.input(0).numbers
-    if values is None:
-        raise call.fault("the number of its results depends on the values of the model's inputs")
-    return known(np.stack(np.nonzero(values)), "s64")
-
-
-@operator("Compress")
-def _compress(call: Call) -> Value:
-    b, x, values = call.builder, call.input(0), call.input(1).numbers
-    if values is None:
-        raise call.fault("the number of its results depends on the values of the model's inputs")
-    if not call.has("axis"):
-        x, axis = b.reshape(x, [product(x.sizes)]), 0
-    else:
-        axis = call.axis(call.whole("axis"), x.rank)
-    return take(b, x, known(np.nonzero(values)[0], "s64"), axis)
-
-
-@operator("Unique")
-def _unique(call: Call) -> tuple[Value, ...]:
-    values = call.input(0).numbers
-    if values is None:
-        raise call.fault("the number of its results depends on the values of the model's inputs")
-    axis = call.whole("axis") if call.has("axis") else None
-    made, first, inverse, counts = np.unique(
-        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    inverse = inverse.reshape(-1)
-    if not call.whole("sorted", 1):
-        order = np.argsort(first)
-        back = np.argsort(order)
-        made = np.take(made, order, axis=axis or 0)
-        first, inverse, counts = first[order], back[inverse], counts[order]
-    dtype = call.input(0).dtype
-    return (known(made, dtype), *(known(np.ravel(each), "s64") for each in (first, inverse, counts)))
-
-
 @operator("Hardmax")
 def _hardmax(call: Call) -> Value:
     b, x = call.builder, call.input(0)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.onnx_lowering import (
     contributed,
     control,
@@ -29,27 +31,40 @@ from tfaot_pkg.frontends.onnx_lowering import (
     recurrent,
     reductions,
     sampling,
+    selecting,
     signals,
 )
+from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, OtherType, Tensor
-from tfaot_pkg.frontends.onnx_lowering.table import ONNX, OPERATORS, Call, Results, constant_of
+from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, ONNX, OPERATORS, Call, Refused, Results, constant_of
 from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Value
 from tfaot_pkg.ground.arrays import Array
 
+NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 FILLED_BY = (
     contributed, control, convolutions, elementwise, forests, images, indexing, linear, moving, normalizing, pooling,
-    products, quantized, recurrent, reductions, sampling, signals,
+    products, quantized, recurrent, reductions, sampling, selecting, signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
 
-def lower(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
+def lower(
+    model: Model,
+    symbols: Sequence[Symbol] = (),
+    *,
+    operations: Operations | None = None,
+    counts: Mapping[str, str] = NO_COUNTS,
+    layers: bool = True,
+) -> Program:
     """The program of `model`, whose outputs are in the order of the file. It is not verified.
 
-    `symbols` are the open axes of the inputs beside the batch, by the names that these give them. Raises Unsupported,
-    which names the node. Without `layers`, all operations are HLO's (compiler/listing.py).
+    `symbols` are the open axes of the inputs beside the batch, by the names that these give them. `counts` are those of
+    `model.counts`, by names of libraries: outputs behind those of the file. Raises Unsupported, which names the node,
+    and ModelError. Without `layers`, all operations are HLO's (compiler/listing.py).
     """
+    operations = operations or Operations()
     builder = Builder(symbols, layers=layers)
     names = {each.name for each in symbols}
     shapes = [_shape(each, names) for each in model.inputs]
@@ -57,11 +72,20 @@ def lower(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) 
     def body(given: Sequence[Value]) -> list[Value]:
         taken = zip(model.inputs, given, strict=True)
         values = {each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken}
-        found = _Walk(model, builder).values(model.graph, values, {})
-        results = [_found(each.key, found) for each in model.outputs]
-        return [builder.op("bits-of-f16", each) if each.is_half else each for each in results]
+        found = _Walk(model, builder, operations).values(model.graph, values, {})
+        _require_used(operations)
+        results = counted(builder, {each.name: _found(each.key, found) for each in model.outputs}, counts)
+        return [builder.op("bits-of-f16", each) if each.is_half else each for each in results.values()]
 
     return builder.program(shapes, body)
+
+
+def _require_used(operations: Operations) -> None:
+    if unused := sorted(operations.names - operations.used):
+        raise ModelError(
+            f"no node of the model calls the operation {unused[0]!r} of compilation.operations",
+            hint="remove it from the spec, or export the model with the node that calls it",
+        )
 
 
 def _read(builder: Builder, bits: Value) -> Value:
@@ -96,8 +120,8 @@ def _shape(given: Input, symbols: set[str]) -> Shape:
 
 
 class _Walk:
-    def __init__(self, model: Model, builder: Builder) -> None:
-        self._model, self._builder = model, builder
+    def __init__(self, model: Model, builder: Builder, operations: Operations) -> None:
+        self._model, self._builder, self._operations = model, builder, operations
         self._known: dict[int, Value] = {}  # by the identity of the array, so that each is written once
         self._faults: dict[str, str] = {}
 
@@ -126,9 +150,10 @@ class _Walk:
         return found
 
     def _made(self, node: Node, values: Mapping[str, Value]) -> tuple[Value | None, ...]:
-        function = OPERATORS.get((node.domain, node.op))
+        is_authors = self._operations.are_authors(node.domain, node.op)
+        function = self._operations.called if is_authors else OPERATORS.get((node.domain, node.op))
         if function is None:
-            raise self._fault(node, "this operator has no lowering to a program")
+            raise self._fault(node, *_missing(node.domain))
         if missing := [name for name in node.inputs if name and name not in values]:
             why = self._faults.get(missing[0], "it is computed nowhere before it")
             raise self._fault(node, f"its input {missing[0]!r}: {why}")
@@ -137,7 +162,10 @@ class _Walk:
             if len(given) != len(graph.inputs):
                 raise Unsupported(f"an inner graph has {len(graph.inputs)} inputs, and gets {len(given)}")
             found = self.values(graph, dict(zip(graph.inputs, given, strict=True)), values)
-            return tuple(_found(name, found) for name in graph.outputs)
+            results = tuple(_found(name, found) for name in graph.outputs)
+            if any(each.padded is not None for each in results):
+                raise Refused("an inner graph gives rows whose number values decide", _OUTSIDE)
+            return results
 
         call = Call(
             node=node,
@@ -148,9 +176,10 @@ class _Walk:
             run=run,
         )
         try:
-            return tuple(self._rounded(call, each) for each in _tuple(function(call)))
+            return padded(call, [self._rounded(call, each) for each in _tuple(function(call))])
         except Unsupported as error:
-            raise error if isinstance(error, _OfNode) else self._fault(node, str(error)) from None
+            hint = error.hint if isinstance(error, Refused) else ""
+            raise error if isinstance(error, _OfNode) else self._fault(node, str(error), hint) from None
         # A file is not trusted: numbers of attributes may be of any size, and lists of any length.
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise self._fault(node, f"its attributes or inputs do not fit: {type(error).__name__}: {error}") from error
@@ -164,10 +193,23 @@ class _Walk:
             value = self._builder.op("round-to-f16", value)
         return value if value.is_half == is_half else replace(value, is_half=is_half)
 
-    def _fault(self, node: Node, why: str) -> Unsupported:
+    def _fault(self, node: Node, why: str, hint: str = "") -> Unsupported:
         domain = "" if node.domain == ONNX else f"{node.domain}."
         version = self._model.opsets.get(node.domain, 1)
-        return _OfNode(f"{domain}{node.op} (node {node.name!r}, opset {version}): {why}")
+        return _OfNode(f"{domain}{node.op} (node {node.name!r}, opset {version}): {why}", hint)
+
+
+_SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
+_OUTSIDE = "make the rows an output of the graph itself"
+
+
+def _missing(domain: str) -> tuple[str, str]:
+    """Why there is no lowering of an operator, and what to do."""
+    if domain in OWN_DOMAINS:
+        return "this operator is not supported", "replace it in the model: docs/onnx-coverage.md lists what is"
+    return "this operator is neither ONNX's nor in compilation.operations of the spec", (
+        _SAVE_BASIC if domain.startswith(MICROSOFT) else "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}"
+    )
 
 
 _HALF = 10
@@ -198,7 +240,7 @@ def _gives_halves(call: Call) -> bool:
     return next((each.is_half for each in call.inputs if each is not None and each.dtype == "f32"), False)
 
 
-class _OfNode(Unsupported):
+class _OfNode(Refused):
     """What a program cannot represent, with the innermost node."""
 
 

@@ -26,6 +26,14 @@ _OTHERS = {8: "text", 14: "complex64", 15: "complex128", 16: "bfloat16"}
 Results = Value | tuple[Value | None, ...]
 
 
+class Refused(Unsupported):
+    """What a program cannot represent, and what the model's author can do about it ("" if that is not known)."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A node with the values of its inputs; None for one that is left out. `version` is the opset of its domain.
@@ -48,8 +56,8 @@ class Call:
         """The node as one of the operator `op` of ONNX's own domain, in its newest form, of other inputs."""
         return replace(self, node=replace(self.node, op=op, domain=ONNX), version=99, inputs=inputs)
 
-    def fault(self, why: str) -> Unsupported:
-        return Unsupported(why)
+    def fault(self, why: str, hint: str = "") -> Refused:
+        return Refused(why, hint)
 
     # -- inputs --------------------------------------------------------------------------------------------------
 

@@ -24,19 +24,32 @@ class Undecided(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Padded:
+    """Of the elements along `axis`, the first `count` are meant: a computed scalar, int32.
+
+    If it `is_size`, the value itself has the sizes of such an array.
+    """
+
+    axis: int
+    count: Value
+    is_size: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Value:
     """An array: `id` is that of the operation that computes it; `known` are its elements, if they are known.
 
     If `is_half`, it is of float16: float32 numbers that are rounded to it (decision 073).
 
     Elements of an array of objects are `Size`, integers that depend on symbols; its `shape` has their type, which may
-    be a float.
+    be a float. If values decide how many rows it has, it is `padded` to as many as there may be (counted.py).
     """
 
     shape: Shape
     known: Array | None = None
     id: int | None = None
     is_half: bool = False
+    padded: Padded | None = None
 
     @property
     def dtype(self) -> str:
