@@ -380,16 +380,38 @@ def test_tensorflows_nan_for_angles_of_subnormal_numbers_is_not_the_answer() -> 
     assert judged([0.5], [NAN], class_name="subnormal", jit=[NAN]) == REAL
 
 
-def test_huge_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:
+def test_huge_numbers_are_uncertain_only_if_the_model_sorts_and_tensorflow_disagrees_with_itself() -> None:
     """All distances of such points overflow, and no rule says which of them are the nearest."""
-    met = {OVERFLOW: "Sum"}
-    assert judged([3e29], [0.0], class_name="huge", jit=[1e29], met=met) == [("large argument", 1, False)]
-    assert judged([3e29], [1e29], class_name="huge", jit=[1e29], met=met) == REAL
-    assert judged([3e29], [0.0], class_name="large", jit=[1e29], met=met) == REAL
-    rows = judged(
-        [[3e29, 5.0], [3e29, 5.0]], [[0.0, 1.0], [1.0, 1.0]], class_name="huge", jit=[[1e29, 1.0], [1.0, 1.0]], met=met
-    )
-    assert rows == [("large argument", 4, False)]  # that they agree on the second row is chance
+    sorts: dict[str, Any] = {"class_name": "huge", "met": {OVERFLOW: "Sum"}, "operations": ("TopKV2",)}
+    open_, jit = [[0.0, 1.0], [1.0, 1.0]], [[3e29, 1.0], [1.0, 1.0]]
+    ours = [[1e29, 5.0], [3e29, 5.0]]
+    assert judged(ours, open_, jit=jit, **sorts) == [("large argument", 4, False)]  # agreement on one row is chance
+    assert judged([[4e29, 5.0], ours[1]], open_, jit=jit, **sorts)[1:] == REAL
+    assert judged(ours, open_, jit=open_, **sorts) == [("real", 4, True)]
+    assert judged(ours, open_, jit=jit, **{**sorts, "class_name": "large"})[-1][2]
+    unsorted = judged(ours, open_, jit=jit, **{**sorts, "operations": ()})
+    assert unsorted == [("large argument", 1, False), ("real", 3, True)]
+
+
+def test_numbers_in_the_place_of_overflowed_sums_are_faults() -> None:
+    """Whole rows overflow in the framework's own ways to compute them: ours may too, but give no numbers of their own."""
+    eager, jit = [[INF, 1.0, 2.0, 3.0]] * 10, [[NAN, 1.0, 2.0, 3.0]] * 10
+    wide: dict[str, Any] = {"class_name": "boundary", "jit": jit, "met": {OVERFLOW: "MatMul"}}
+    assert judged([[-INF, 1.0, 2.0, 3.0]] * 10, eager, **wide) == [("large argument", 10, False)]
+    assert judged([[2.5, 1.0, 2.0, 3.0]] * 10, eager, **wide) == [("real", 10, True)]
+    assert judged([[INF, 1.0, 2.0, 2.5]] * 10, eager, **wide) == [("real", 10, True)]
+    assert judged([[INF, NAN, 2.0, 3.0]] * 10, eager, **wide) == [("large argument", 10, False)]
+    assert judged([[INF, NAN, NAN, 3.0]] * 10, eager, **wide) == [("real", 20, True)]
+
+
+def test_ties_excuse_what_roundings_change_in_the_framework() -> None:
+    """In 40 rows two numbers are nearly equal; its answers to inputs that are off by a rounding are others in ten."""
+    right = [float(each) for each in range(40)]
+    spread, seen = [*[20.0] * 10, *[0.0] * 30], [each + 20 for each in right[:10]] + right[10:]
+    near: dict[str, Any] = {"class_name": "main", "met": {TIES: "TopKV2"}, "spread": spread, "seen": seen}
+    assert judged([*seen[:10], *right[10:]], right, **near) == [("ties in sort order", 10, False)]
+    assert judged([*right[:10], 1.0, 2.0, 3.0, *right[13:]], right, **near)[0][1:] == (3, True)
+    assert judged([99.0, *right[1:]], right, **near)[0][1:] == (1, True)
 
 
 def test_rows_sorted_by_nan_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:

@@ -205,6 +205,26 @@ class Evidence:
         return found
 
     @cached_property
+    def moved(self) -> Mask:
+        """Mask of the elements of which the framework gives others if inputs are off by some roundings."""
+        spread, eager = self.answers.spread, self.answers.eager
+        if spread is None or eager is None:
+            return self.nothing
+        with np.errstate(all="ignore"):
+            found: Mask = ~(spread.change <= self.atol + self.rtol * np.abs(eager.astype(np.float64)))
+        return found & ~self.nothing
+
+    @cached_property
+    def among_moved(self) -> Mask:
+        """Mask of our elements that are between the least and the largest answer to inputs that are so far off."""
+        spread = self.answers.spread
+        if spread is None:
+            return self.nothing
+        ours: Array = self.answers.ours.astype(np.float64)
+        found: Mask = (spread.low <= ours) & (ours <= spread.high)
+        return found
+
+    @cached_property
     def torn_rows(self) -> Mask:
         """Mask of the elements of rows that have such an element."""
         return self.rows_with(self.torn)

@@ -39,7 +39,7 @@ USUAL = "usual"
 EVERYWHERE = CORNERS | {MAIN, USUAL}
 
 _SHARE = 0.1
-"""The most elements of an output, as a share, that ties and steps may change without any other answer like ours."""
+"""The most elements of an output, as a share, that steps may change without any other answer like ours."""
 _OPEN, _ALONE = 0.75, 2
 """The most rows, as a share of those in which the framework leaves a result open, that have an answer which no run of
 the framework gave; and the number of rows that may, however few these are. Rows, because one sum may reach all of a
@@ -110,9 +110,18 @@ def _subnormal(seen: Evidence) -> Mask:
 
 
 def _in_order(seen: Evidence) -> Mask:
-    """What equal numbers in another order explain."""
+    """What nearly equal numbers in another order explain."""
     alike = _like_another(seen)
-    return alike | _few(seen) | (_torn(seen) if seen.class_name in CORNERS else seen.nothing)
+    return alike | _jumped(seen, TIES, alike) | (_torn(seen) if seen.class_name in CORNERS else seen.nothing)
+
+
+def _jumped(seen: Evidence, freedom: str, alike: Mask) -> Mask:
+    """Elements that a rounding changes in runs of the framework, and those of few other rows in which one could."""
+    rows, _ = seen.open(freedom, OPERATIONS[freedom])
+    possible = rows & (seen.plausible | seen.among_moved) & (seen.finite if seen.is_float else ~seen.nothing)
+    shown = possible & (seen.torn | seen.moved)
+    others = possible & ~shown & ~alike
+    return shown | (others if _rows(others & seen.differs) <= _ALONE else seen.nothing)
 
 
 def _torn(seen: Evidence) -> Mask:
@@ -138,7 +147,8 @@ def _differ_seldom(seen: Evidence) -> bool:
 def _one_step(seen: Evidence) -> Mask:
     ours, eager = seen.answers.ours, seen.eager
     if eager.dtype.kind == "b":
-        return _like_another(seen) | _few(seen)
+        alike = _like_another(seen)
+        return alike | _jumped(seen, STEP, alike)
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - eager.astype(np.float64))
     if not seen.is_float:
@@ -152,17 +162,28 @@ def _overflowed(seen: Evidence) -> Mask:
     if seen.class_name not in CORNERS:
         return _like_another(seen) & seen.not_finite
     met = seen.open(OVERFLOW, OPERATIONS[OVERFLOW])[0]
-    # Our sums may overflow where the framework's do not. Integers follow from such sums: the place of the largest one,
-    # or a comparison.
-    finite = met & ~seen.not_finite
-    ours = ~np.isfinite(seen.answers.ours) if seen.is_float else seen.plausible
-    found = _like_another(seen) | seen.torn_rows | seen.not_finite | _some_of(finite & ours, finite, seen)
-    if seen.is_float:
-        found = found | _some_of(_cancelled(seen) & met, met, seen, alone=0)
+    alike = _like_another(seen)
+    if not seen.is_float:
+        # Integers follow from such sums: the place of the largest one, or a comparison.
+        return alike | _some_of(met & ~alike & seen.plausible, met, seen)
+    ours = np.isfinite(seen.answers.ours)
+    shown = met & (seen.torn | seen.not_finite)
+    found = alike | (shown & ~ours)
+    # Our sums may overflow where the framework's do not, or reach the end where its do.
+    found = found | _as_many(met & ~shown & ~ours & ~alike, shown, seen)
+    sole = seen.answers.jit is None and seen.answers.exact is None
+    found = found | _as_many(shown & ours & ~alike & (~seen.nothing if sole else seen.plausible), shown & ~ours, seen)
+    found = found | _some_of(_cancelled(seen) & met, met, seen, alone=0)
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
-    if seen.class_name == "huge" and seen.torn.any():
-        found = found | seen.plausible | (np.isfinite(seen.answers.ours) if seen.is_float else seen.nothing)
+    if seen.class_name == "huge" and seen.torn.any() and seen.operations & OPERATIONS[TIES]:
+        found = found | seen.plausible
     return found
+
+
+def _as_many(found: Mask, shown: Mask, seen: Evidence) -> Mask:
+    """`found`, unless more of it differ than elements that the framework's own answers have `shown` to be open."""
+    differ = int(np.count_nonzero(found & seen.differs))
+    return found if differ <= max(int(np.count_nonzero(shown)), _ALONE) else seen.nothing
 
 
 def _cancelled(seen: Evidence) -> Mask:
@@ -406,10 +427,10 @@ RULES: tuple[Rule, ...] = (
         excuses=_overflowed,
         source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
         "overflows depends on it",
-        elements=f"not finite in one of the framework's answers; {_XLA_OR_FLOAT64}; rows in which these differ from "
-        "the framework; in at most three quarters of such rows also ours that are not finite or, like the framework's, "
-        "below a rounding of the largest number, and integers between the framework's; in huge, if these differ "
-        "anywhere, all finite numbers",
+        elements=f"{_XLA_OR_FLOAT64}; ours that are not finite where these differ from the framework or are not "
+        "finite, in as many other places, and numbers between the framework's in no more; in three quarters of the "
+        "rows, ours and the framework's below a rounding of the largest number, and integers between the framework's; "
+        "in huge, if the model sorts and these differ anywhere, all numbers between the framework's",
     ),
     Rule(
         name="overflow in a decomposition",
@@ -501,7 +522,8 @@ RULES: tuple[Rule, ...] = (
         excuses=_in_order,
         source="numbers that differ by less than the roundings of the sums that computed them (4 times the "
         "distance from float64) have no order; equal ones have the framework's",
-        elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output; at the limits of types also, in "
+        elements=f"{_XLA_OR_FLOAT64}; numbers between the framework's, where these differ from it or its answers "
+        "change if the inputs do by two units in the last place, and in two rows more; at the limits of types also, in "
         "three quarters of the rows in which these differ from the framework, all that are between its answers",
     ),
     Rule(
@@ -513,7 +535,8 @@ RULES: tuple[Rule, ...] = (
         source="a comparison, or a rounding to integers, jumps between numbers that differ by less than the "
         "roundings of what computed them",
         elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output, by 1 for integers and by 4/256 of the "
-        "range of answers for floats",
+        "range of answers for floats; truth values where the framework's change if the inputs do by two units in the "
+        "last place, and in two rows more",
     ),
 )
 """In the order in which they are tried: an element counts once, for the first rule that excuses it."""
