@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.native.batching.costs import batch_costs, estimated_cost
 from tfaot_pkg.spec.types import Tuning
-from tfaot_pkg.worker_program.messages.graph import Work
 
 V2, V3, V4 = (TARGETS[f"x86-64-v{level}"] for level in (2, 3, 4))
 SIZES = (1, 2, 4, 8, 16)

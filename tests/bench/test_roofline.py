@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.measure.bench.results import Limits, bytes_moved, least_time, sizes_read
-from tfaot_pkg.worker_program.messages.graph import Work
 
 SIZES = (1, 2, 4, 8, 16, 64, 256)
 PEAK = 101e9

@@ -10,12 +10,11 @@ import pytest
 from tfaot_pkg.worker_program.messages import graph, listing, requests
 from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded, plain
 
-WORK = graph.Work(constant_bytes=8, operations_per_call=0.5, operations_per_row=3)
 WEIGHT = graph.Weight(node="w", dtype="float32", shape=(2, 3), offset=64)
 MODEL = graph.FrozenGraph(
     inputs=(graph.Feed(name="x", node="x", dtype="float32", shape=(None, 2)),),
     outputs=(graph.Fetch(name="y", node="y", index=1, dtype="float32", shape=()),),
-    weights=(WEIGHT,), segments=(), warnings=("a warning",), work=WORK, graph=None,
+    weights=(WEIGHT,), segments=(), warnings=("a warning",), graph=None,
 )  # fmt: skip
 
 
@@ -69,12 +68,10 @@ def _changed(place: list[Any], value: object) -> Any:
         (["warnings"], "text", "model.warnings: must be a list"),
         (["warnings", 0], 1, r"model.warnings\[0\]: must be a text"),
         (["more"], 1, "model: unknown field 'more'"),
-        (["work-"], None, "model: missing field 'work'"),
-        (["work"], None, "model.work: must be an object"),
-        (["work", "constant_bytes"], True, "model.work.constant_bytes: must be an integer"),
-        (["work", "constant_bytes"], 1.5, "model.work.constant_bytes: must be an integer"),
-        (["work", "operations_per_row"], float("nan"), "model.work: amounts of work must be finite"),
-        (["work", "operations_per_row"], -1, "model.work: amounts of work must be finite"),
+        (["weights-"], None, "model: missing field 'weights'"),
+        (["weights", 0], None, r"model.weights\[0\]: must be an object"),
+        (["weights", 0, "offset"], True, r"model.weights\[0\].offset: must be an integer"),
+        (["weights", 0, "offset"], 1.5, r"model.weights\[0\].offset: must be an integer"),
         (["inputs", 0, "shape", 1], "2", r"model.inputs\[0\].shape\[1\]: of no known form"),
         (["outputs", 0, "index"], -1, r"model.outputs\[0\]: index must not be negative"),
         (["weights", 0, "offset"], -64, r"model.weights\[0\]: offset and shape must not be negative"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,13 +30,13 @@ import signatures
 import specialize
 import tensorflow as tf
 import weights
-from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
+from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported
 from messages.requests import ModelFault, one_line
-from tensorflow.python.framework import convert_to_constants, dtypes, ops, tensor_util
-from wiring import CALLS, ancestors, by_name
+from tensorflow.python.framework import convert_to_constants, dtypes, tensor_util
+from wiring import ancestors, by_name
 
 if TYPE_CHECKING:
-    from framework_types import Array, ConcreteFunction, GraphDef, MetaGraphDef, NodeDef, Report, TensorProto
+    from framework_types import Array, ConcreteFunction, GraphDef, MetaGraphDef, Report, TensorProto
     from messages.graph import FoundSegment, Symbol
     from messages.listing import HloListing
     from tables import Table
@@ -70,8 +69,6 @@ _OUTLINED = 1 << 10
 TensorFlow copies each value up to seven times: freezing 210 MB of variables took 3.0 GB, and takes 1.1 GB without
 their values (decision 063).
 """
-_UNCOUNTED = operations.CONTROL_FLOW | operations.OLD_CONTROL_FLOW | CALLS
-"""TensorFlow's count of operations skips functions."""
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
@@ -96,14 +93,13 @@ def freeze(request: Freeze, report: Report) -> Frozen:
     pieces = segments.cut(program, inputs, outputs) if request.constants and not symbols else None
     with open(os.path.join(request.out, "weights.bin"), "wb") as file:
         blob = weights.Blob(file)
-        # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders. Those
+        # Listed before weights are shared, which turns constants of `graph_def` into placeholders. Those
         # of the listing come first in the file, in the order of its parameters.
         constants = blob if request.constants else None
         listing = hlo.listed(program, inputs, outputs, None if pieces else constants, symbols)
         listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
         cut = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
         apart = tuple(_listed_part(segment, part, request) for segment, part in cut)
-        work = _work(graph_def, used, inputs)
         shared = weights.share(graph_def, used, blob, request.threshold) if request.weights == "shared" else []
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:
         # Deterministic, because protobuf writes maps in another order in each process.
@@ -115,7 +111,6 @@ def freeze(request: Freeze, report: Report) -> Frozen:
             weights=tuple(shared),
             segments=pieces.segments if pieces else (),
             warnings=warnings,
-            work=work,
             graph=outline.outline(graph.graph, graph.inputs, graph.outputs, graph.original.library.function),
             symbols=symbols,
             own_calls=graph.own_calls,
@@ -492,49 +487,3 @@ def _warnings(graph_def: GraphDef, inputs: Sequence[Feed], outputs: Sequence[Fet
         if tensor.node not in used:
             found.add(f"input {tensor.name!r} is not used: its values change nothing")
     return tuple(sorted(found))
-
-
-def _work(graph_def: GraphDef, used: set[str], inputs: Sequence[Feed]) -> Work:
-    """How much the nodes `used` compute: the costs of batches are estimated from it (native/batching/costs.py).
-
-    Arithmetic operations are TensorFlow's own count ("flops": a multiply-add counts twice), at two batch sizes, between
-    which the count grows with the batch. Operations without such a count add nothing. Functions and loops are not
-    counted: for a graph with these, two operations per row and element of its constants (one product with each) are
-    assumed instead, if that is more.
-    """
-    constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
-    light, _ = specialize.without_weights(graph_def)
-    first, second = (_operations(light, used, inputs, size) for size in specialize.PROBES)
-    # The difference of two sizes: what is computed once per call cancels.
-    per_row = max(0.0, (second - first) / (specialize.PROBES[1] - specialize.PROBES[0]))
-    per_call = max(0.0, first - per_row * specialize.PROBES[0])
-    if any(node.op in _UNCOUNTED for node in graph_def.node):
-        per_row = max(per_row, 2.0 * sum(elements for elements, _ in constants))
-    return Work(
-        constant_bytes=sum(elements * size for elements, size in constants),
-        operations_per_call=per_call,
-        operations_per_row=per_row,
-    )
-
-
-def _size(node: NodeDef) -> tuple[int, int]:
-    """(elements, bytes per element) of a constant."""
-    shape = [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]
-    return math.prod(shape), dtypes.as_dtype(node.attr["dtype"].type).size or 0
-
-
-def _operations(graph_def: GraphDef, used: set[str], inputs: Sequence[Feed], batch_size: int) -> float:
-    try:
-        graph = tf.Graph()
-        with graph.as_default():
-            tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, batch_size), name="")
-    except ValueError:  # this batch size does not fit the model
-        return 0.0
-    count = 0.0
-    for node in graph.as_graph_def(add_shapes=True).node:
-        if node.name in used:
-            try:
-                count += ops.get_stats_for_node_def(graph, node, "flops").value or 0
-            except ValueError:  # not all shapes are known
-                continue
-    return count

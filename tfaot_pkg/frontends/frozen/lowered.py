@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.analysis.program.ranges import Range
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.compiler.attributes import Constant, Trees
 from tfaot_pkg.compiler.lowered import Lowered
@@ -40,7 +41,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.forest import packed
-from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode, Work
+from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode
 
 
 def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
@@ -73,6 +74,7 @@ class Made:
     graph: FrozenGraph
     rows: Rows
     ranges: tuple[Range, ...]
+    work: Work
 
 
 def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
@@ -106,6 +108,7 @@ def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
         graph=_graph(program, feeds, fetches, found, (inputs, outputs)),
         rows=Rows(meetings=tuple(meetings)),
         ranges=tuple(replace(each, name=names[0].get(each.name, each.name)) for each in found.ranges),
+        work=_work(program),
     )
 
 
@@ -179,7 +182,6 @@ def _graph(
     known = program.entry.by_id()
     taken = zip(inputs, (each.shape for each in program.entry.parameters), border[0], strict=True)
     given = zip(outputs, (known[result].shape for result in program.entry.results), border[1], strict=True)
-    per_row = work_of_row(program).operations
     return FrozenGraph(
         inputs=tuple(
             Feed(name=name, node="", dtype=_dtype(each), shape=sizes, axes=axes, stands_for=found.carried.get(key, ""))
@@ -205,12 +207,16 @@ def _graph(
         weights=(),
         segments=(),
         warnings=found.warnings,
-        work=Work(
-            constant_bytes=sum(map(_bytes, program.entry.everything())),
-            operations_per_call=max(0.0, work(program, 2).operations - 2 * per_row),
-            operations_per_row=per_row,
-        ),
         graph=_outline(program, inputs, outputs),
+    )
+
+
+def _work(program: Program) -> Work:
+    per_row = work_of_row(program).operations
+    return Work(
+        constant_bytes=sum(map(_bytes, program.entry.everything())),
+        operations_per_call=max(0.0, work(program, 2).operations - 2 * per_row),
+        operations_per_row=per_row,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.program.ranges import Range, ranges_of
+from tfaot_pkg.analysis.program.work import Work, work_of_listing
 from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
@@ -49,7 +50,6 @@ from tfaot_pkg.worker_program.messages.graph import (
     FrozenGraph,
     Interface,
     Weight,
-    Work,
 )
 from tfaot_pkg.worker_program.messages.listing import HloListing
 from tfaot_pkg.worker_program.messages.sources import TreesFacts
@@ -268,6 +268,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool
                 state=(),
                 parts=(),
                 ranges=made.ranges,
+                work=made.work,
                 is_program=True,
             )
     _copy(operations, folder)
@@ -321,6 +322,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             state=kept,
             parts=parts_of(spec, signature_of(frozen.model)),
             ranges=ranges_of(frozen.hlo, signature_of(frozen.model)),
+            work=work_of_listing(frozen.hlo, len(frozen.model.inputs), _bytes_of(folder)),
         )
         _copy(operations, folder)
         (folder / "frozen.json").write_text(encoded(stored))
@@ -336,6 +338,11 @@ def _copy(operations: Mapping[str, tuple[Path, Path]], folder: Path) -> None:
     for name, (source, reference) in operations.items():
         shutil.copyfile(source, folder / f"{name}.cpp")
         shutil.copyfile(reference, folder / f"{name}.py")
+
+
+def _bytes_of(folder: Path) -> int:
+    """The bytes of a frozen graph with its constants."""
+    return sum((folder / name).stat().st_size for name in ("graph.pb", _WEIGHTS))
 
 
 def _require_weights(model: FrozenGraph, folder: Path) -> None:
@@ -383,6 +390,7 @@ class _Stored:
     state: tuple[StateTensor, ...]
     parts: tuple[Part, ...]
     ranges: tuple[Range, ...]
+    work: Work
     is_program: bool = False
 
 
@@ -424,7 +432,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
             for each, is_independent in zip(model.segments, stored.independent, strict=True)
         ),
         warnings=(*stored.notes, *model.warnings, *stored.rows.warnings()),
-        work=model.work,
+        work=stored.work,
         outline=None if model.graph is None else plain(model.graph),
         confinement=stored.confinement,
         rows=stored.rows,

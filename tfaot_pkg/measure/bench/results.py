@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.documents import utc_now
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.verify.latency import processor
-from tfaot_pkg.worker_program.messages.graph import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.analysis.program.hlo import Unlike, read_program
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program, Unsupported
@@ -46,7 +47,6 @@ from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.verify.limits import drawing_of
 from tfaot_pkg.worker_program.messages.elements import write_arrays
-from tfaot_pkg.worker_program.messages.graph import Work
 from tfaot_pkg.worker_program.messages.requests import Referenced
 
 
@@ -302,10 +302,10 @@ def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) ->
 
 
 def work_of(frozen: FrozenModel) -> Work:
-    """The amount of computation: TensorFlow's count, which ignores loops (worker_program/freeze.py).
+    """The amount of computation: that of the listing, which counts one iteration of loops (analysis/program/work.py).
 
     For a model with loops, the operations of its products in all iterations; if their number depends on values, one is
-    counted. For a model that cannot become a program (compiler/), TensorFlow's count is used in any case.
+    counted. For a model that cannot become a program (compiler/), that of the listing is used in any case.
     """
     try:
         program = _program(frozen)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS, Target
 from tfaot_pkg.spec.types import Tuning
-from tfaot_pkg.worker_program.messages.graph import Work
 
 _CALL = 50.0  # nanoseconds: entering the compiled code, binding buffers
 _BANDWIDTH = 32.0  # bytes per nanosecond, between a core and its caches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -226,22 +225,6 @@ class FoundSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """The work of a model: bytes of all constants, and arithmetic operations of a run.
-
-    A run takes `operations_per_call`, and `operations_per_row` more for each row of the batch.
-    """
-
-    constant_bytes: int
-    operations_per_call: float
-    operations_per_row: float
-
-    def __post_init__(self) -> None:
-        amounts = (self.constant_bytes, self.operations_per_call, self.operations_per_row)
-        _require(all(math.isfinite(each) and each >= 0 for each in amounts), "amounts of work must be finite")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutlinePart:
     """An operation of a group; `name` is below that of the group. It may be `inside` a loop or condition before it."""
 
@@ -289,7 +272,6 @@ class FrozenGraph:
     weights: tuple[Weight, ...]
     segments: tuple[FoundSegment, ...]
     warnings: tuple[str, ...]
-    work: Work
     graph: Outline | None
     symbols: tuple[Symbol, ...] = ()
     own_calls: tuple[str, ...] = ()
