@@ -19,7 +19,7 @@ from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.layers import PANEL, packed_dense
+from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
 
@@ -202,7 +202,7 @@ def _write(
             written = at(out.pointer, 2, _reach((count, out_step), (width, ONE)), of_lines=1)
             emitter.line(*head, f"{cpp(count)}, ", read, f", {cpp(row_step)}, ", written, f", {cpp(out_step)});")
     if inner.is_constant and width.is_constant:
-        emitter.reaches(f"product({inner.constant}, {width.constant}, Activation::none", count)
+        reaches(emitter, f"product({inner.constant}, {width.constant}, Activation::none", count)
     else:
         emitter.reached["products()"] = None
     for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed.base]), out.pointer):

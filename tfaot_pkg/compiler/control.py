@@ -11,7 +11,6 @@ from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
 from tfaot_pkg.compiler.loops import View
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape
-from tfaot_pkg.compiler.work import is_counter, iterations_of
 
 
 def while_loop(emitter: Emitter, operation: Operation) -> None:
@@ -31,7 +30,6 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
         emitter.line("if (!(", emitter.scalar(condition.results[0]), ")) break;")
         _bind(emitter, body, states)
         _want(emitter, body, states, "_next")
-        _count(emitter, operation)
         emitter.region(body)
         _next(emitter, body, states)
     emitter.pointers, emitter.scalars = outer
@@ -82,14 +80,6 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
             emitter.pointers[parameter.id] = state.name
         else:
             emitter.scalars[parameter.id] = Variable(state.name)
-        emitter.carried.add(parameter.id)
-
-
-def _count(emitter: Emitter, loop: Operation) -> None:
-    iterations = iterations_of(loop, emitter.known)
-    for parameter in loop.regions[0].parameters:
-        if iterations is not None and is_counter(parameter.id, loop, emitter.known):
-            emitter.turns[parameter.id] = iterations
 
 
 def _want(emitter: Emitter, region: Region, states: Sequence[State], suffix: str = "") -> None:

@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.loops import Piece
-from tfaot_pkg.compiler.program import ONE, ROWS, Extent, Operation, Shape, Size
+from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
@@ -121,9 +121,24 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     if in_tree:
         emitter.reached[f"activating({activation})"] = None
     else:
-        emitter.reaches(f"dense({inputs}, {outputs}, {activation}", rows)
+        reaches(emitter, f"dense({inputs}, {outputs}, {activation}", rows)
     emitter.touch(target)
     return target
+
+
+def reaches(emitter: Emitter, call: str, rows: Size) -> None:
+    """Record that a layer gets a number of rows; `call` is the beginning of a call of Reached."""
+    constant, per_row, others = 0, 0, False
+    for monomial, factor in rows.terms:
+        if monomial == () and factor > 0:
+            constant = factor
+        elif monomial == (BATCH,):
+            per_row = factor
+        else:
+            others = True
+    # Layers compute at most kMostRowsAtATime rows at a time, which bounds numbers that are unknown here.
+    known = "0, 1, kMostRowsAtATime" if others else f"{constant}, {per_row}, kRows"
+    emitter.reached[f"{call}, {{{known}}})"] = None
 
 
 def _bias(emitter: Emitter, operation: Operation, outputs: int) -> tuple[Piece, ...]:
@@ -187,7 +202,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         if pool:
             emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
         else:
-            emitter.reaches(f"conv2d({whole}", operation.shape.sizes[0])
+            reaches(emitter, f"conv2d({whole}", operation.shape.sizes[0])
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
@@ -196,7 +211,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
 def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[int, ...]]:
     """A window at all sizes of its symbols: the memory that a convolution needs may shrink as they grow."""
     names = {name for number in window for monomial, _ in as_size(number).terms for name in monomial}
-    symbols = [each for each in emitter.symbols if each.name in names]
+    symbols = [each for each in emitter.program.symbols if each.name in names]
     for sizes in product(*(range(each.minimum, each.maximum + 1) for each in symbols)):
         known = dict(zip((each.name for each in symbols), sizes, strict=True))
         yield tuple(as_size(number).at(0, known) for number in window)

@@ -13,7 +13,7 @@ from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Component, Scalar, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
-from tfaot_pkg.compiler.uses import is_counted
+from tfaot_pkg.compiler.uses import is_counted, same_memory
 
 Padding = tuple[tuple[Size, Size, Size], ...]
 """For each axis: before the array, behind it, between its elements."""
@@ -85,12 +85,12 @@ def _components(
     Vectors that are joined from single numbers, as for a gather within rows, are not written to memory, and counters
     are not read from it.
     """
-    is_joined = emitter.uses.is_joined_index(indices, emitter.places)
-    parts = emitter.uses.joined(indices, emitter.places) if is_joined else (indices.id,)
+    joined = emitter.selection.in_indices.get(indices.id)
+    parts = joined or (indices.id,)
     step = indices.shape.strides[vector] if vector < indices.shape.rank else ONE
-    counted = {part: index for part in parts if is_joined and (index := _counted(emitter, part)) is not None}
+    counted = {part: index for part in parts if joined and (index := _counted(emitter, part)) is not None}
     kept = [part for part in parts if part not in counted]
-    pointers = dict(zip(kept, emitter.stored_together(kept), strict=True))
+    pointers = {part: emitter.stored(same_memory(part, emitter.known)) for part in kept}
     components = list[tuple[Scalar, str]]()
     for part in parts:
         shape = emitter.known[part].shape
@@ -120,12 +120,9 @@ def _component(base: str, index: Index, counters: Mapping[int, Counter], at: Siz
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
-    """dynamic-update-slice: in place if the array is the state of a loop that nothing else reads."""
     array, update, *starts = operation.operands
     shape, part = operation.shape, emitter.known[update].shape
-    # Otherwise each iteration of a loop that fills an array would copy all of it.
-    in_place = array in emitter.carried and array in emitter.pointers and emitter.uses.count[array] == 1
-    if in_place:
+    if operation.id in emitter.selection.in_place:
         target = emitter.pointers[array]
     else:
         target = emitter.target(operation)

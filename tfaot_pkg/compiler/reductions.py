@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,8 +14,6 @@ from tfaot_pkg.compiler.elements import Access, Element, Filled, Operand, Statem
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
-    COMBINED,
-    COMBINED_TRUTHS,
     ELEMENTWISE,
     IN_WIDE_VECTORS,
     VECTOR_TYPES,
@@ -24,54 +21,57 @@ from tfaot_pkg.compiler.expressions import (
     number_text,
 )
 from tfaot_pkg.compiler.loops import Code, Row, code_of
+from tfaot_pkg.compiler.plain import states
 from tfaot_pkg.compiler.plain import targets as wanted
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, reducer
-from tfaot_pkg.compiler.reduction_loops import PARTIAL, Reduction, along, are_beside
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region
+from tfaot_pkg.compiler.reduction_forms import Combined, combined
+from tfaot_pkg.compiler.reduction_loops import Reduction, along, are_beside
 from tfaot_pkg.compiler.rows import IN_ROWS, are_rows, are_short, first_row, head, loads
 
 
 def reduce(emitter: Emitter, operation: Operation) -> str:
-    functions = {"f32": COMBINED, "f64": COMBINED, "pred": COMBINED_TRUTHS}.get(operation.shape.dtype, {})
-    combine, operand = functions.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
-    if combine is None or emitter.known[operation.operands[1]].opcode != "constant":
+    form = combined(operation, emitter.known)
+    if form is None:
         return _reduce_plainly(emitter, operation)[0].name
-    dimensions, is_wide = Dimensions.of(operation).dimensions, operation.shape.dtype in WIDE_TYPES
-    is_by_rows = operand.shape.rank - 1 in dimensions
-    if is_wide and not is_by_rows:
-        return _reduce_plainly(emitter, operation)[0].name
-    if not is_by_rows and (rows := _reduce_short_rows(emitter, operation)) is not None:
+    if not form.by_rows and (rows := _reduce_short_rows(emitter, operation)) is not None:
         return rows[0].name
-    # Truth values have no order of combining. Elements next to each other, as in rows of memory, stay in one vector.
-    is_short = all(operand.shape.sizes[axis].is_constant for axis in dimensions) and (
-        math.prod(operand.shape.sizes[axis].constant for axis in dimensions) <= PARTIAL
-    )
-    if operation.shape.dtype == "pred" and is_short and (lanes := _reduce_lanes(emitter, operation)) is not None:
+    if form.by_lanes and (lanes := _reduce_lanes(emitter, operation)) is not None:
         return lanes[0].name
+    return _reduce_combined(emitter, operation, form)
+
+
+def _reduce_combined(emitter: Emitter, operation: Operation, form: Combined) -> str:
+    """A reduction in one of the two orders that the kernel library fixes for any width of vectors (decision 039)."""
+    operand, dtype = emitter.known[operation.operands[0]], operation.shape.dtype
+    dimensions, is_wide = Dimensions.of(operation).dimensions, dtype in WIDE_TYPES
     number = number_text(emitter.known[operation.operands[1]])
-    start = number if is_wide else f"filled({number})[0]"
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]
-    order = [*kept, *dimensions]
-    extents = tuple(operand.shape.sizes[axis] for axis in order)
-    body = Body(extents)
-    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
-    value = emitter.value(operand.id, places, body)
-    if is_by_rows and not (body.can_be_wide if is_wide else body.by_vectors):
+    body, (value,) = _collected(emitter, [operand.id], [*kept, *dimensions])
+    if form.by_rows and not (body.can_be_wide if is_wide else body.by_vectors):
         # Types without vectors (bytes of quantized models) are converted in a loop of their own before this one.
         emitter.stored(operand.id)
-        body = Body(extents)
-        value = emitter.value(operand.id, places, body)
-    if operation.shape.dtype == "pred" and not body.by_vectors:
+        body, (value,) = _collected(emitter, [operand.id], [*kept, *dimensions])
+    if dtype == "pred" and not body.by_vectors:
         return _reduce_plainly(emitter, operation)[0].name
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
-    # The kernel library fixes both orders of additions, for any width of vectors (decision 039).
     reduction = Reduction(
-        combine=combine, start=start, inner=body.inner(kind="Wide" if is_wide else ""), value=value,
-        target=Access("sums", target, operation.shape.dtype, out), kept=len(kept), is_by_rows=is_by_rows,
+        combine=form.combine, start=number if is_wide else f"filled({number})[0]",
+        inner=body.inner(kind="Wide" if is_wide else ""), value=value, target=Access("sums", target, dtype, out),
+        kept=len(kept), is_by_rows=form.by_rows,
     )  # fmt: skip
     emitter.nest_of(_step(reduction) or reduction)
     emitter.touch(target)
     return target
+
+
+def _collected(emitter: Emitter, values: Sequence[int], order: Sequence[int]) -> tuple[Body, list[Operand]]:
+    """Elements of arrays of one shape, in a loop along their axes in another order."""
+    sizes = emitter.known[values[0]].shape.sizes
+    body = Body(tuple(sizes[axis] for axis in order))
+    identity = body.identity()
+    places = tuple(identity[order.index(axis)] for axis in range(len(order)))
+    return body, [emitter.value(value, places, body) for value in values]
 
 
 def _step(reduction: Reduction) -> Step | None:
@@ -102,18 +102,12 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     """A reduction with any region, one element after the other."""
     emitter.flush()  # not within the loops of the reduction
     half = len(operation.operands) // 2
-    arrays = [emitter.known[operand] for operand in operation.operands[:half]]
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
-    dimensions = Dimensions.of(operation).dimensions
-    order = [*(axis for axis in range(arrays[0].shape.rank) if axis not in dimensions), *dimensions]
-    kept = len(order) - len(dimensions)
-    body = Body(tuple(arrays[0].shape.sizes[axis] for axis in order))
-    places = body.identity()
-    values = [
-        emitter.value(array.id, tuple(places[order.index(a)] for a in range(len(order))), body) for array in arrays
-    ]
+    kept_axes, dimensions = _axes(emitter, operation)
+    order, kept = [*kept_axes, *dimensions], len(kept_axes)
+    body, values = _collected(emitter, operation.operands[:half], order)
     targets = wanted(emitter, operation)
-    names = [f"r{next(emitter.new)}" for _ in arrays]
+    names = [f"r{next(emitter.new)}" for _ in values]
     region, types = operation.regions[0], [C_TYPES[shape.dtype] for shape in operation.shapes]
     for parameter, name in zip(region.parameters, [*names, *(f"{name}_element" for name in names)], strict=True):
         emitter.scalars[parameter.id] = Variable(name)
@@ -138,25 +132,20 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
         for target, name, shape in zip(targets, names, operation.shapes, strict=True):
             sums = Access("sums", target, shape.dtype, Index(ZERO, operation.shapes[0].strides))
             emitter.line("*(", Row(sums, kept, extents[:kept]), f") = {name};")
-    for target in targets:
-        emitter.touch(target)
-    return [State(target, shape, (target,)) for target, shape in zip(targets, operation.shapes, strict=True)]
+    return _states(emitter, operation, targets)
 
 
 def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | None:
     """The same with several short rows of results in a vector; None if rows are long, or the innermost axis goes."""
     emitter.flush()  # not within the loops of the reduction
-    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], Dimensions.of(operation).dimensions
-    if shape.rank < 2 or not all(_has_vectors(each, VECTOR_TYPES) for each in operation.regions[0].operations):
+    half, shape, (kept, dimensions) = len(operation.operands) // 2, operation.shapes[0], _axes(emitter, operation)
+    if shape.rank < 2 or not _have_vectors(operation.regions[0], VECTOR_TYPES):
         return None
-    sizes = emitter.known[operation.operands[0]].shape.sizes
-    kept = [axis for axis in range(len(sizes)) if axis not in dimensions]
     order = [*kept[:-2], *dimensions, *kept[-2:]]
-    if not are_short(ONE, sizes[kept[-1]]) or any(each.dtype not in IN_ROWS for each in operation.shapes):
+    if not are_short(ONE, shape.sizes[-1]) or any(each.dtype not in IN_ROWS for each in operation.shapes):
         return None
-    body, outer = Body(tuple(sizes[axis] for axis in order)), len(kept) - 2
-    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
-    values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
+    outer = len(kept) - 2
+    body, values = _collected(emitter, operation.operands[:half], order)
     is_counted = any(each.index.factors[-2:] != (ZERO, ZERO) for each in body.counted)
     extents, inner = body.extents, body.inner()
     if is_counted or not are_rows(inner, inner.accesses):
@@ -178,28 +167,20 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
                 _combine(emitter, operation.regions[0], totals, values)
             for total in totals:
                 emitter.line(f"at.store({total[:-6]}, {total});")
-    for target in targets:
-        emitter.touch(target)
-    return [State(target, each, (target,)) for target, each in zip(targets, operation.shapes, strict=True)]
+    return _states(emitter, operation, targets)
 
 
 def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     """The same order with a result in each lane; None if elements have strides at which no vectors are loaded."""
     emitter.flush()  # not within the loops of the reduction
-    half, shape, dimensions = len(operation.operands) // 2, operation.shapes[0], Dimensions.of(operation).dimensions
+    half, shape, (kept, dimensions) = len(operation.operands) // 2, operation.shapes[0], _axes(emitter, operation)
     is_wide = shape.dtype in WIDE_TYPES
     types = WIDE_TYPES if is_wide else VECTOR_TYPES
-    if not shape.rank or not all(_has_vectors(each, types) for each in operation.regions[0].operations):
+    if not shape.rank or not _have_vectors(operation.regions[0], types):
         return None
-    sizes = emitter.known[operation.operands[0]].shape.sizes
-    kept = [axis for axis in range(len(sizes)) if axis not in dimensions]
     order = [*kept[:-1], *dimensions, kept[-1]]
-    body = Body(tuple(sizes[axis] for axis in order))
-    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
-    values = [emitter.value(operand, places, body) for operand in operation.operands[:half]]
-    near = (ZERO, ONE) if is_wide else IN_VECTORS
-    is_near = all(access.index.factors[-1] in near for access in body.accesses)
-    if not (body.can_be_wide if is_wide else body.by_vectors) or not is_near or not are_beside(body.extents[-1]):
+    body, values = _collected(emitter, operation.operands[:half], order)
+    if not _loads_vectors(body, is_wide=is_wide) or not are_beside(body.extents[-1]):
         return None
     extents, inner = body.extents, body.inner(kind="Wide" if is_wide else "")
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
@@ -225,9 +206,20 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
                 _combine(emitter, operation.regions[0], totals, values)
             for result, total in zip(results, totals, strict=True):
                 emitter.line(stored(Store(result, Element(total))))
-    for target in targets:
-        emitter.touch(target)
-    return [State(target, each, (target,)) for target, each in zip(targets, operation.shapes, strict=True)]
+    return _states(emitter, operation, targets)
+
+
+def _loads_vectors(body: Body, *, is_wide: bool) -> bool:
+    """Whether vectors are loaded as they lie in memory, for types of which there are vectors."""
+    near = (ZERO, ONE) if is_wide else IN_VECTORS
+    is_near = all(access.index.factors[-1] in near for access in body.accesses)
+    return is_near and (body.can_be_wide if is_wide else body.by_vectors)
+
+
+def _states(emitter: Emitter, operation: Operation, pointers: Sequence[str]) -> list[State]:
+    for pointer in pointers:
+        emitter.touch(pointer)
+    return states(operation, pointers)
 
 
 def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Sequence[Operand]) -> None:
@@ -249,6 +241,17 @@ def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Se
         emitter.line(f"const auto {total}_next = ", code_of(vector(result)), ";")
     for total in totals:
         emitter.line(f"{total} = {total}_next;")
+
+
+def _axes(emitter: Emitter, operation: Operation) -> tuple[list[int], tuple[int, ...]]:
+    """The axes of the result among those of the operands, and those that are reduced."""
+    dimensions = Dimensions.of(operation).dimensions
+    rank = emitter.known[operation.operands[0]].shape.rank
+    return [axis for axis in range(rank) if axis not in dimensions], dimensions
+
+
+def _have_vectors(region: Region, types: Mapping[str, str]) -> bool:
+    return all(_has_vectors(each, types) for each in region.operations)
 
 
 def _has_vectors(operation: Operation, types: Mapping[str, str]) -> bool:

@@ -34,27 +34,39 @@ def tile(inner: Inner, outputs: Sequence[Access]) -> Tile | None:
     extents, accesses = inner.extents, inner.accesses
     if len(extents) < 2 or not inner.by_vectors or inner.counted or len(outputs) != 1:
         return None
-    (written,), rows = outputs, extents[-1]
-    factors = written.index.factors
-    is_few = rows.is_constant and rows.constant <= _INTERLEAVED
-    near = (ZERO, ONE) if is_few else _NEAR
+    (written,), near = outputs, (ZERO, ONE) if _is_few(extents[-1]) else _NEAR
     far = [access for access in accesses if access.index.factors[-1] not in near]
-    if written.dtype in ("pred", "u16") or factors[-1] != ONE or not far:
+    if not far or not _is_written_by_vectors(written):
         return None
     # From the innermost axis outwards: it has the best chance to be contiguous where elements are read.
-    for column in reversed(range(len(extents) - 1)):
-        columns = extents[column]
-        if columns.is_constant and columns.constant < _LEAST:
-            continue
-        is_interleaved = is_few and factors[column] == rows
-        if is_interleaved:
-            fits = all(access.index.factors[column] in _NEAR for access in accesses)
-        else:
-            fits = all(access.index.factors[column] in (ZERO, ONE) for access in accesses) and not is_few
-            fits = fits and all(access.index.factors[column] == ONE for access in far)
-        if fits:
-            return Tile(rows=rows, columns=columns, column=column, is_interleaved=is_interleaved)
-    return None
+    columns = reversed(range(len(extents) - 1))
+    return next((found for column in columns if (found := _tile_along(inner, written, far, column))), None)
+
+
+def _tile_along(inner: Inner, written: Access, far: Sequence[Access], column: int) -> Tile | None:
+    """A tile of rows and of the axis `column`, if elements are contiguous along it where they are read."""
+    rows, columns = inner.extents[-1], inner.extents[column]
+    if columns.is_constant and columns.constant < _LEAST:
+        return None
+    steps = [access.index.factors[column] for access in inner.accesses]
+    if not _is_few(rows):
+        is_contiguous = _are_contiguous(steps, [access.index.factors[column] for access in far])
+        return Tile(rows=rows, columns=columns, column=column, is_interleaved=False) if is_contiguous else None
+    is_interleaved = written.index.factors[column] == rows and all(step in _NEAR for step in steps)
+    return Tile(rows=rows, columns=columns, column=column, is_interleaved=True) if is_interleaved else None
+
+
+def _is_few(rows: Size) -> bool:
+    return rows.is_constant and rows.constant <= _INTERLEAVED
+
+
+def _is_written_by_vectors(written: Access) -> bool:
+    return written.dtype not in ("pred", "u16") and written.index.factors[-1] == ONE
+
+
+def _are_contiguous(steps: Sequence[Size], far: Sequence[Size]) -> bool:
+    """Whether arrays with these steps are read as vectors, or are the same; those that are `far` otherwise must be."""
+    return all(step in (ZERO, ONE) for step in steps) and all(step == ONE for step in far)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

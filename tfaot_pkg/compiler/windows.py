@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.attributes import Along, Convolution, Resample
@@ -15,64 +16,96 @@ from tfaot_pkg.compiler.program import ONE, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.window_loops import window_loops
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Convolved:
+    """The arrays of a convolution: their addresses, and their strides along batch, features (or filters), and places.
+
+    `to` is the place of an output; `made` are the filters of a group, and `features` the features.
+    """
+
+    source: str
+    filters: str
+    target: str
+    to: Place
+    into: Sequence[Size]
+    over: Sequence[Size]
+    out: Sequence[Size]
+    made: Size
+    features: Size
+    lengths: Sequence[Size]
+    counters: Sequence[tuple[str, Size]]
+
+
 def convolution(emitter: Emitter, operation: Operation) -> str:
     """Each output element adds up its window, feature by feature; the innermost loop is over a group's filters."""
     attributes, dtype = Convolution.of(operation), operation.shape.dtype
-    array, kernel = (emitter.known[operand] for operand in operation.operands)
+    array, kernel = (emitter.known[operand].shape for operand in operation.operands)
     if attributes.batch_groups != 1:
         raise Unsupported(f"a convolution with groups of the batch (node {operation.node!r})")
-    if {array.shape.dtype, kernel.shape.dtype} != {dtype}:
+    if {array.dtype, kernel.dtype} != {dtype}:
         raise Unsupported(f"a convolution of several types (node {operation.node!r})")
-    source, filters, (target,) = emitter.stored(array.id), emitter.stored(kernel.id), targets(emitter, operation)
+    arrays = _convolved(emitter, operation)
+    # Groups of one feature and one filter would leave nothing to the inner loop: features fill the vectors instead.
+    is_of_vectors = dtype == "f32" and arrays.into[1] == arrays.over[0] == arrays.out[1] == ONE
+    with counting(emitter, arrays.counters):
+        if is_of_vectors and arrays.made == arrays.features == ONE:
+            _depthwise(emitter, operation, arrays)
+        else:
+            _by_filters(emitter, operation, arrays)
+    for pointer in (arrays.source, arrays.filters, arrays.target):
+        emitter.touch(pointer)
+    return arrays.target
+
+
+def _convolved(emitter: Emitter, operation: Operation) -> _Convolved:
+    attributes = Convolution.of(operation)
+    array, kernel = (emitter.known[operand].shape for operand in operation.operands)
+    source, filters = map(emitter.stored, operation.operands)
+    (target,) = targets(emitter, operation)
     into, over, out = (
         [shape.strides[axis] for axis in axes]
         for shape, axes in (
-            (array.shape, attributes.input),
-            (kernel.shape, attributes.kernel),
+            (array, attributes.input),
+            (kernel, attributes.kernel),
             (operation.shape, attributes.output),
         )
     )
-    groups = attributes.feature_groups
-    made = _divided(operation.shape.sizes[attributes.output[1]], groups)
-    features, batch = kernel.shape.sizes[attributes.kernel[1]], operation.shape.sizes[attributes.output[0]]
-    spatial = [operation.shape.sizes[axis] for axis in attributes.output[2:]]
-    lengths = [array.shape.sizes[axis] for axis in attributes.input[2:]]
-    places = [(f"o{axis}", size) for axis, size in enumerate(spatial)]
-    places_at = ((f"o{axis}", stride) for axis, stride in enumerate(out[2:]))
-    to = address(target, ("b", out[0]), *places_at, elements=made * Size(groups), stride=out[1])
-    each = "each" if dtype == "f32" else "eachAlone"
-    fill = "filled(x)" if dtype == "f32" else "x"
-    # Groups of one feature and one filter would leave nothing to the inner loop: features fill the vectors instead.
-    if made == features == ONE and dtype == "f32" and into[1] == over[0] == out[1] == ONE:
-        with counting(emitter, [("b", batch), *places]):
-            _depthwise(emitter, operation, (source, filters, to), (into, over), lengths)
-        for pointer in (source, filters, target):
-            emitter.touch(pointer)
-        return target
-    # Filters are contiguous in most models, so the innermost loop reads and writes neighbours.
-    with counting(emitter, [("b", batch), *places]):
-        with counting(emitter, [("f", operation.shape.sizes[attributes.output[1]])]):
-            emitter.line("*(", to, f" + f * {cpp(out[1])}) = 0;")
-        with (
-            window_loops(emitter, attributes.window, lengths),
-            counting(emitter, [("g", Size(groups)), ("c", features)]),
-        ):
-            at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
-            read = address(source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
-            emitter.line(f"const {C_TYPES[dtype]} x = *(", read, ");")
-            steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
-            weights = address(filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
-            emitter.line("const auto* const weights_at = ", weights, ";")
-            emitter.line("auto* const sums = ", to, f" + g * {cpp(made * out[1])};")
-            with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", tail="});"):
-                loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
-                if over[0] == ONE and out[1] == ONE:
-                    loaded, old = "at.load(weights_at)", "at.load(sums)"
-                stride = "" if out[1] == ONE else f", {cpp(out[1])}"
-                emitter.line(f"at.store(sums, {_added(dtype, fill, loaded, old)}{stride});")
-    for pointer in (source, filters, target):
-        emitter.touch(pointer)
-    return target
+    sizes, groups = [operation.shape.sizes[axis] for axis in attributes.output], attributes.feature_groups
+    made = _divided(sizes[1], groups)
+    places = [(f"o{axis}", size) for axis, size in enumerate(sizes[2:])]
+    steps = [("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:]))]
+    return _Convolved(
+        source=source, filters=filters, target=target,
+        to=address(target, *steps, elements=made * Size(groups), stride=out[1]), into=into, over=over, out=out,
+        made=made, features=kernel.sizes[attributes.kernel[1]],
+        lengths=[array.sizes[axis] for axis in attributes.input[2:]], counters=[("b", sizes[0]), *places],
+    )  # fmt: skip
+
+
+def _by_filters(emitter: Emitter, operation: Operation, arrays: _Convolved) -> None:
+    """Filters are contiguous in most models, so the innermost loop reads and writes neighbours."""
+    attributes, dtype = Convolution.of(operation), operation.shape.dtype
+    into, over, out, made, features = arrays.into, arrays.over, arrays.out, arrays.made, arrays.features
+    each, fill = ("each", "filled(x)") if dtype == "f32" else ("eachAlone", "x")
+    with counting(emitter, [("f", operation.shape.sizes[attributes.output[1]])]):
+        emitter.line("*(", arrays.to, f" + f * {cpp(out[1])}) = 0;")
+    with (
+        window_loops(emitter, attributes.window, arrays.lengths),
+        counting(emitter, [("g", Size(attributes.feature_groups)), ("c", features)]),
+    ):
+        at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
+        read = address(arrays.source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
+        emitter.line(f"const {C_TYPES[dtype]} x = *(", read, ");")
+        steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
+        weights = address(arrays.filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
+        emitter.line("const auto* const weights_at = ", weights, ";")
+        emitter.line("auto* const sums = ", arrays.to, f" + g * {cpp(made * out[1])};")
+        with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", tail="});"):
+            loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
+            if over[0] == ONE and out[1] == ONE:
+                loaded, old = "at.load(weights_at)", "at.load(sums)"
+            stride = "" if out[1] == ONE else f", {cpp(out[1])}"
+            emitter.line(f"at.store(sums, {_added(dtype, fill, loaded, old)}{stride});")
 
 
 def resample(emitter: Emitter, operation: Operation) -> str:
@@ -160,22 +193,18 @@ def _weighed(emitter: Emitter, number: str, inner: Size) -> None:
     emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
 
 
-def _depthwise(
-    emitter: Emitter, operation: Operation, pointers: tuple[str, str, Place], strides: tuple[list[Size], list[Size]],
-    lengths: Sequence[Size],
-) -> None:  # fmt: skip
+def _depthwise(emitter: Emitter, operation: Operation, arrays: _Convolved) -> None:
     """One filter per feature, and contiguous features: each lane has one."""
-    (source, filters, to), (into, over) = pointers, strides
-    attributes = Convolution.of(operation)
-    emitter.line("float* const row = ", to, ";")
+    attributes, into, over = Convolution.of(operation), arrays.into, arrays.over
+    emitter.line("float* const row = ", arrays.to, ";")
     size = operation.shape.sizes[attributes.output[1]]
     with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
         emitter.line("Vector totals[] = {places.fill(0.0f)...};")
-        with window_loops(emitter, attributes.window, lengths):
+        with window_loops(emitter, attributes.window, arrays.lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
-            emitter.line("const float* const in = ", address(source, ("b", into[0]), *at, elements=size), ";")
+            emitter.line("const float* const in = ", address(arrays.source, ("b", into[0]), *at, elements=size), ";")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
-            emitter.line("const float* const weights_at = ", address(filters, *steps, elements=size), ";")
+            emitter.line("const float* const weights_at = ", address(arrays.filters, *steps, elements=size), ";")
             emitter.line("Vector* total = totals;")
             emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
         emitter.line("const Vector* sum = totals;")
