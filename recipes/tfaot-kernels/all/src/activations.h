@@ -30,8 +30,9 @@ inline constexpr float kTail[] = {0.954403996f, -1.10288739f, 0.389519721f, 0.26
 inline constexpr float kTailStart = 2.5f, kTailMiddle = 0.25f;
 inline constexpr float kTailLimit = 14.8f;  // gelu of -14.8 is rounded to zero
 
-// (tanh(r) / r - 1) / r^2 as a function of r^2, |r| <= log(2) / 4; relative error of tanh(r) below 2^-24.
-inline constexpr float kTanh[] = {-0.33331272f, 0.131106108f};
+// (tanh(r) / r - 1) / r^2 as a function of r^2, |r| <= log(2) / 4; relative error of tanh(r) below 2^-23.3, and below 2^-25 from 0.13 on,
+// where tanh of 0.17 to 0.25 comes from.
+inline constexpr float kTanh[] = {-0.333305687f, 0.130833238f};
 inline constexpr float kTanhLimit = 10.0f;  // tanh of it is rounded to 1
 
 inline constexpr float kLog2OfE = 1.44269504f;
@@ -103,16 +104,18 @@ TFAOT_INLINE Vector selu(Vector x) {
   return withSignOf(multiplyAdd(positivePart(x), broadcast(1.05070099f), expMinusOne(below) * 1.75809934f), x);
 }
 
-/// With s * exp(2 r) = exp(-2 |x|) and h = tanh(r), tanh(|x|) is the quotient of (1 - s) - (1 + s) h and (1 + s) - (1 - s) h.
-/// For |x| below log(2) / 4 this is -h, without a rounding. Decision 078 compares it with others.
+/// With 2 s * exp(2 r) = exp(-2 |x|), h = tanh(r), a = 1/2 - s and b = 1/2 + s, tanh(|x|) is the quotient of 2 a - 2 b h and 2 b - 2 a h.
+/// This is a plus the quotient of a^2 - (b - a^2) h and b - a h, which is at most 1/2, so its roundings count half. For |x| below
+/// log(2) / 4, where a is 0 and b is 1, it is -h, without a rounding. Decision 078 compares it with others.
 TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
+  constexpr float kHalfRounder = kRounder - 1.0f;  // s is 2^(n - 1)
   const Vector below = larger(broadcast(-kTanhLimit), bitsAs<Vector>(bitsAs<Unsigned>(x) | 0x80000000u));
-  const Vector rounded = multiplyAdd(below, broadcast(2.0f * kLog2OfE), broadcast(kRounder));
-  const Vector r = subtractProduct(below, rounded - broadcast(kRounder), broadcast(0.5f * kLn2));
+  const Vector rounded = multiplyAdd(below, broadcast(2.0f * kLog2OfE), broadcast(kHalfRounder));
+  const Vector r = subtractProduct(below, rounded - broadcast(kHalfRounder), broadcast(0.5f * kLn2));
   const Vector s = bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), square = r * r;
   const Vector h = multiplyAdd(square * r, polynomial(square, kTanh), r);
-  const Vector less = 1.0f - s, more = 1.0f + s;
-  return withSignOf(subtractProduct(less, more, h) / subtractProduct(more, less, h), x);
+  const Vector a = 0.5f - s, b = 0.5f + s;
+  return withSignOf(a + subtractProduct(a * a, subtractProduct(b, a, a), h) / subtractProduct(b, a, h), x);
 }
 
 /// exp(-x) as 2^n * (1 - less), with 2^(n - 64) as `scaled`.
@@ -124,16 +127,14 @@ inline constexpr float kScaled = 0x1p-64f;  // nothing overflows or becomes deno
 /// kRounder, for 2^(n - 64).
 inline constexpr float kScaledRounder = 12582912.0f + 127.0f - 64.0f;
 
-/// `rounded` is kScaledRounder + n, and r = x + n * log(2).
-TFAOT_INLINE Inverse inverseOf(Vector rounded, Vector r) {
-  const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
-  return {bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), multiplyAdd(r * r, polynomial(r, coefficients), r)};
-}
+inline constexpr float kExpOfMinus[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
+
 /// exp(-x) for -110 <= x <= 20.
 TFAOT_INLINE Inverse inverseExponential(Vector x) {
   const Vector rounded = multiplyAdd(x, broadcast(-kLog2OfE), broadcast(kScaledRounder));
   const Vector n = rounded - broadcast(kScaledRounder);
-  return inverseOf(rounded, multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), x)));
+  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), x));
+  return {bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), multiplyAdd(r * r, polynomial(r, kExpOfMinus), r)};
 }
 /// (1 + exp(-x)) * 2^-64. If exp(-x) was added to 1 before it was multiplied, 1 would be lost at 2^24.
 TFAOT_INLINE Vector scaledDenominator(Inverse inverse) {
@@ -190,9 +191,11 @@ TFAOT_INLINE Vector geluTanh(Vector x) {
   const Vector sumLow = multiplyAdd(limited, limited, kAddend - sum) + kAddendLow;
   const Vector rounded = multiplyAdd(slope * sum, broadcast(-kLog2OfE), broadcast(kScaledRounder));
   const Vector n = rounded - broadcast(kScaledRounder);
-  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(slope, sum, n * kLn2High));
-  const Inverse inverse = inverseOf(rounded, r + multiplyAdd(slope, sumLow, slopeLow * sum));
-  return scaledUpTo(6.0f, x, limited / scaledDenominator(inverse));
+  const Vector low = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(slope, sumLow, slopeLow * sum));
+  // The sum of both is rounded only where this is multiplied by itself.
+  const Vector high = multiplyAdd(slope, sum, n * kLn2High), r = high + low;
+  const Vector less = high + multiplyAdd(r * r, polynomial(r, kExpOfMinus), low);
+  return scaledUpTo(6.0f, x, limited / scaledDenominator({bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), less}));
 }
 
 /// min(max(x, low), high).
