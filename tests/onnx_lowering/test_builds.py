@@ -62,13 +62,13 @@ def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
 
 
 def test_what_has_no_lowering_is_an_error_with_a_way_out(tool: Tool, networks: Path, tmp_path: Path) -> None:
-    (tmp_path / "lists.onnx").write_bytes((networks / "files" / "lists.onnx").read_bytes())
+    (tmp_path / "settings.onnx").write_bytes((networks / "files" / "settings_as_inputs.onnx").read_bytes())
     spec = (
-        "model: {name: lists, version: '1.0.0', onnx: lists.onnx}\nsource: {path: .}\n"
+        "model: {name: settings, version: '1.0.0', onnx: settings.onnx}\nsource: {path: .}\n"
         "compilation: {batch_sizes: [1], tensorflow: none}\n"
     )
     (tmp_path / "spec.yaml").write_text(spec)
     said = tool("check", "spec.yaml", code=12)
-    assert "SplitToSequence (node" in said and "compilation.tensorflow" in said
-    (tmp_path / "spec.yaml").write_text(spec.replace("onnx: lists.onnx", "saved_model: lists"))
+    assert "ReduceMean (node" in said and "compilation.tensorflow" in said
+    (tmp_path / "spec.yaml").write_text(spec.replace("onnx: settings.onnx", "saved_model: settings"))
     assert "compilation.tensorflow" in tool("check", "spec.yaml", code=10)

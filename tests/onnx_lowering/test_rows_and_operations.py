@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.onnx_lowering.test_lowering import _model, _node
+from tests.onnx_lowering.small_graphs import model_of, node
 from tests.wording import reported, worded
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import CustomCall
@@ -24,10 +24,10 @@ from tfaot_pkg.ground.arrays import Array
 
 X = np.array([[1, -2, 0.5], [-1, 3, 0.25], [0, 0.75, -4], [2, 2, 2]], np.float32)
 SELECTED = [
-    _node("Greater", "x zero", "mask"), _node("NonZero", "mask", "columns"), _node("Transpose", "columns", "places"),
-    _node("GatherND", "x places", "hits"), _node("Gather", "mask one", "of_rows", axis=1),
-    _node("Compress", "x of_rows", "kept", axis=0), _node("Shape", "hits", "wide"), _node("Expand", "hits wide", "same"),
-    _node("Mul", "same same", "y"),
+    node("Greater", "x zero", "mask"), node("NonZero", "mask", "columns"), node("Transpose", "columns", "places"),
+    node("GatherND", "x places", "hits"), node("Gather", "mask one", "of_rows", axis=1),
+    node("Compress", "x of_rows", "kept", axis=0), node("Shape", "hits", "wide"), node("Expand", "hits wide", "same"),
+    node("Mul", "same same", "y"),
 ]  # fmt: skip
 ROWS = {"y": "y_count", "places": "places_count", "kept": "kept_count"}
 
@@ -38,7 +38,7 @@ def _with_outputs(model: Model, names: Sequence[str]) -> Model:
 
 
 def _selected(nodes: list[dict[str, object]], outputs: Sequence[str]) -> Model:
-    return _with_outputs(_model(nodes, (4, 3), zero=np.float32(0), one=1, axis=[0]), outputs)
+    return _with_outputs(model_of(nodes, (4, 3), {"zero": np.float32(0), "one": 1, "axis": [0]}), outputs)
 
 
 @pytest.mark.parametrize("layers", [True, False])
@@ -57,8 +57,8 @@ def test_kinds_are_numpys() -> None:
     numbers = np.array([3, 1, 3, 2, 1, 1, 7], np.float32)
     for is_sorted in (0, 1):
         outputs = ["y", "first", "inverse", "many"]
-        nodes = [_node("Unique", "x", " ".join(outputs), sorted=is_sorted)]
-        model = _with_outputs(_model(nodes, (7,)), outputs)
+        nodes = [node("Unique", "x", " ".join(outputs), sorted=is_sorted)]
+        model = _with_outputs(model_of(nodes, (7,)), outputs)
         counts = {name: f"{name}_count" for name in ("y", "first", "many")}
         kinds, first, inverse, many, *found = interpret.run(lower(model, counts=counts), 1, [numbers])
         values, at, back, each = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
@@ -72,12 +72,12 @@ def test_kinds_are_numpys() -> None:
 @pytest.mark.parametrize(
     "nodes",
     [
-        [_node("ReduceSum", "hits", "y")],
-        [_node("Shape", "hits", "wide"), _node("Cast", "wide", "y", to=1)],
-        [_node("NonZero", "of_rows", "others"), _node("Squeeze", "others axis", "o"), _node("Add", "o hits", "y")],
-        [_node("Slice", "hits zeros ones zeros", "y")],
-        [_node("Concat", "hits hits", "y", axis=0)],
-        [_node("NonZero", "hits", "y")],
+        [node("ReduceSum", "hits", "y")],
+        [node("Shape", "hits", "wide"), node("Cast", "wide", "y", to=1)],
+        [node("NonZero", "of_rows", "others"), node("Squeeze", "others axis", "o"), node("Add", "o hits", "y")],
+        [node("Slice", "hits zeros ones zeros", "y")],
+        [node("Concat", "hits hits", "y", axis=0)],
+        [node("NonZero", "hits", "y")],
     ],
     ids=["sum", "size", "two", "slice", "concat", "again"],
 )
@@ -105,39 +105,39 @@ def _twice(*results: Array) -> Operations:
     return Operations(names=frozenset(("Twice",)), reference=lambda _, given, __: results or [given[0] * 2])
 
 
-_TWICE = {**_node("Twice", "x w", "y", slope=[1, 0.5], count=3), "domain": "org.example"}
+_TWICE = {**node("Twice", "x w", "y", slope=[1, 0.5], count=3), "domain": "org.example"}
 
 
 def test_an_operation_of_the_author_is_a_call_of_what_its_reference_returns() -> None:
-    program = lower(_model([_TWICE], (None, 4), w=np.zeros((2, 3), np.float32)), operations=_twice())
+    program = lower(model_of([_TWICE], (None, 4), {"w": np.zeros((2, 3), np.float32)}), operations=_twice())
     verify(program)
     (call,) = [each for each in program.entry.operations if each.opcode == "custom-call"]
     assert call.shape == Shape("f32", (Size.symbol("batch"), Size(4)))
     assert json.loads(CustomCall.of(call).config) == {"name": "Twice", "attributes": {"slope": [1, 0.5], "count": [3]}}
-    found = lowered(_model([_TWICE], (None, 4), w=np.zeros((2, 3), np.float32)), (), _twice())
+    found = lowered(model_of([_TWICE], (None, 4), {"w": np.zeros((2, 3), np.float32)}), (), _twice())
     assert found.rows.independent
 
 
 @pytest.mark.parametrize(
-    ("operations", "node"),
+    ("operations", "wrong"),
     [
         (Operations(), _TWICE),
-        (_twice(), _node("Neg", "x", "y")),
+        (_twice(), node("Neg", "x", "y")),
         (_twice(np.zeros((3, 4), np.float32)), _TWICE),
         (_twice(np.zeros((5, 4), "U1"), np.zeros((5, 4), "U1")), _TWICE),
         (_twice(), {**_TWICE, "attributes": {"mode": "fast"}}),
     ],
     ids=["undeclared", "unused", "rows", "two", "text"],
 )
-def test_what_is_wrong_with_an_operation_is_told_by_its_node(operations: Operations, node: dict[str, object]) -> None:
-    model = _model([node], (None, 4), w=np.zeros((2, 3), np.float32))
+def test_what_is_wrong_with_an_operation_is_told_by_its_node(operations: Operations, wrong: dict[str, object]) -> None:
+    model = model_of([wrong], (None, 4), {"w": np.zeros((2, 3), np.float32)})
     with pytest.raises((Unsupported, ModelError)) as error:
         lower(model, operations=operations)
     worded(f"{error.value}\n{getattr(error.value, 'hint', '')}")
 
 
 def test_float16_at_the_border_is_carried_as_its_bits() -> None:
-    model = _model([_node("Add", "x x", "y")], (None, 4))
+    model = model_of([node("Add", "x x", "y")], (None, 4))
     half = replace(model, inputs=tuple(replace(each, dtype="float16") for each in model.inputs))
     found = lowered(half, ())
     assert found.carried == {"x": "float16", "y": "float16"}

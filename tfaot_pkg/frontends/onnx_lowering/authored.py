@@ -71,7 +71,7 @@ def _given(call: Call, place: int) -> Value:
     found = call.maybe(place)
     if found is None:
         raise call.fault("an operation of the author's has no inputs that are left out")
-    if found.is_half:
+    if found.short:
         raise call.fault(f"its input {place} is of float16", "insert a Cast node to float32")
     return found
 

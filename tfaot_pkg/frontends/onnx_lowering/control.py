@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,10 +12,12 @@ from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph
 from tfaot_pkg.frontends.onnx_lowering.moving import join, reverse, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, number_of
+from tfaot_pkg.frontends.onnx_lowering.values import Held, Listed, Value, number_of
 
 _MOST_UNROLLED = 32
 """Iterations of loops that are unrolled (decision 055)."""
+_MOST_OF_SEQUENCES = 1024
+"""Iterations of loops whose states are sequences, which can only be unrolled."""
 _MOST_COUNTED = 256
 """Steps up to which the conditions of a loop are looked at, to learn how often it runs."""
 _FAR = 2**31 - 1
@@ -24,7 +25,7 @@ _FAR = 2**31 - 1
 
 
 @operator("If")
-def _if(call: Call) -> tuple[Value, ...]:
+def _if(call: Call) -> tuple[Held, ...]:
     b, which = call.builder, _scalar(call, 0)
     branches = [call.graph("then_branch"), call.graph("else_branch")]
     if which.numbers is not None:
@@ -32,7 +33,7 @@ def _if(call: Call) -> tuple[Value, ...]:
     made: list[tuple[Value, ...]] = []
 
     def lowered(graph: Graph) -> Sequence[Value]:
-        made.append(call.run(graph, ()))
+        made.append(call.values(graph, ()))
         return made[-1]
 
     regions = [b.region([], lambda _, graph=graph: lowered(graph)) for graph in branches]  # type: ignore[misc]
@@ -40,9 +41,8 @@ def _if(call: Call) -> tuple[Value, ...]:
 
 
 def _like(values: Sequence[Value], others: Sequence[Value]) -> tuple[Value, ...]:
-    """`values`, of float16 where `others` are."""
-    pairs = zip(values, others, strict=True)
-    return tuple(replace(value, is_half=other.is_half) for value, other in pairs)
+    """`values`, of the short types that `others` have."""
+    return tuple(value.short_as(other) for value, other in zip(values, others, strict=True))
 
 
 def _scalar(call: Call, place: int) -> Value:
@@ -50,20 +50,31 @@ def _scalar(call: Call, place: int) -> Value:
 
 
 @operator("Loop")
-def _loop(call: Call) -> tuple[Value, ...]:
+def _loop(call: Call) -> tuple[Held, ...]:
     """Unrolled if it is short; else a loop, which may return an array of all iterations if their number is known."""
-    graph, states = call.graph("body"), [call.input(place) for place in range(2, len(call.inputs))]
+    graph, states = call.graph("body"), [_state(call, place) for place in range(2, len(call.inputs))]
     going, most = call.maybe(1), _most(call)
     # The number of iterations, if conditions alone decide it and are known.
     counted = _counted(call, graph, states) if most is None else None
     if going is not None and going.numbers is not None and not going.numbers.any():
         counted = Size(0)
     trips = most if counted is None else counted
-    if trips is not None and (count := number_of(trips)) is not None and count <= _MOST_UNROLLED:
+    if trips is not None and (count := number_of(trips)) is not None and count <= _unrolled_up_to(states):
         made = _unrolled(call, graph, count, states)
         if made is not None:
             return made
-    return _looped(call, graph, trips, states, is_exact=counted is not None)
+    return _looped(call, graph, trips, list(map(call.value, states)), is_exact=counted is not None)
+
+
+def _state(call: Call, place: int) -> Held:
+    found = call.held(place)
+    if found is None:
+        raise call.fault(f"it has no input {place + 1}")
+    return found
+
+
+def _unrolled_up_to(states: Sequence[Held]) -> int:
+    return _MOST_OF_SEQUENCES if any(isinstance(each, Listed) for each in states) else _MOST_UNROLLED
 
 
 def _most(call: Call) -> Size | None:
@@ -74,7 +85,7 @@ def _most(call: Call) -> Size | None:
     return None if most.is_constant and most.constant >= _FAR else most
 
 
-def _counted(call: Call, graph: Graph, states: Sequence[Value]) -> Size | None:
+def _counted(call: Call, graph: Graph, states: Sequence[Held]) -> Size | None:
     """How often a loop runs that its condition alone ends, if that is known; nothing uses the operations of the steps.
 
     tf2onnx writes such loops for layers of Keras: their condition compares a step with the length of the input.
@@ -84,7 +95,8 @@ def _counted(call: Call, graph: Graph, states: Sequence[Value]) -> Size | None:
 
     def tried(_: Sequence[Value]) -> list[Value]:
         for step in range(_MOST_COUNTED):
-            goes_on, *after = call.run(graph, (b.constant(step, "s64"), b.constant(True, "pred"), *values))
+            first, *after = call.run(graph, (b.constant(step, "s64"), b.constant(True, "pred"), *values))
+            goes_on = call.value(first)
             if goes_on.numbers is None:
                 return []
             if not goes_on.numbers.any():
@@ -97,15 +109,16 @@ def _counted(call: Call, graph: Graph, states: Sequence[Value]) -> Size | None:
     return Size(found[0]) if found else None
 
 
-def _unrolled(call: Call, graph: Graph, trips: int, states: Sequence[Value]) -> tuple[Value, ...] | None:
+def _unrolled(call: Call, graph: Graph, trips: int, states: Sequence[Held]) -> tuple[Held, ...] | None:
     """None if its condition is computed."""
     b, carried, scanned = call.builder, list(states), list[list[Value]]()
     for step in range(trips):
-        goes_on, *results = call.run(graph, (b.constant(step, "s64"), b.constant(True, "pred"), *carried))
+        first, *results = call.run(graph, (b.constant(step, "s64"), b.constant(True, "pred"), *carried))
+        goes_on = call.value(first)
         if goes_on.numbers is None and step + 1 < trips:
             return None
         carried = results[: len(states)]
-        scanned.append(results[len(states) :])
+        scanned.append(list(map(call.value, results[len(states) :])))
         if goes_on.numbers is not None and not goes_on.numbers.any():
             break
     if not scanned:
@@ -123,7 +136,7 @@ def _looped(
     # The step and the states as parameters, as in the loop: what is known then, is known in each iteration.
     types = [Shape("s64", ()), *(each.shape for each in states)]
     first = _types(
-        b, types, lambda given: call.run(graph, (given[0], b.constant(True, "pred"), *_like(given[1:], states)))
+        b, types, lambda given: call.values(graph, (given[0], b.constant(True, "pred"), *_like(given[1:], states)))
     )
     scans = first[1 + count :]
     # What its condition says is known: it always goes on, or `trips` counts that.
@@ -138,13 +151,13 @@ def _looped(
 
     def body(step: Value, state: Sequence[Value]) -> list[Value]:
         kept, made = _like(state[:count], states), state[count : count + len(rooms)]
-        goes_on, *results = call.run(graph, (b.convert(step, "s64"), b.constant(True, "pred"), *kept))
+        goes_on, *results = call.values(graph, (b.convert(step, "s64"), b.constant(True, "pred"), *kept))
         filled = [loops.written(b, a, step, each) for a, each in zip(made, results[count:], strict=True)]
         return [*results[:count], *filled, *([] if is_exact else [b.reshape(goes_on, [])])]
 
     if is_exact:
         return _like(loops.repeated(b, trips, [*states, *rooms], body), first[1:])
-    made = loops.repeated(b, trips, [*states, *rooms, start], body, going=True)
+    made = loops.repeated(b, trips, [*states, *rooms, start], body, going=lambda given: given[-1])
     return _like(made[:-1], first[1:])
 
 
@@ -196,13 +209,13 @@ def _steps(
 ) -> tuple[list[Value], list[Value]]:
     b, count, steps = call.builder, len(states), scanned[0].sizes[0]
     types = [*(each.shape for each in states), *(Shape(each.dtype, each.sizes[1:]) for each in scanned)]
-    first = _types(b, types, lambda given: call.run(graph, _like(given, [*states, *scanned])))
+    first = _types(b, types, lambda given: call.values(graph, _like(given, [*states, *scanned])))
     rooms = [loops.room(b, steps, each.shape) for each in first[count:]]
 
     def body(step: Value, state: Sequence[Value]) -> list[Value]:
         kept, made = state[:count], state[count:]
         given = [*kept, *(loops.read(b, each, step) for each in scanned)]
-        results = call.run(graph, _like(given, [*states, *scanned]))
+        results = call.values(graph, _like(given, [*states, *scanned]))
         filled = [loops.written(b, a, step, each) for a, each in zip(made, results[count:], strict=True)]
         return [*results[:count], *filled]
 

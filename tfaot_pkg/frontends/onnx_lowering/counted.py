@@ -16,7 +16,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.table import Call, Refused
-from tfaot_pkg.frontends.onnx_lowering.values import Padded, Value
+from tfaot_pkg.frontends.onnx_lowering.values import Held, Padded, Value
 
 _BY_ELEMENT = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu
@@ -26,11 +26,13 @@ _BY_ELEMENT = frozenset(
 )
 
 
-def padded(call: Call, results: Sequence[Value | None]) -> tuple[Value | None, ...]:
-    """`results` of a node, which are padded if its inputs are. Raises Unsupported if it may mix their rows."""
-    given = [each for each in call.inputs if each is not None and each.padded is not None]
+def padded(call: Call, made: Sequence[Held | None]) -> tuple[Held | None, ...]:
+    """What a node made, which is padded if its inputs are. Raises Unsupported if it may mix their rows."""
+    given = [each for each in call.inputs if isinstance(each, Value) and each.padded is not None]
     if not given:
-        return tuple(results)
+        return tuple(made)
+    # No sequence has such items: operators of sequences are not in the list of those that are allowed.
+    results = [None if each is None else call.value(each) for each in made]
     if call.op == "Shape":
         return _measured(call, results)
     counts = {each.padded.count.id for each in given if each.padded is not None}
@@ -53,7 +55,7 @@ def _axis(call: Call, results: Sequence[Value | None]) -> int | None:
     if call.op in _BY_SIZES:
         return _reshaped(call, results)
     if call.op in _BY_ELEMENT:
-        return _of_all(call.inputs, rank)
+        return _of_all(call.arrays, rank)
     rule = _RULES.get(call.op)
     return None if rule is None else rule(call, rank)
 
@@ -98,7 +100,7 @@ def _measured(call: Call, results: Sequence[Value | None]) -> tuple[Value | None
 
 def _first(call: Call) -> int | None:
     """The axis of the first input's rows, if it alone has any."""
-    first, *others = call.inputs
+    first, *others = call.arrays
     if first is None or first.padded is None or any(each is not None and each.padded is not None for each in others):
         return None
     return first.padded.axis
@@ -171,7 +173,7 @@ def _sliced(call: Call, rank: int) -> int | None:
 
 
 def _joined(call: Call, rank: int) -> int | None:
-    axes = {None if each is None or each.padded is None else each.padded.axis for each in call.inputs}
+    axes = {None if each is None or each.padded is None else each.padded.axis for each in call.arrays}
     (axis,) = axes if len(axes) == 1 else (None,)
     return None if axis is None or axis == call.axis(call.whole("axis"), rank) else axis
 
@@ -239,4 +241,4 @@ def _zeroed(b: Builder, name: str, value: Value) -> Value:
         )
     places = b.iota("s32", value.sizes, 0)
     is_meant = b.compare("LT", places, rows.count)
-    return replace(Arithmetic(b, value).where(is_meant, value, 0), is_half=value.is_half)
+    return replace(Arithmetic(b, value).where(is_meant, value, 0), short=value.short)

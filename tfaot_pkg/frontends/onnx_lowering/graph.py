@@ -22,11 +22,12 @@ class DamagedGraph(ValueError):
     """A document that is no graph: the message says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherType:
-    """A tensor of the element type `dtype`, which NumPy alone does not have."""
+    """A tensor of the element type `dtype`, which NumPy alone does not have, and its elements as integers."""
 
     dtype: str
+    bits: Array
 
 
 Tensor = Array | OtherType
@@ -163,7 +164,7 @@ class _Reader:
         found = self._arrays.get(_text(name))
         if not isinstance(found, np.ndarray):
             raise DamagedGraph(f"there is no array {name!r:.60}")
-        return OtherType(dtype=self._dtypes[name]) if name in self._dtypes else found
+        return OtherType(dtype=self._dtypes[name], bits=found) if name in self._dtypes else found
 
 
 def _text(value: Any) -> str:

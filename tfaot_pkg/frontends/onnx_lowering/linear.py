@@ -11,6 +11,7 @@ from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import join, squeezed, stretched
 from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
+from tfaot_pkg.frontends.onnx_lowering.platt import probabilities
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, place_of_extreme, total
 from tfaot_pkg.frontends.onnx_lowering.table import ML, Call, constant_of, operator
@@ -238,13 +239,14 @@ def _svm_regressor(call: Call) -> Value:
 
 @operator("SVMClassifier", domain=ML)
 def _svm_classifier(call: Call) -> tuple[Value, Value]:
-    """One machine for each pair of classes. The label is the class of most votes, the first one of equals."""
+    """One machine for each pair of classes. The label is the class of most votes, the first one of equals.
+
+    The scores are those of the machines, or probabilities if the file has Platt's factors (`prob_a`, `prob_b`).
+    """
     b, labels, counts = call.builder, _labels(call), call.wholes("vectors_per_class")
     x = b.convert(call.input(0), "f32")
     if len(labels) < 2:
         raise call.fault("it has a single class")
-    if call.reals("prob_a"):
-        raise call.fault("probabilities by Platt's factors, which are found in a loop of any length")
     if not counts:
         return _linear_machines(call, x, labels)
     classes = len(counts)
@@ -260,7 +262,9 @@ def _svm_classifier(call: Call) -> tuple[Value, Value]:
     first, second = (known(each, "f32") for each in np.eye(classes, dtype=np.float32)[np.transpose(pairs)])
     votes = total(b, a.where(a.compare("GT", stretched(b, scores, [2]), 0), first, second), [1], keep=False)
     label = _labelled(call, labels, place_of_extreme(b, votes, 1, largest=True))
-    if classes == 2:
+    if call.reals("prob_a"):
+        scores = probabilities(b, scores, [_floats(call, name) for name in ("prob_a", "prob_b")], pairs)
+    elif classes == 2:
         if call.text("post_transform", "NONE").startswith("SOFTMAX"):
             # ONNX Runtime takes no softmax of a single score.
             return label, join(b, [a.sub(1, scores), scores], 1)
@@ -275,7 +279,7 @@ def _linear_machines(call: Call, x: Value, labels: list[int]) -> tuple[Value, Va
     a = Arithmetic(b, made)
     scores = a.add(made, float(_floats(call, "rho", 0)[0]))
     place = place_of_extreme(b, scores, 1, largest=True)
-    if len(labels) == 2:
+    if len(labels) == 2 and not call.reals("prob_a"):
         # ONNX Runtime: of two classes the second one, if any score is high.
         most = maximum(b, scores, [1], keep=False)
         is_high = a.compare("GE", most, 0.5) if (weights >= 0).all() else a.compare("GT", most, 0)

@@ -14,8 +14,14 @@ Body = Callable[[Value, Sequence[Value]], Sequence[Value]]
 """Of the number of a step, int32, and the state before it: the state after it."""
 
 
-def repeated(b: Builder, steps: Size | None, state: Sequence[Value], body: Body, *, going: bool = False) -> list[Value]:
-    """The state after `steps` steps. If `going`, the last value of the state says whether a further step follows."""
+Condition = Callable[[Sequence[Value]], Value]
+"""Of a state: a truth value that says whether a further step follows."""
+
+
+def repeated(
+    b: Builder, steps: Size | None, state: Sequence[Value], body: Body, *, going: Condition | None = None
+) -> list[Value]:
+    """The state after `steps` steps, or fewer if `going` says so."""
     counter = b.constant(0, "s32")
     types = [counter.shape, *(each.shape for each in state)]
 
@@ -23,10 +29,12 @@ def repeated(b: Builder, steps: Size | None, state: Sequence[Value], body: Body,
         return [b.op("add", given[0], b.constant(1, "s32")), *body(given[0], given[1:])]
 
     def is_before(given: Sequence[Value]) -> list[Value]:
+        goes_on = None if going is None else going(given[1:])
         if steps is None:
-            return [given[-1]]
+            assert goes_on is not None
+            return [goes_on]
         more = b.op("compare", given[0], b.size(steps, "s32"), attributes=Comparison(direction="LT"))
-        return [b.op("and", more, given[-1]) if going else more]
+        return [more if goes_on is None else b.op("and", more, goes_on)]
 
     regions = [b.region(types, step), b.region(types, is_before)]
     return list(b.ops("while", counter, *state, regions=regions)[1:])

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-import numpy as np
-
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.onnx_lowering import (
     contributed,
     control,
     convolutions,
+    determinants,
     elementwise,
     forests,
     images,
@@ -32,20 +31,29 @@ from tfaot_pkg.frontends.onnx_lowering import (
     reductions,
     sampling,
     selecting,
+    sequences,
     signals,
 )
 from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
-from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, OtherType, Tensor
-from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, ONNX, OPERATORS, Call, Refused, Results, constant_of
-from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Value
-from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, Output, Tensor
+from tfaot_pkg.frontends.onnx_lowering.table import (
+    MICROSOFT,
+    ONNX,
+    OPERATORS,
+    SHORT,
+    Call,
+    Refused,
+    Results,
+    constant_of,
+)
+from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Held, Listed, Short, Value
 
 NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 FILLED_BY = (
-    contributed, control, convolutions, elementwise, forests, images, indexing, linear, moving, normalizing, pooling,
-    products, quantized, recurrent, reductions, sampling, selecting, signals,
+    contributed, control, convolutions, determinants, elementwise, forests, images, indexing, linear, moving,
+    normalizing, pooling, products, quantized, recurrent, reductions, sampling, selecting, sequences, signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
@@ -71,11 +79,14 @@ def lower(
 
     def body(given: Sequence[Value]) -> list[Value]:
         taken = zip(model.inputs, given, strict=True)
-        values = {each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken}
+        values: dict[str, Held] = {
+            each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken
+        }
         found = _Walk(model, builder, operations).values(model.graph, values, {})
         _require_used(operations)
-        results = counted(builder, {each.name: _found(each.key, found) for each in model.outputs}, counts)
-        return [builder.op("bits-of-f16", each) if each.is_half else each for each in results.values()]
+        tensors = {each.name: _tensor(each, _found(each.key, found)) for each in model.outputs}
+        results = counted(builder, tensors, counts).values()
+        return [builder.op(f"bits-of-{each.short}", each) if each.short else each for each in results]
 
     return builder.program(shapes, body)
 
@@ -90,10 +101,16 @@ def _require_used(operations: Operations) -> None:
 
 def _read(builder: Builder, bits: Value) -> Value:
     """An input of float16, which comes as its bits."""
-    return replace(builder.op("f16-of-bits", bits), is_half=True)
+    return replace(builder.op("f16-of-bits", bits), short="f16")
 
 
-def _found(name: str, values: Mapping[str, Value]) -> Value:
+def _tensor(output: Output, held: Held) -> Value:
+    if isinstance(held, Listed):
+        raise Unsupported(f"the output {output.name!r} is a sequence, or an optional value that is empty")
+    return held
+
+
+def _found(name: str, values: Mapping[str, Held]) -> Held:
     if name not in values:
         raise Unsupported(f"the output {name!r} is computed nowhere")
     return values[name]
@@ -125,10 +142,10 @@ class _Walk:
         self._known: dict[int, Value] = {}  # by the identity of the array, so that each is written once
         self._faults: dict[str, str] = {}
 
-    def values(self, graph: Graph, given: Mapping[str, Value], outer: Mapping[str, Value]) -> dict[str, Value]:
+    def values(self, graph: Graph, given: Mapping[str, Held], outer: Mapping[str, Held]) -> dict[str, Held]:
         """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
         # An inner graph reads the values of those around it, and hides those whose names it uses itself.
-        values: dict[str, Value] = {**outer, **self._constants(graph.tensors), **given}
+        values: dict[str, Held] = {**outer, **self._constants(graph.tensors), **given}
         for node in graph.nodes:
             self._builder.node = node.scope
             made = self._made(node, values)
@@ -142,14 +159,14 @@ class _Walk:
         for name, tensor in tensors.items():
             if id(tensor) not in self._known:
                 try:
-                    self._known[id(tensor)] = constant_of(_plain(tensor))
+                    self._known[id(tensor)] = constant_of(tensor)
                 except Unsupported as error:
                     self._faults[name] = str(error)
                     continue
             found[name] = self._known[id(tensor)]
         return found
 
-    def _made(self, node: Node, values: Mapping[str, Value]) -> tuple[Value | None, ...]:
+    def _made(self, node: Node, values: Mapping[str, Held]) -> tuple[Held | None, ...]:
         is_authors = self._operations.are_authors(node.domain, node.op)
         function = self._operations.called if is_authors else OPERATORS.get((node.domain, node.op))
         if function is None:
@@ -158,12 +175,12 @@ class _Walk:
             why = self._faults.get(missing[0], "it is computed nowhere before it")
             raise self._fault(node, f"its input {missing[0]!r}: {why}")
 
-        def run(graph: Graph, given: Sequence[Value]) -> tuple[Value, ...]:
+        def run(graph: Graph, given: Sequence[Held]) -> tuple[Held, ...]:
             if len(given) != len(graph.inputs):
                 raise Unsupported(f"an inner graph has {len(graph.inputs)} inputs, and gets {len(given)}")
             found = self.values(graph, dict(zip(graph.inputs, given, strict=True)), values)
             results = tuple(_found(name, found) for name in graph.outputs)
-            if any(each.padded is not None for each in results):
+            if any(isinstance(each, Value) and each.padded is not None for each in results):
                 raise Refused("an inner graph gives rows whose number values decide", _OUTSIDE)
             return results
 
@@ -184,14 +201,14 @@ class _Walk:
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise self._fault(node, f"its attributes or inputs do not fit: {type(error).__name__}: {error}") from error
 
-    def _rounded(self, call: Call, value: Value | None) -> Value | None:
-        """A result as one of float16, if the operator gives that: ONNX Runtime computes in float32, and rounds."""
-        if value is None or value.dtype != "f32" or call.op in _OF_INNER_GRAPHS:
+    def _rounded(self, call: Call, value: Held | None) -> Held | None:
+        """A result as one of a short type, if the operator gives that: computed in float32, and rounded."""
+        if not isinstance(value, Value) or value.dtype != "f32" or call.op in _AS_GIVEN:
             return value
-        is_half = _gives_halves(call)
-        if is_half and not value.is_half and call.op not in _EXACT:
-            value = self._builder.op("round-to-f16", value)
-        return value if value.is_half == is_half else replace(value, is_half=is_half)
+        short = _short_of(call)
+        if short and value.short != short and call.op not in _EXACT:
+            value = self._builder.op(f"round-to-{short}", value)
+        return value if value.short == short else replace(value, short=short)
 
     def _fault(self, node: Node, why: str, hint: str = "") -> Unsupported:
         domain = "" if node.domain == ONNX else f"{node.domain}."
@@ -212,43 +229,32 @@ def _missing(domain: str) -> tuple[str, str]:
     )
 
 
-_HALF = 10
-"""ONNX's number of float16."""
 _EXACT = frozenset(
     "Abs Clip Concat Compress DepthToSpace Expand Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max "
     "MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape Sign Slice SpaceToDepth Split Squeeze Tile TopK Transpose "
     "Trilu Unsqueeze Where".split()
 )
 """Operators whose results are elements of their inputs: they need no rounding."""
-_OF_INNER_GRAPHS = ("If", "Loop", "Scan")
-"""Operators whose results are those of inner graphs, which know whether they are of float16."""
+_AS_GIVEN = frozenset("ConcatFromSequence Constant ConstantOfShape If Loop OptionalGetElement Scan SequenceAt".split())
+"""Operators whose results know whether they are of a short type, as those of inner graphs and items of sequences."""
 _TYPED = {"Cast": "to", "EyeLike": "dtype", "MelWeightMatrix": "output_datatype"}
 """Operators with an attribute that has the type of the result."""
 
 
-def _gives_halves(call: Call) -> bool:
-    """Whether floats that a node gives are of float16."""
+def _short_of(call: Call) -> Short:
+    """The short type of floats that a node gives; "" if they are not short."""
     attribute = _TYPED.get(call.op)
     if attribute is not None and call.has(attribute):
-        return call.whole(attribute) == _HALF
-    if call.op in ("Constant", "ConstantOfShape"):
-        found = call.tensor("value")
-        return found is not None and found.dtype == np.float16
+        return SHORT.get(call.whole(attribute), "")
     if call.op == "CastLike":
-        return call.input(1).is_half
+        return call.input(1).short
     # Of several floats the first one has the type of the result; scales and the like come behind it.
-    return next((each.is_half for each in call.inputs if each is not None and each.dtype == "f32"), False)
+    return next((each.short for each in call.inputs if isinstance(each, Value) and each.dtype == "f32"), "")
 
 
 class _OfNode(Refused):
     """What a program cannot represent, with the innermost node."""
 
 
-def _plain(tensor: Tensor) -> Array:
-    if isinstance(tensor, OtherType):
-        raise Unsupported(f"element type {tensor.dtype}")
-    return tensor
-
-
-def _tuple(made: Results) -> tuple[Value | None, ...]:
+def _tuple(made: Results) -> tuple[Held | None, ...]:
     return made if isinstance(made, tuple) else (made,)

@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
-from tfaot_pkg.frontends.onnx_lowering.table import Call, constant_of, operator
+from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
 from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, as_size, known, number_of, product
 
 _CONSTANTS = {"value_float": "f32", "value_floats": "f32", "value_int": "s64", "value_ints": "s64"}
@@ -73,8 +73,8 @@ def stretched(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 @operator("Constant")
 def _constant(call: Call) -> Value:
     for name in ("value", "sparse_value"):
-        if (found := call.tensor(name)) is not None:
-            return constant_of(found)
+        if (found := call.constant_in(name)) is not None:
+            return found
     for name, dtype in _CONSTANTS.items():
         if call.has(name):
             numbers = call.reals(name) if name.endswith("s") else call.real(name, 0)
@@ -85,9 +85,9 @@ def _constant(call: Call) -> Value:
 
 @operator("ConstantOfShape")
 def _constant_of_shape(call: Call) -> Value:
-    value = call.tensor("value")
-    filler = call.builder.constant(0, "f32") if value is None else constant_of(value.reshape(()))
-    return call.builder.spread(filler, call.sizes(0, "the sizes of its result"))
+    b, value = call.builder, call.constant_in("value")
+    filler = b.constant(0, "f32") if value is None else b.reshape(value, []).short_as(value)
+    return b.spread(filler, call.sizes(0, "the sizes of its result")).short_as(filler)
 
 
 @operator("Shape")

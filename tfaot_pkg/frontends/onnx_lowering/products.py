@@ -122,10 +122,10 @@ def centered(b: Builder, x: Value, zero: Value | None, axis: int) -> Value:
 def _einsum(call: Call) -> Value:
     b, operands = call.builder, call.all()
     terms, wanted = _equation(call, call.text("equation", "").replace(" ", ""), operands)
-    value, labels = _alone(call, operands[0], terms[0])
+    value, labels = _alone(b, operands[0], terms[0])
     for place, (operand, term) in enumerate(zip(operands[1:], terms[1:], strict=True), 1):
         kept = set(wanted).union(*terms[place + 1 :])
-        value, labels = _pair(b, value, labels, *_alone(call, operand, term), kept)
+        value, labels = _pair(b, value, labels, *_alone(b, operand, term), kept)
     lost = [axis for axis, label in enumerate(labels) if label not in wanted]
     value = total(b, value, lost, keep=False) if lost else value
     labels = [label for label in labels if label in wanted]
@@ -159,9 +159,16 @@ def _labels(text: str, many: int) -> list[str]:
     return [*before, *(str(number) for number in range(many)[::-1] if dots), *behind]
 
 
-def _alone(call: Call, value: Value, labels: list[str]) -> tuple[Value, list[str]]:
-    if len(set(labels)) != len(labels):
-        raise call.fault("a diagonal: a label that occurs twice in an operand")
+def _alone(b: Builder, value: Value, labels: list[str]) -> tuple[Value, list[str]]:
+    """The diagonal of axes that have the same label."""
+    for label in set(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            last = labels.index(label, first + 1)
+            here, there = (b.iota("s64", value.sizes, axis) for axis in (first, last))
+            on_it = b.map("select", b.compare("EQ", here, there), value, b.constant(0, value.dtype))
+            value = total(b, on_it, [last], keep=False)
+            labels = [*labels[:last], *labels[last + 1 :]]
     return value, labels
 
 

@@ -217,6 +217,14 @@ def _to_float(call: Call, given: list[Value | None]) -> Value:
     return made if bias is None else a.add(made, bias)
 
 
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_quantize_lstm(call: Call) -> Value:
+    raise call.fault(
+        "recurrent layers whose states are quantized: quantize other layers only, "
+        "quantize_dynamic(..., op_types_to_quantize=['MatMul', 'Gemm'])"
+    )
+
+
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_quantize_matmul(call: Call) -> Value:
     x, scale, zero = _by_range(call)

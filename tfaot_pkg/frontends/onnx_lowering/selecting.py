@@ -58,7 +58,7 @@ def _compress(call: Call) -> Value:
         return take(b, x, known(np.nonzero(condition.numbers)[0], "s64"), axis)
     _require_all(call, x, condition)
     places, count = _chosen(b, condition)
-    return replace(take(b, x, places, axis), is_half=x.is_half, padded=Padded(axis=axis, count=count))
+    return replace(take(b, x, places, axis), short=x.short, padded=Padded(axis=axis, count=count))
 
 
 def _require_all(call: Call, *values: Value) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
-from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Node, OtherType
-from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Value, known, number_of, sizes_of
+from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Node, OtherType, Tensor
+from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Held, Listed, Short, Value, known, number_of, sizes_of
 from tfaot_pkg.ground.arrays import Array
 
 ONNX, ML, MICROSOFT = "ai.onnx", "ai.onnx.ml", "com.microsoft"
@@ -18,12 +18,14 @@ ONNX, ML, MICROSOFT = "ai.onnx", "ai.onnx.ml", "com.microsoft"
 
 _TYPES = {
     1: "f32", 2: "u8", 3: "s8", 4: "u16", 5: "s16", 6: "s32", 7: "s64", 9: "pred", 10: "f32", 11: "f64", 12: "u32",
-    13: "u64",
+    13: "u64", 16: "f32",
 }  # fmt: skip
 """Numbers of ONNX's TensorProto.DataType -> element types of programs."""
-_OTHERS = {8: "text", 14: "complex64", 15: "complex128", 16: "bfloat16"}
+_OTHERS = {8: "text", 14: "complex64", 15: "complex128"}
+SHORT: Mapping[int, Short] = {10: "f16", 16: "bf16"}
+"""Numbers of the types that are computed in float32."""
 
-Results = Value | tuple[Value | None, ...]
+Results = Held | tuple[Held | None, ...]
 
 
 class Refused(Unsupported):
@@ -38,15 +40,15 @@ class Refused(Unsupported):
 class Call:
     """A node with the values of its inputs; None for one that is left out. `version` is the opset of its domain.
 
-    `run` lowers an inner graph: it takes values by name, and returns those of the graph's outputs.
+    `run` lowers an inner graph: it takes the values of the graph's inputs, and returns those of its outputs.
     """
 
     node: Node
     version: int
-    inputs: tuple[Value | None, ...]
+    inputs: tuple[Held | None, ...]
     builder: Builder
     by_row: bool
-    run: Callable[[Graph, Sequence[Value]], tuple[Value, ...]]
+    run: Callable[[Graph, Sequence[Held]], tuple[Held, ...]]
 
     @property
     def op(self) -> str:
@@ -61,14 +63,34 @@ class Call:
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
-    def maybe(self, place: int) -> Value | None:
+    def held(self, place: int) -> Held | None:
+        """An input, which may be a sequence; None if it is left out."""
         return self.inputs[place] if place < len(self.inputs) else None
+
+    def maybe(self, place: int) -> Value | None:
+        found = self.held(place)
+        return None if found is None else self.value(found)
+
+    def value(self, held: Held) -> Value:
+        """`held` as an array. Raises Unsupported if it is a sequence."""
+        if isinstance(held, Listed):
+            raise self.fault("a sequence, or an optional value that is empty, where a tensor is needed")
+        return held
+
+    def values(self, graph: Graph, given: Sequence[Held]) -> tuple[Value, ...]:
+        """What an inner graph gives, as arrays. Raises Unsupported if it gives a sequence."""
+        return tuple(map(self.value, self.run(graph, given)))
 
     def input(self, place: int) -> Value:
         found = self.maybe(place)
         if found is None:
             raise self.fault(f"it has no input {place + 1}")
         return found
+
+    @property
+    def arrays(self) -> list[Value | None]:
+        """The inputs, none of which is a sequence."""
+        return [self.maybe(place) for place in range(len(self.inputs))]
 
     def all(self) -> list[Value]:
         return [self.input(place) for place in range(len(self.inputs))]
@@ -148,6 +170,13 @@ class Call:
             raise self.fault(f"its attribute {name!r} is no tensor")
         return found
 
+    def constant_in(self, name: str) -> Value | None:
+        """The value of a tensor in an attribute."""
+        found = self.node.attributes.get(name)
+        if isinstance(found, OtherType):
+            return constant_of(found)
+        return None if (array := self.tensor(name)) is None else constant_of(array)
+
     def graph(self, name: str) -> Graph:
         found = self.node.attributes.get(name)
         if not isinstance(found, Graph):
@@ -155,7 +184,7 @@ class Call:
         return found
 
     def dtype(self, number: int) -> str:
-        """The element type with ONNX's number; that of float16 is float32."""
+        """The element type with ONNX's number; that of float16 and bfloat16 is float32."""
         if number not in _TYPES:
             raise self.fault(f"element type {_OTHERS.get(number, number)}")
         return _TYPES[number]
@@ -180,10 +209,16 @@ class Call:
         return self.builder.constant(value, like.dtype)
 
 
-def constant_of(array: Array) -> Value:
+def constant_of(array: Tensor) -> Value:
     """A known value with the elements of an array. Raises Unsupported for texts and the like."""
+    if isinstance(array, OtherType):
+        if array.dtype != "bfloat16":
+            raise Unsupported(f"element type {array.dtype}")
+        # Its bits are the upper half of a float's.
+        wide = np.asarray(array.bits.astype(np.uint32) << 16, np.uint32).view(np.float32)
+        return replace(known(wide, "f32"), short="bf16")
     if array.dtype == np.float16:
-        return replace(known(array.astype(np.float32), "f32"), is_half=True)
+        return replace(known(array.astype(np.float32), "f32"), short="f16")
     if array.dtype.name not in DTYPES:
         raise Unsupported(f"element type {'text' if array.dtype.kind in 'OUS' else array.dtype.name}")
     return known(array, DTYPES[array.dtype.name])

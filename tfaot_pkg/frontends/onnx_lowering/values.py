@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from tfaot_pkg.ground.arrays import Array
 
 DTYPES = {dtype.name: name for name, dtype in NUMPY_TYPES.items()}
 """NumPy's names of element types, which ONNX's graphs use -> those of programs."""
+
+
+Short = Literal["", "f16", "bf16"]
+"""Floats of 16 bits, which programs compute in float32."""
 
 
 class Undecided(Exception):
@@ -39,7 +43,7 @@ class Padded:
 class Value:
     """An array: `id` is that of the operation that computes it; `known` are its elements, if they are known.
 
-    If `is_half`, it is of float16: float32 numbers that are rounded to it (decision 073).
+    `short` is "f16" or "bf16" if it is of float16 or bfloat16: float32 numbers that are rounded to it (decision 073).
 
     Elements of an array of objects are `Size`, integers that depend on symbols; its `shape` has their type, which may
     be a float. If values decide how many rows it has, it is `padded` to as many as there may be (counted.py).
@@ -48,8 +52,12 @@ class Value:
     shape: Shape
     known: Array | None = None
     id: int | None = None
-    is_half: bool = False
+    short: Short = ""
     padded: Padded | None = None
+
+    def short_as(self, other: Value) -> Value:
+        """The value as one of the short type that `other` has, if any."""
+        return self if self.short == other.short else replace(self, short=other.short)
 
     @property
     def dtype(self) -> str:
@@ -71,6 +79,17 @@ class Value:
     @property
     def is_float(self) -> bool:
         return self.dtype in ("f32", "f64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listed:
+    """A sequence, whose length is known while a graph is lowered. An optional value that is empty has no `items`."""
+
+    items: tuple[Held, ...] | None
+
+
+Held = Value | Listed
+"""What a name in a graph stands for."""
 
 
 def number_of(size: Any) -> int | None:
