@@ -11,8 +11,9 @@ import numpy as np
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
-from tfaot_pkg.frontends.onnx_lowering.graph import Model, read
+from tfaot_pkg.frontends.onnx_lowering.graph import Model, Node, read
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.ground.arrays import Array, read_arrays
@@ -21,6 +22,9 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 
 WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
+
+TURNED = "/turned"
+"""What the keys of outputs end in that are transposed."""
 
 
 def frontend(home: Path) -> Path:
@@ -75,7 +79,8 @@ def answers_of(program: Program, model: Model, inputs: Mapping[str, Array], rows
     counts = dict(zip(_uncounted(model, program), made[len(model.outputs) :], strict=True))
     # Padding is left out.
     found = zip(model.outputs, made, strict=False)
-    return {each.key: values[: counts[each.name]] if each.name in counts else values for each, values in found}
+    cut = {each.key: values[: counts[each.name]] if each.name in counts else values for each, values in found}
+    return {key.removesuffix(TURNED): values.T if key.endswith(TURNED) else values for key, values in cut.items()}
 
 
 def _uncounted(model: Model, program: Program) -> tuple[str, ...]:
@@ -96,16 +101,44 @@ def with_sizes(model: Model, inputs: Mapping[str, Array]) -> Model:
 def program_of_test(model: Model, inputs: Mapping[str, Array]) -> tuple[Program, Model]:
     """The program of a test of ONNX's; what it gives as inputs and models as constants (axes, sizes) may be constant."""
     sized = with_sizes(model, inputs)
+    small = {key: x for key, x in inputs.items() if x.ndim < 2}
+    first = sized.inputs[0].key if sized.inputs else ""
+    others = {key: x for key, x in small.items() if key != first or x.ndim == 0}
+    integers = {key: x for key, x in small.items() if x.dtype.kind == "i"}
+    faults: list[Unsupported] = []
+    for moved in ({}, others, integers):
+        rest = _with_constants(sized, moved)
+        try:
+            return _turned_if_needed(rest)
+        except Unsupported as fault:
+            faults.append(fault)
+    raise faults[0 if others == {} else 1]
+
+
+def _with_constants(model: Model, moved: Mapping[str, Array]) -> Model:
+    """`model` with these inputs as constants."""
+    graph = replace(
+        model.graph, tensors={**model.graph.tensors, **moved},
+        inputs=tuple(each for each in model.graph.inputs if each not in moved),
+    )  # fmt: skip
+    return replace(model, graph=graph, inputs=tuple(each for each in model.inputs if each.key not in moved))
+
+
+def _turned_if_needed(model: Model) -> tuple[Program, Model]:
+    """Values may decide the size of an output's first axis: matrices that have such columns are transposed."""
     try:
-        return valid(sized), sized
-    except Unsupported:
-        first = sized.inputs[0].key if sized.inputs else ""
-        moved = {key: x for key, x in inputs.items() if x.ndim < 2 and (key != first or x.ndim == 0)}
-        if not moved:
+        return valid(model), model
+    except ModelError as error:
+        if "transpose" not in error.hint:
             raise
-        graph = replace(
-            sized.graph, tensors={**sized.graph.tensors, **moved},
-            inputs=tuple(each for each in sized.graph.inputs if each not in moved),
-        )  # fmt: skip
-        rest = replace(sized, graph=graph, inputs=tuple(each for each in sized.inputs if each.key not in moved))
-        return valid(rest), rest
+    outputs = tuple(replace(each, key=each.key + TURNED) for each in model.outputs)
+    nodes = tuple(
+        Node(
+            op="Transpose", domain="ai.onnx", name="", scope="", inputs=(each.key,), outputs=(each.key + TURNED,),
+            attributes={},
+        )
+        for each in model.outputs
+    )  # fmt: skip
+    graph = replace(model.graph, nodes=(*model.graph.nodes, *nodes), outputs=tuple(each.key for each in outputs))
+    turned = replace(model, outputs=outputs, graph=graph)
+    return valid(turned), turned

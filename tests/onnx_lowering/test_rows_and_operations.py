@@ -142,6 +142,6 @@ def test_float16_at_the_border_is_carried_as_its_bits() -> None:
     found = lowered(half, ())
     assert found.carried == {"x": "float16", "y": "float16"}
     assert found.rows.independent
-    x = np.array([[1, 0.1, -3, 7e4]], np.float16)
+    x = np.array([[1, 0.1, -3, 3e4]], np.float16)
     (y,) = interpret.run(found.program, 1, [x.view(np.uint16)])
     assert np.array_equal(y.view(np.float16), x + x)
