@@ -31,7 +31,7 @@ REFUSED = {
 LAYERS = {
     "dense": {"dense": 2, "softmax": 1},
     "images_2d": {"conv2d": 6},
-    "residual_1d": {"conv2d": 6, "max_pool": 1, "dense": 1},
+    "residual_1d": {"conv2d": 6, "max_pool": 1, "dense": 1, "transpose": 1},
     "transformer": {"dense": 6, "dot": 2, "softmax": 1},
     "lstm_stack": {"dense": 5, "while": 2},
     "class_token": {"dot": 2, "softmax": 1},

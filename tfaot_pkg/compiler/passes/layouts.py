@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.image_windows import phases
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, ONE, Attributes, Literal, Operation, Shape, Size
 
-_MAKES_IMAGES = frozenset({"convolution", "reduce-window"})
+_MAKES_IMAGES = frozenset({"conv2d", "convolution", "interpolate", "max_pool", "reduce-window"})
 _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "reduce", "reshape", "slice", "transpose"})
 _MOVED = frozenset({*ELEMENTWISE, "concatenate", "reduce"})
 _MOST_TAPS = 64
