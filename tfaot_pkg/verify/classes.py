@@ -312,6 +312,7 @@ def answers_of(
         spread=spread_of(tried.eager, name),
         flushed=flushed.get(name),
         jit=tried.jit.get(name),
+        defined=tried.defined.get(name),
         jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
         exact=tried.eager.get(f"{name}/exact"),
         # The bodies of some operators are not looked at.

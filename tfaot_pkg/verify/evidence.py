@@ -54,10 +54,10 @@ class Spread:
 class Answers:
     """All answers for one output at one batch size, of one shape, except missing ones.
 
-    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `flushed`
-    is ours with subnormal numbers flushed to zero. `exact` is eager TensorFlow's in float64, NaN for what was not
-    computed. `walked` masks the elements of rows of which the model's operands were looked at, `free` of those in which
-    an operation's result is open.
+    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `defined`
+    are those of a program's operations by definition. `flushed` is ours with subnormal numbers flushed to zero. `exact`
+    is eager TensorFlow's in float64, NaN for what was not computed. `walked` masks the elements of rows of which the
+    model's operands were looked at, `free` of those in which an operation's result is open.
     """
 
     ours: Array
@@ -67,6 +67,7 @@ class Answers:
     flushed: Array | None = None
     jit: Array | None = None
     jit_ran: Mask | None = None
+    defined: Array | None = None
     exact: Array | None = None
     walked: Mask | None = None
     free: Free = field(default_factory=dict)
@@ -144,6 +145,17 @@ class Evidence:
         if self.answers.flushed is not None:
             found = found | agreement(self.answers.flushed, jit, rtol=self.rtol, atol=self.atol, spread=change)
         return found if ran is None else found & ran
+
+    @cached_property
+    def as_defined(self) -> Mask:
+        """Mask of the elements that are those of TensorFlow's own compiled code, or of a program's operations by
+        definition: for operations whose result the framework does not define.
+        """
+        defined = self.answers.defined
+        if defined is None or defined.shape != self.answers.ours.shape:
+            return self.as_compiled
+        change = None if self.answers.spread is None else self.answers.spread.change
+        return self.as_compiled | agreement(self.answers.ours, defined, rtol=self.rtol, atol=self.atol, spread=change)
 
     @cached_property
     def as_exact(self) -> Mask:

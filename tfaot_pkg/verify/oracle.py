@@ -24,6 +24,7 @@ from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.ground.progress import Step
 from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
+from tfaot_pkg.verify import defined
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch
@@ -53,7 +54,8 @@ Batches = Mapping[int, tuple[int, ...]]
 class Tried:
     """One class of inputs, held in the file `inputs`, with the framework's answers, numbers, by "SIZE/OUTPUT".
 
-    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None is no
+    See worker_program/reference.py. `jit` is empty until the class was explored, and so is `defined`, what the
+    operations of a program give by definition. A run may take `seconds`; None is no
     limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, symbols of the model have
     other sizes than their maxima. `fault` says why there are no answers, "" if there are; `refusal` why
     the framework rejected some of the batches.
@@ -64,6 +66,7 @@ class Tried:
     rows: int
     eager: Mapping[str, Array] = field(default_factory=dict)
     jit: Mapping[str, Array] = field(default_factory=dict)
+    defined: Mapping[str, Array] = field(default_factory=dict)
     seconds: float | None = None
     operations: frozenset[str] = frozenset()
     sizes: tuple[int, ...] = ()
@@ -194,7 +197,7 @@ class Oracle:
             # A graph that is not the author's model would explain its own answers.
             eager = {name: array for name, array in eager.items() if not name.endswith("/exact")}
         # Answers that came with the model are kept: they are the right ones.
-        return replace(tried, eager={**eager, **tried.eager}, jit=compiled)
+        return replace(tried, eager={**eager, **tried.eager}, jit=compiled, defined=self._defined(tried, patience))
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
@@ -320,6 +323,14 @@ class Oracle:
             return None if error.cause == "timed out" else {}
         except ModelError:
             return {}
+
+    def _defined(self, tried: Tried, seconds: float) -> Mapping[str, Array]:
+        """What the operations of a program give by definition; nothing of a model that TensorFlow compiles."""
+        if not self._frozen.is_program:
+            return {}
+        inputs, sizes = read_arrays(tried.inputs), tried.sizes or self._spec.compilation.batch_sizes
+        program, signature = self._frozen.program(), self._frozen.signature
+        return defined.answers(program, signature, inputs, sizes, most=tried.most, seconds=seconds)
 
     def _answers(
         self, tried: Tried, kind: str, *, seconds: float | None = None, **options: Any

@@ -237,6 +237,8 @@ def _rejected(seen: Evidence) -> Mask:
 
 _XLA_OR_FLOAT64 = "those of TensorFlow's own compiled code, or of the graph in float64"
 
+_DEFINED = "those of TensorFlow's own compiled code, or of a program's operations in NumPy"
+
 _REDUCING = frozenset(
     "CumulativeLogsumexp Max Min MaxPool MaxPool3D MaxPoolV2 SegmentMax SegmentMin UnsortedSegmentMax "
     "UnsortedSegmentMin ai.onnx.GlobalMaxPool ai.onnx.MaxPool ai.onnx.ReduceLogSumExp ai.onnx.ReduceMax "
@@ -277,31 +279,31 @@ RULES: tuple[Rule, ...] = (
         kind="undefined result",
         classes=EVERYWHERE,
         freedom=CONVERSION,
-        excuses=lambda seen: seen.as_compiled,
+        excuses=lambda seen: seen.as_defined,
         source="converting NaN, or a number out of range, to an integer is undefined in C++, ONNX and StableHLO: "
         "TensorFlow's kernels give what the CPU's instruction gives; XLA and programs give the nearest "
         "integer, and 0 for NaN",
-        elements="those of TensorFlow's own compiled code",
+        elements=_DEFINED,
     ),
     Rule(
         name="shift out of range",
         kind="undefined result",
         classes=EVERYWHERE,
         freedom=SHIFT,
-        excuses=lambda seen: seen.as_compiled,
+        excuses=lambda seen: seen.as_defined,
         source="tf.bitwise documents shifts by negative numbers, or by as many bits as the type has, as "
         "implementation defined",
-        elements="those of TensorFlow's own compiled code",
+        elements=_DEFINED,
     ),
     Rule(
         name="overflowing division",
         kind="undefined result",
         classes=EVERYWHERE - {MAIN},
         freedom=DIVISION,
-        excuses=lambda seen: seen.as_compiled,
+        excuses=lambda seen: seen.as_defined,
         source="integer division by 0, or of the least integer by -1, is undefined in C++ and implementation "
         "defined in StableHLO",
-        elements="those of TensorFlow's own compiled code",
+        elements=_DEFINED,
     ),
     Rule(
         name="NaN in a maximum",
@@ -473,7 +475,7 @@ RULES: tuple[Rule, ...] = (
         name="clamped index",
         kind="out-of-range index",
         classes=frozenset({"integers"}),
-        excuses=lambda seen: seen.as_compiled,
+        excuses=lambda seen: seen.as_defined,
         operations=frozenset(
             "DynamicStitch Gather GatherNd GatherV2 OneHot ResourceGather ResourceGatherNd ScatterNd Slice "
             "StridedSlice TensorScatterAdd TensorScatterUpdate UnsortedSegmentSum UnsortedSegmentMax "
@@ -482,7 +484,7 @@ RULES: tuple[Rule, ...] = (
         ),
         source="TensorFlow rejects indices out of range, or leaves them out; XLA and programs clamp them or "
         "leave them out",
-        elements="those of TensorFlow's own compiled code",
+        elements=_DEFINED,
     ),
     Rule(
         name="hue of a full turn",
