@@ -92,7 +92,7 @@ def test_what_only_the_user_knows_is_asked_for_at_its_place(
     files: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:
     text, printed, code, _ = _first(files / "ends.onnx", tmp_path, shared_home_folder)
-    assert code == 12 and "to fill in" in printed and "depends on the values" in printed
+    assert code == 12 and "to fill in" in printed and "depend on the values" in printed
     assert "# constants: {first: [VALUE, ...], last: [VALUE, ...]}" in text
 
 
@@ -149,5 +149,5 @@ def test_a_first_spec_says_what_to_fill_in(shared_home_folder: Path, tmp_path: P
     """How to call the number of rows is the author's choice."""
     model = Path(__file__).parent / "artifacts" / "torch" / "selection.onnx"
     text, printed, code, _ = _first(model, tmp_path, shared_home_folder)
-    assert code != 0 and "model.counts (best: best_count)" in printed
+    assert code != 0 and "model.counts (hits: hits_count, places: places_count, best: best_count)" in printed
     assert "# To fill in" in text

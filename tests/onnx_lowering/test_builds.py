@@ -1,4 +1,4 @@
-"""Packages of ONNX files whose specs say `tensorflow: none`: from the file to the library without any TensorFlow."""
+"""Packages of ONNX files: from the file to the library without any TensorFlow."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
 ) -> None:
     made = networks / f"{name}.onnx"
     (tmp_path / f"{name}.onnx").write_bytes((made if made.exists() else networks / "files" / made.name).read_bytes())
-    tool("init", f"{name}.onnx", "--tensorflow", "none", "-o", "spec.yaml")
-    assert "tensorflow: none" in (tmp_path / "spec.yaml").read_text()
+    tool("init", f"{name}.onnx", "-o", "spec.yaml")
+    assert "tensorflow" not in (tmp_path / "spec.yaml").read_text()
     assert "toolchain: tfaot-pkg " in tool("check", "spec.yaml")
     fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
     assert "verified against ONNX Runtime" in tool("build", "spec.yaml", "-o", "prefix", *fewer)
@@ -61,14 +61,29 @@ def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
             assert np.allclose(ours[key], wanted, 1e-5, 1e-5), key
 
 
-def test_what_has_no_lowering_is_an_error_with_a_way_out(tool: Tool, networks: Path, tmp_path: Path) -> None:
-    (tmp_path / "settings.onnx").write_bytes((networks / "files" / "settings_as_inputs.onnx").read_bytes())
+@pytest.mark.nightly
+def test_rows_that_depend_on_one_another_are_an_axis_with_a_range(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    """One scale for all rows, as dynamic quantization has it."""
+    (tmp_path / "scaled.onnx").write_bytes((networks / "files" / "quantized_by_tools.onnx").read_bytes())
+    tool("init", "scaled.onnx", "-o", "spec.yaml")
+    text = (tmp_path / "spec.yaml").read_text()
+    assert 'x: ["rows <= 128", 8]' in text and "To fill in" not in text
+    text = text.replace('["rows <= 128", 8]', "[batch, 8]")
+    (tmp_path / "spec.yaml").write_text(text)
+    assert "rows <= 64" in tool("check", "spec.yaml", code=12)
+
+
+def test_what_cannot_be_built_is_an_error_with_a_way_out(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    """An operator that is not supported, and XLA, which compiles only TensorFlow's graphs."""
     spec = (
-        "model: {name: settings, version: '1.0.0', onnx: settings.onnx}\nsource: {path: .}\n"
-        "compilation: {batch_sizes: [1], tensorflow: none}\n"
+        "model: {name: sampled, version: '1.0.0', onnx: sampled.onnx}\nsource: {path: .}\n"
+        "compilation: {batch_sizes: [1]}\n"
     )
+    (tmp_path / "sampled.onnx").write_bytes((networks / "files" / "rejected" / "sampled.onnx").read_bytes())
     (tmp_path / "spec.yaml").write_text(spec)
     said = tool("check", "spec.yaml", code=12)
-    assert "ReduceMean (node" in said and "compilation.tensorflow" in said
-    (tmp_path / "spec.yaml").write_text(spec.replace("onnx: settings.onnx", "saved_model: settings"))
-    assert "compilation.tensorflow" in tool("check", "spec.yaml", code=10)
+    assert "com.microsoft.Sampling (node" in said and "ORT_ENABLE_BASIC" in said
+    (tmp_path / "dense.onnx").write_bytes((networks / "files" / "dense.onnx").read_bytes())
+    (tmp_path / "spec.yaml").write_text(spec.replace("sampled", "dense").replace("[1]", "[1], engine: xla"))
+    assert "engine is xla" in tool("check", "spec.yaml", code=12)
+    assert "TensorFlow takes no part" in tool("inspect", "spec.yaml", "--what", "hlo", code=12)

@@ -14,6 +14,7 @@ from tests.wording import reported, worded
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.program import Shape, Size, Unsupported
+from tfaot_pkg.compiler.text import nodes_of, parse, text_of, with_nodes
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations
@@ -142,6 +143,15 @@ def test_float16_at_the_border_is_carried_as_its_bits() -> None:
     found = lowered(half, ())
     assert found.carried == {"x": "float16", "y": "float16"}
     assert found.rows.independent
-    x = np.array([[1, 0.1, -3, 3e4]], np.float16)
+    x = np.array([[1, 0.1, -3, 400]], np.float16)
     (y,) = interpret.run(found.program, 1, [x.view(np.uint16)])
     assert np.array_equal(y.view(np.float16), x + x)
+
+
+def test_nodes_stand_beside_the_text_of_a_program() -> None:
+    program = lower(_selected(SELECTED, ["y", "places", "kept"]), counts=ROWS)
+    nodes = nodes_of(program)
+    assert {"NonZero", "Compress"} <= set(nodes)
+    assert nodes_of(with_nodes(parse(text_of(program)), nodes)) == nodes
+    with pytest.raises(ValueError, match="another number"):
+        with_nodes(program, nodes[1:])

@@ -49,6 +49,27 @@ def text_of(program: Program, beside: list[Array] | None = None) -> str:
     return _Writer(is_outline=False, beside=beside).text(program)
 
 
+def nodes_of(program: Program) -> list[str]:
+    """The nodes of all operations, in the order of the text, which leaves them out."""
+    return [each.node for each in program.entry.everything()]
+
+
+def with_nodes(program: Program, nodes: Sequence[str]) -> Program:
+    """`program`, which was read, with the `nodes_of` the one that was written. Raises ValueError for another number."""
+    names = iter(nodes)
+
+    def named(region: Region) -> Region:
+        return replace(region, operations=tuple(map(each, region.operations)))
+
+    def each(operation: Operation) -> Operation:
+        node = next(names)
+        return replace(operation, node=node, regions=tuple(map(named, operation.regions)))
+
+    if len(nodes) != sum(1 for _ in program.entry.everything()):
+        raise ValueError("another number of nodes than operations")
+    return replace(program, entry=named(program.entry))
+
+
 def outline_of(program: Program) -> str:
     """`program` without the elements of large constants."""
     return _Writer(is_outline=True).text(program)

@@ -14,7 +14,7 @@ from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError
-from tfaot_pkg.frontends.frozen.model import chosen, freeze, frozen_key, parts_of, signature_of
+from tfaot_pkg.frontends.frozen.model import chosen, freeze, frozen_key, lowered_sizes, parts_of, signature_of
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
 from tfaot_pkg.frontends.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, NEWEST_VERSION
@@ -403,12 +403,12 @@ def _attempt(pipeline: Pipeline) -> Callable[[ModelSpec], Signature]:
 
 def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
     def sizes(spec: ModelSpec) -> FoundSizes | None:
-        if spec.is_lowered:  # only TensorFlow tells of branches by sizes
-            return None
         source = pipeline.source(spec)
         with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
             saved = SavedModel(spec.model, source, pool)
             try:
+                if spec.is_lowered:
+                    return lowered_sizes(spec, saved, pool)
                 with saved.named() as model:
                     return pool.get().call(FindSizes(model=chosen(spec, model)), FoundSizes)
             except ModelError:  # `check` says more about it

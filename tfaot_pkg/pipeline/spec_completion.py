@@ -20,6 +20,9 @@ _LEAST_SIZES = 5
 _MOST_SWITCHES = 3
 _NAMES_VARIABLES = "compilation: {variables:"
 """In the hint of a signature that changes variables (worker_program/freeze.py)."""
+_ROWS_DEPEND = "rows depend on one another"
+"""In the fault of a model whose rows a program cannot compute apart (native/compiled/program.py)."""
+_ROWS, _MOST_ROWS = "rows", 128
 _SAID = 160
 """Characters of a reason in a comment."""
 
@@ -82,6 +85,11 @@ def _proposals(
         fixed = replace(spec, model=with_sizes(spec.model, ranges))
         yield fixed, {"shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {why}"}
         spec = fixed
+    if _ROWS_DEPEND in faults[0].message and (proposed := with_rows_as_size(spec.model, inputs)):
+        yield (
+            replace(spec, model=proposed),
+            {"shapes": "Rows depend on one another, so they are no batch: a call gives all rows that it has."},
+        )
     if _NAMES_VARIABLES in faults[-1].hint:
         yield (
             replace(spec, compilation=replace(spec.compilation, variables=Variables(update=("*",)))),
@@ -129,6 +137,22 @@ def with_sizes(model: ModelInfo, ranges: Mapping[str, tuple[int, int]]) -> Model
         for name, shape in model.shapes.items()
     }
     return replace(model, symbols=symbols, shapes=shapes, axes={name: each for name, each in axes.items() if any(each)})
+
+
+def with_rows_as_size(model: ModelInfo, inputs: Signature) -> ModelInfo | None:
+    """`model` with a symbol for the number of rows; None of models that have one already, or TensorFlow's."""
+    given = FILE_FORMATS.get(model.files.format)
+    taken = {symbol.name for symbol in model.symbols}
+    batched = [each for each in inputs.inputs if each.has_batch_axis]
+    if given is None or given.is_tensorflows or _ROWS in taken or not batched:
+        return None
+    shapes, axes = dict(model.shapes), dict(model.axes)
+    for each in batched:
+        shape = model.shapes.get(each.name, each.shape)
+        named = model.axes.get(each.name) or ("",) * len(shape)
+        shapes[each.name], axes[each.name] = (_MOST_ROWS, *shape[1:]), (_ROWS, *named[1:])
+    symbols = (*model.symbols, Symbol(name=_ROWS, minimum=1, maximum=_MOST_ROWS))
+    return replace(model, shapes=shapes, axes=axes, symbols=tuple(sorted(symbols, key=lambda each: each.name)))
 
 
 def _limited(model: ModelInfo, ranges: Mapping[str, tuple[int, int]], fault: str) -> str:

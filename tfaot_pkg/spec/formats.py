@@ -116,11 +116,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-BUILT: frozenset[Format] = frozenset({"onnx", "torch"})
-"""Formats without a graph of TensorFlow: this tool builds their SavedModels, operation by operation."""
-
-LOWERED: frozenset[Format] = frozenset({"trees"})
+LOWERED: frozenset[Format] = frozenset({"onnx", "torch", "trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""
-
-MAY_BE_LOWERED: frozenset[Format] = frozenset({"onnx", "torch"})
-"""The same, of models whose specs say `tensorflow: none`."""

@@ -279,9 +279,7 @@ PACKAGE_PREFIX = "tfaot-model-"
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 NAMESPACE_PATTERN = r"[A-Za-z][A-Za-z0-9_]*(::[A-Za-z][A-Za-z0-9_]*)*"
 VERSION_PATTERN = r"[0-9][a-z0-9.+-]+"
-NO_TENSORFLOW = "none"
-"""Instead of a release, for models that become programs by themselves."""
-TENSORFLOW_PATTERN = rf"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?|{NO_TENSORFLOW}"
+TENSORFLOW_PATTERN = r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?"
 
 _MAX_NAME = 64
 _MAX_VERSION = 64

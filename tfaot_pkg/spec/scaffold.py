@@ -15,7 +15,7 @@ from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
-from tfaot_pkg.spec.rules import NO_TENSORFLOW, cpp_identifiers
+from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 
@@ -280,13 +280,7 @@ def _compilation_lines(batch_sizes: tuple[int, ...], tensorflow: str) -> list[st
         "  # Kinds of CPU to compile for; the library uses the best one that the machine supports.",
         f"  targets: [{', '.join(defaults.targets)}]",
         f"  # namespace: {defaults.namespace}",
-        *(
-            [f"  tensorflow: {NO_TENSORFLOW}  # the file's operators become a program by themselves"]
-            if tensorflow == NO_TENSORFLOW
-            else of_xla
-            if tensorflow
-            else []
-        ),
+        *(of_xla if tensorflow else []),
     ]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tfaot_pkg.ground.forms.document import Document, Path
 from tfaot_pkg.spec import rules
-from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED, MAY_BE_LOWERED, SAVED_MODEL
-from tfaot_pkg.spec.rules import NO_TENSORFLOW, archive_url_fault, git_url_fault, inner_path_fault
+from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL
+from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, inner_path_fault
 
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
 
@@ -20,7 +20,6 @@ def check_together(document: Document, failed: Collection[Path]) -> None:
     """Report the faults of fields that exclude each other. `failed` are the paths whose expressions have faults."""
     _check_model(document)
     _check_trees(document)
-    _check_toolchain(document)
     _check_source(document, failed)
     _check_validation(document)
     _check_package(document)
@@ -119,17 +118,6 @@ def _check_trees(document: Document) -> None:
     model = document.data.get("model")
     if "trees" in document.data and isinstance(model, dict) and "trees" not in model:
         document.report(("trees",), "says how decision trees are called, and the model is none: model.trees names them")
-
-
-def _check_toolchain(document: Document) -> None:
-    model, compilation = (document.data.get(name) for name in ("model", "compilation"))
-    if not isinstance(compilation, dict) or compilation.get("tensorflow") != NO_TENSORFLOW:
-        return
-    if isinstance(model, dict) and not any(field in model for field in (*LOWERED, *MAY_BE_LOWERED)):
-        document.report(
-            ("compilation", "tensorflow"),
-            "is none, and only ONNX files, PyTorch programs and decision trees become programs without TensorFlow",
-        )
 
 
 _INSTEAD = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tfaot_pkg.ground.signature import Symbol
 from tfaot_pkg.ground.targets import DEFAULT_TARGETS
-from tfaot_pkg.spec.formats import LOWERED, MAY_BE_LOWERED, Format
-from tfaot_pkg.spec.rules import INPUT_CLASSES, NO_TENSORFLOW, Limit, package_name
+from tfaot_pkg.spec.formats import LOWERED, Format
+from tfaot_pkg.spec.rules import INPUT_CLASSES, Limit, package_name
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.sources import TreesCall
 
@@ -402,9 +402,7 @@ class Compilation:
     xla_flags: Annotated[tuple[str, ...], Setting(v.Flags, examples=(["--xla_cpu_enable_fast_math=true"],))] = ()
     """XLA_FLAGS for XLA's optimizer."""
     tensorflow: Annotated[str, Setting(v.TensorFlow)] = DEFAULT_TENSORFLOW
-    """TensorFlow release that compiles the model. Ignored for decision trees, which need none; for ONNX and PyTorch,
-    `none`: the operators of the file become a program without TensorFlow.
-    """
+    """TensorFlow release that compiles the model. Ignored for ONNX, PyTorch and decision trees, which need none."""
     targets: Annotated[tuple[str, ...], Setting(v.Targets)] = DEFAULT_TARGETS
     """Kinds of CPU to compile for; the library uses the best one that the machine supports."""
     weights: Annotated[Weights, Setting()] = "shared"
@@ -511,8 +509,7 @@ class ModelSpec:
     @property
     def is_lowered(self) -> bool:
         """Whether the model becomes a program without TensorFlow."""
-        found = self.model.files.format
-        return found in LOWERED or (found in MAY_BE_LOWERED and self.compilation.tensorflow == NO_TENSORFLOW)
+        return self.model.files.format in LOWERED
 
     @property
     def folder(self) -> Path:

@@ -26,14 +26,16 @@ from tfaot_pkg.compiler.program import (
     only,
     used,
 )
-from tfaot_pkg.compiler.text import text_of
+from tfaot_pkg.compiler.text import nodes_of, text_of
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends import tree_lowering
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations, Reference
+from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
 from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
-from tfaot_pkg.frontends.onnx_lowering.graph import read
+from tfaot_pkg.frontends.onnx_lowering.graph import read, with_sizes
+from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.onnx_lowering.table import Refused
 from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.spec.formats import Format
@@ -41,7 +43,8 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.forest import packed
-from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FrozenGraph, Outline, OutlineNode
+from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FoundSizes, FrozenGraph, Outline, OutlineNode
+from tfaot_pkg.worker_program.messages.size_search import search
 
 
 def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
@@ -67,9 +70,10 @@ _NOT_DRAWN = frozenset("broadcast constant convert get-tuple-element iota reshap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A verified program as `text`, with the arrays `beside` it, and what later stages know of it."""
+    """A verified program as `text`, with the arrays and the `nodes` beside it, and what later stages know of it."""
 
     text: str
+    nodes: tuple[str, ...]
     beside: tuple[Array, ...]
     graph: FrozenGraph
     rows: Rows
@@ -104,12 +108,31 @@ def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
     meetings = (replace(each, output=names[1].get(each.output, each.output)) for each in found.rows.meetings)
     return Made(
         text=text,
+        nodes=tuple(nodes_of(program)),
         beside=tuple(beside),
         graph=_graph(program, feeds, fetches, found, (inputs, outputs)),
         rows=Rows(meetings=tuple(meetings)),
         ranges=tuple(replace(each, name=names[0].get(each.name, each.name)) for each in found.ranges),
         work=_work(program),
     )
+
+
+def sizes_of(spec: ModelSpec, parts: Path, reference: Reference) -> FoundSizes:
+    """The sizes of symbols for which the operators of a file have a lowering. Raises ValueError as `make`."""
+    graph = read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS))
+    operations = Operations(names=frozenset(spec.model.operations), reference=reference)
+
+    def fault(sizes: Mapping[str, int]) -> str:
+        try:
+            lower(with_sizes(graph, sizes), operations=operations, counts=spec.model.counts)
+        except Uncounted:  # whatever the sizes are
+            return ""
+        except (Unsupported, ModelError) as error:
+            return str(error)
+        return ""
+
+    symbols = [messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols]
+    return search(symbols, fault)
 
 
 def _require_settings(spec: ModelSpec) -> None:

@@ -16,7 +16,7 @@ from tfaot_pkg.analysis.program.ranges import Range, ranges_of
 from tfaot_pkg.analysis.program.work import Work, work_of_listing
 from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.compiler.program import Program
-from tfaot_pkg.compiler.text import parse
+from tfaot_pkg.compiler.text import parse, with_nodes
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen import lowered
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
@@ -32,7 +32,6 @@ from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.sandbox import required
 from tfaot_pkg.ground.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.spec.document import call_document, written
-from tfaot_pkg.spec.formats import BUILT
 from tfaot_pkg.spec.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, GraphFile, KerasFile, ModelSpec
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -45,6 +44,7 @@ from tfaot_pkg.worker_program.messages.graph import (
     Feed,
     Fetch,
     FoundSegment,
+    FoundSizes,
     Freeze,
     Frozen,
     FrozenGraph,
@@ -57,7 +57,7 @@ from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
 _LISTING, _STATE = "hlo.json", "state.bin"
-_WEIGHTS, _PROGRAM = "weights.bin", "program.txt"
+_WEIGHTS, _PROGRAM, _NODES = "weights.bin", "program.txt", "nodes.json"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[2] / "worker_program"
 
 SHARED_FROM = 1024
@@ -112,7 +112,8 @@ class FrozenModel:
 
     def program(self) -> Program:
         """The program, if it `is_program`."""
-        return parse((self.folder / _PROGRAM).read_text(), self.listed_constants())
+        program = parse((self.folder / _PROGRAM).read_text(), self.listed_constants())
+        return with_nodes(program, json.loads((self.folder / _NODES).read_text()))
 
     @property
     def graph(self) -> Path:
@@ -245,9 +246,17 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
         axes=spec.model.axes,
         max_iterations=spec.compilation.max_iterations,
         symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
-        is_built=spec.model.files.format in BUILT,
         operations=tuple(sorted(spec.model.operations)),
     )
+
+
+def lowered_sizes(spec: ModelSpec, saved: SavedModel, pool: WorkerPool) -> FoundSizes:
+    """The sizes of symbols at which the model of `spec` becomes a program, without TensorFlow. Raises as `freeze`."""
+    with saved.named() as parts:
+        operations = saved.operations()
+        references = References(pool, {name: reference for name, (_, reference) in operations.items()})
+        with from_worker():
+            return lowered.sizes_of(spec, parts, references.run)
 
 
 def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
@@ -273,6 +282,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool
             )
     _copy(operations, folder)
     (folder / _PROGRAM).write_text(made.text)
+    (folder / _NODES).write_text(json.dumps(made.nodes))
     with (folder / _WEIGHTS).open("wb") as file:
         for array in made.beside:
             np.save(file, array, allow_pickle=False)

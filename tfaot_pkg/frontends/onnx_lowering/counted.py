@@ -200,7 +200,8 @@ class Uncounted(ModelError):
         names = ", ".join(f"{each}: {each}_count" for each in outputs)
         super().__init__(
             f"the number of rows of {' and '.join(map(repr, outputs))} depends on the values of the model's inputs",
-            hint=f"give these outputs counts: model: {{counts: {{{names}}}}}",
+            hint=f"name them in model.counts ({names}), to get as many rows as there can be and the number of valid "
+            "ones; or return all rows and a mask, or a fixed number of them",
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,15 @@ def read(document: bytes, arrays: Mapping[str, Array]) -> Model:
         raise DamagedGraph(f"it has another form: {type(error).__name__}: {error}") from None
     except json.JSONDecodeError as error:
         raise DamagedGraph(str(error)) from None
+
+
+def with_sizes(model: Model, sizes: Mapping[str, int]) -> Model:
+    """`model` with numbers for the symbols in the axes of its inputs."""
+
+    def sized(axes: tuple[Axis, ...] | None) -> tuple[Axis, ...] | None:
+        return axes and tuple(sizes.get(each, each) if isinstance(each, str) else each for each in axes)
+
+    return replace(model, inputs=tuple(replace(each, axes=sized(each.axes)) for each in model.inputs))
 
 
 class _Reader:

@@ -73,7 +73,7 @@ class Field:
     def _of(self, peer: Peer) -> Iterator[Contender]:
         row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)
         # Before anything is installed for a peer that cannot take this model.
-        if (reason := _other_kind(peer, is_of_trees=self.trees is not None)) != "":
+        if (reason := _other_kind(peer, self.spec, is_of_trees=self.trees is not None)) != "":
             yield Contender(row=replace(row, reason=reason))
             return
         try:
@@ -183,12 +183,14 @@ class Field:
         return Contender(row=filled, program=python_program(environment.python, PROGRAM, options, readable))
 
 
-def _other_kind(peer: Peer, *, is_of_trees: bool) -> str:
+def _other_kind(peer: Peer, spec: ModelSpec, *, is_of_trees: bool) -> str:
     """The reason why the peer does not run models of this kind; "" if it does."""
     if peer.form in ("trees", "c"):
         return "" if is_of_trees else "it computes decision trees only"
     if is_of_trees and peer.name not in ("program", "onnxruntime"):
         return "TensorFlow, from which its model is made, has no decision trees"
+    if spec.is_lowered and peer.name != "program" and peer.form not in ("onnx", "iree"):
+        return "its model is made from TensorFlow's, and this one has none"
     return ""
 
 

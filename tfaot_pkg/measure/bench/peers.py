@@ -256,7 +256,7 @@ class Converter:
         frozen: FrozenModel | None,
     ) -> dict[int, Path]:
         # The author's own ONNX file if there is one, not a conversion back from TensorFlow.
-        original = self.original if frozen is not None and form in ("onnx", "iree") else None
+        original = self.original if form in ("onnx", "iree") else None
         needs_tf2onnx = form in ("onnx", "iree") and original is None
         onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if needs_tf2onnx else None
         parts = {
@@ -275,7 +275,7 @@ class Converter:
                 assert environment is not None
                 models = self._files("onnx", batch_sizes, None, frozen)
                 self._compile_with_iree(models, environment, folder)
-            elif original is not None and frozen is not None:
+            elif original is not None:
                 self._fix(original, batch_sizes, folder, frozen)
             else:
                 self._convert(form, batch_sizes, folder, frozen, onnx)
@@ -283,12 +283,13 @@ class Converter:
         folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, code_digest(__name__), parts), make)
         return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
 
-    def _fix(self, original: Original, batch_sizes: Sequence[int], folder: Path, frozen: FrozenModel) -> None:
+    def _fix(self, original: Original, batch_sizes: Sequence[int], folder: Path, frozen: FrozenModel | None) -> None:
         assert self.original_python is not None
+        signature = None if frozen is None else frozen.signature
         request = Fixing(
-            model=str(original.path),
-            inputs={original.feeds[each.name]: each.shape for each in frozen.signature.inputs},
-            outputs=tuple(original.fetches[each.name] for each in frozen.signature.outputs),
+            model="" if signature is None else str(original.path),
+            inputs={"x": (1,)} if signature is None else {original.feeds[t.name]: t.shape for t in signature.inputs},
+            outputs=("y",) if signature is None else tuple(original.fetches[each.name] for each in signature.outputs),
             files={str(size): str(folder / f"{size}.{_SUFFIXES['onnx']}") for size in batch_sizes},
         )
         # The folder, because weights may be in a file beside the model.

@@ -21,9 +21,16 @@ def main() -> None:
 
     request = messages.Fixing.of(json.load(sys.stdin))
     for size, file in request.files.items():
-        model = onnx.load(request.model)
+        model = onnx.load(request.model) if request.model else identity(onnx)
         fix(onnx, model, request, int(size))
         onnx.save(model, file)
+
+
+def identity(onnx):
+    """A model that returns one float: the time of a run is the cost of a call."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "identity", [x], [y])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
 
 
 def fix(onnx, model, request: messages.Fixing, size: int) -> None:

@@ -128,6 +128,8 @@ class Saved:
 class Fixing:
     """The request to fix_onnx.py for the ONNX file `model`: `files` are the results by batch size.
 
+    Without a file, the model returns its input.
+
     `inputs` are the shapes of its inputs by their names in the file, None for the batch; `outputs` are such names. Both
     are in the order of the signature.
     """

@@ -183,6 +183,12 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
             "same answer, with a package for each range; or remove the part that the reason names"
         )
         return ", and XLA compiles for fixed sizes", hint
+    if frozen.is_program and not frozen.rows.independent:
+        hint = (
+            "a program computes rows of a batch apart: let the rows be no batch, but an axis with a range in "
+            'model.shapes, such as `x: ["rows <= 64", 8]`; calls then give all rows at once'
+        )
+        return "", hint
     if frozen.is_program:
         hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
         return ", and no TensorFlow reads it", hint
