@@ -5,13 +5,31 @@
     from tfaot_pkg.export import export
     export(model, (particles,), "tagger.onnx", shapes={"particles": "batch,n,16"}, dynamic=["n<=128"])
 
-It runs in the environment in which the model works, and needs PyTorch 2.5 or newer with the packages onnx and
-onnxscript. Nothing else of tfaot_pkg is imported: this file may be copied and run alone.
+It runs in the environment in which the model works, and needs PyTorch 2.6 or newer; for ONNX, 2.5 or newer with the
+packages onnx and onnxscript. Nothing else of tfaot_pkg is imported: this file may be copied and run alone.
 
-The file is ONNX, also for other programs. Two of its metadata are for tfaot-pkg: `tfaot.about` (JSON: framework,
-version, symbols), and `tfaot.answers`, an .npz file in base64 with "in/NAME" and "out/NAME": what the model itself
-answered before it was exported. FILE.pt2 has the program of torch.export too, which torch.export.load reads; the ONNX
-form is the member tfaot/model.onnx.
+FILE.aten is the program of torch.export in PyTorch's core operators, which needs no other package, and what the model
+itself answered before it was exported. It is a zip archive of uncompressed members: `program.json`, and the elements of
+arrays, little-endian and row-major, as `arrays/0`, `arrays/1` ... The document has
+
+    format      1
+    framework, version
+    symbols     {name: [least, most or null]} of the axes that vary; "batch" is the batch
+    guards      what else torch.export assumed of them, as text
+    inputs      [{name, value, dtype, axes}]: an axis is a size or the name of a symbol
+    outputs     [{name, value}]
+    arrays      [{dtype, shape, sha256}]
+    weights     {value: number of an array}
+    answers     {"in/NAME" or "out/NAME": number of an array}
+    nodes       [{name, op, arguments, results, module, line}], each after what it reads
+
+A node's `arguments` are by the names of the operator's schema, with its defaults: JSON values, or {"value": name of an
+input, weight or node}, {"dtype": name}, {"number": "inf"}, {"other": text}. Of `results`, one for each tensor, a size
+is a number, or null, or a polynomial: [[coefficient, [symbols]] ...].
+
+FILE.onnx is ONNX, also for other programs. Two of its metadata are for tfaot-pkg: `tfaot.about` (JSON: framework,
+version, symbols), and `tfaot.answers`, an .npz file in base64 with "in/NAME" and "out/NAME". FILE.pt2 has the program
+of torch.export too, which torch.export.load reads; the ONNX form is the member tfaot/model.onnx.
 """
 
 from __future__ import annotations
@@ -19,6 +37,8 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import functools
+import hashlib
 import importlib
 import inspect
 import io
@@ -60,7 +80,7 @@ def export(
     dynamic: Iterable[str] = (),
     outputs: Sequence[str] = (),
 ) -> Path:
-    """Write `model`, a torch.nn.Module, an ExportedProgram or a TorchScript module, to `path` (.onnx or .pt2).
+    """Write `model`, a torch.nn.Module, an ExportedProgram or a TorchScript module, to `path` (.aten, .onnx, .pt2).
 
     `example_inputs` are a tensor, a tuple, or a dict by the names of forward's parameters. Real data is best: what the
     model answers to its first rows (64 at most) is stored, and packages are compared with it.
@@ -70,17 +90,17 @@ def export(
 
     Modules are exported in evaluation mode. Raises ExportError.
     """
-    torch = _torch()
     target, limits = Path(path), _limits(dynamic)
     _require_writable(target)
+    is_aten = target.suffix.lower() == ".aten"
+    torch = _torch(() if is_aten else ("onnx", "onnxscript"))
     script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     program = isinstance(model, torch.export.ExportedProgram)
-    if script and target.suffix.lower() == ".pt2":
-        raise ExportError("TorchScript cannot be stored in .pt2 files: write an .onnx file")
+    if script and target.suffix.lower() != ".onnx":
+        raise ExportError(f"TorchScript cannot be stored in {target.suffix} files: write an .onnx file")
     names, examples = _inputs(torch, model, example_inputs)
     axes = _axes(names, examples, shapes, limits)
     given = _first_rows(examples, axes)
-    made = None
     # A program of torch.export was made in one mode, and cannot change it.
     with _evaluating(torch, None if program else model):
         try:
@@ -88,29 +108,36 @@ def export(
         except Exception as error:
             raise ExportError(f"the model does not take these inputs: {error}") from error
         fetched = _named_outputs(torch, answered, outputs)
+        answers = {f"in/{name}": value for name, value in zip(names, given, strict=True)}
+        answers |= {f"out/{name}": value for name, value in fetched.items()}
+        with _whole_layers(torch) if is_aten else contextlib.nullcontext():
+            made = None if script else model if program else _exported(torch, model, names, examples, axes, limits)
+            found = _Program(torch, made, names, axes, limits) if is_aten else None
+        if found is not None:
+            document, arrays = found.written(list(fetched), answers)
+            with _replacing(target) as file:
+                _write_archive(file, document, arrays)
+            return target
         if script:
             proto = _traced(torch, model, names, examples, axes, list(fetched))
         else:
-            made = model if program else _exported(torch, model, names, examples, axes, limits)
             proto = _converted(torch, made, names, list(fetched))
     symbols = _name_axes(proto, names, axes, made if program else None)
     _tidy(proto)
     # Limits that the caller gives replace those that an exported program has.
     about = {"framework": "PyTorch", "version": torch.__version__, "symbols": {**symbols, **limits}}
-    answers = {f"in/{name}": value for name, value in zip(names, given, strict=True)}
-    answers |= {f"out/{name}": value for name, value in fetched.items()}
     for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(torch, answers))):
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() > _LARGEST:
-        raise ExportError("the model has more than 2 GB: export it in parts")
+        raise ExportError("the model has more than 2 GB: export it as an .aten file")
     _write(torch, target, proto.SerializeToString(), made)
     return target
 
 
 def _require_writable(target: Path) -> None:
     """Fail before the export, which may take minutes."""
-    if target.suffix.lower() not in (".onnx", ".pt2"):
-        raise ExportError(f"{target}: give the file a name that ends with .onnx or .pt2")
+    if target.suffix.lower() not in (".aten", ".onnx", ".pt2"):
+        raise ExportError(f"{target}: give the file a name that ends with .aten, .onnx or .pt2")
     if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
         raise ExportError(f"{target}: no such folder, or no permission to write to it")
 
@@ -130,7 +157,7 @@ def _evaluating(torch: Any, model: Any) -> Iterator[None]:
                 model.train()
 
 
-def _torch() -> Any:
+def _torch(packages: Sequence[str] = ()) -> Any:
     try:
         import torch
     except ImportError as error:
@@ -138,7 +165,7 @@ def _torch() -> Any:
     version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
     if version < _OLDEST:
         raise ExportError(f"this is PyTorch {torch.__version__}: 2.5 is the oldest that is known to work")
-    for package in ("onnx", "onnxscript"):
+    for package in packages:
         try:
             importlib.import_module(package)
         except ImportError as error:
@@ -270,14 +297,69 @@ def _exported(torch: Any, model: Any, names: list[str], examples: list[Any], axe
         dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
     shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
     examples = _at_least_two(examples, axes)
+    options = {"dynamic_shapes": tuple(shapes), "strict": False}
     try:
-        return torch.export.export(model, tuple(examples), dynamic_shapes=tuple(shapes), strict=False)
+        return _by_torch(torch, model, tuple(examples), options)
     except Exception as error:
         said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
             f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
             "vary, or export torch.jit.trace(model, inputs) instead)"
         ) from error
+
+
+def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    try:
+        return torch.export.export(model, examples, **options)
+    except Exception as error:
+        deferred = "prefer_deferred_runtime_asserts_over_guards"
+        if (
+            "Constraints violated" not in str(error)
+            or deferred not in inspect.signature(torch.export.export).parameters
+        ):
+            raise
+    # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
+    return torch.export.export(model, examples, **options, **{deferred: True})
+
+
+@contextlib.contextmanager
+def _whole_layers(torch: Any) -> Iterator[None]:
+    """In the block, recurrent layers have sizes alone.
+
+    PyTorch would run them step by step to know these, and so take the number of steps for a constant.
+    """
+    names = (("lstm", "input"), ("gru", "input"), ("rnn_tanh", "input"), ("rnn_relu", "input"))
+    operators = [getattr(getattr(torch.ops.aten, name), overload) for name, overload in names]
+    replaced = ("DispatchKey.CompositeImplicitAutograd", "DispatchKey.Autograd")
+    before = [dict(each.py_kernels) for each in operators]
+    table = torch._decomp.decomposition_table  # noqa: SLF001  # which sizes are computed with, too
+    functions = {each: table[each] for each in operators if each in table}
+    try:
+        for each, function in functions.items():
+            table[each] = functools.partial(_sizes_of_layer, torch, function)
+        for each, kernels in zip(operators, before, strict=True):
+            for key in kernels:
+                if str(key) in replaced:
+                    each.py_kernels[key] = functools.partial(_sizes_of_layer, torch, kernels[key])
+            each._dispatch_cache.clear()  # noqa: SLF001  # PyTorch has no public way
+        yield
+    finally:
+        table.update(functions)
+        for each, kernels in zip(operators, before, strict=True):
+            each.py_kernels.clear()
+            each.py_kernels.update(kernels)
+            each._dispatch_cache.clear()  # noqa: SLF001
+
+
+def _sizes_of_layer(torch: Any, otherwise: Any, x: Any, states: Any, *more: Any, **named: Any) -> Any:
+    """Results without values of a recurrent layer, unless its input is a constant, which has values."""
+    if type(x) is torch.Tensor:
+        return otherwise(x, states, *more, **named)
+    several = list(states) if isinstance(states, list | tuple) else [states]
+    # (parameters, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    directions = 2 if (named["bidirectional"] if "bidirectional" in named else more[5]) else 1
+    steps = x.new_empty((*x.shape[:-1], directions * several[0].shape[-1]))
+    return (steps, *(each.new_empty(each.shape) for each in several))
 
 
 def _at_least_two(examples: list[Any], axes: list[Axes]) -> list[Any]:
@@ -374,9 +456,7 @@ def _npz(torch: Any, tensors: Mapping[str, Any]) -> str:
 
 
 def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
-    """Write the whole file or nothing."""
-    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
-        made = Path(folder, target.name)
+    with _replacing(target) as made:
         if target.suffix.lower() == ".onnx":
             made.write_bytes(model)
         else:
@@ -384,8 +464,252 @@ def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
             with zipfile.ZipFile(made, "a") as archive:
                 top = archive.namelist()[0].partition("/")[0]
                 archive.writestr(f"{top}/{MEMBER}", model)
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A path for the block to write to: the whole file replaces `target`, or nothing."""
+    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
+        made = Path(folder, target.name)
+        yield made
         # The folder is beside the target, on the same file system: this is a rename, which readers see whole.
         os.replace(made, target)
+
+
+# -- programs of core operators ------------------------------------------------------------------------------------
+
+_WHOLE = """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d avg_pool1d bucketize.Tensor cdist celu elu embedding_bag.padding_idx gelu glu grid_sampler
+    group_norm gru.input hardshrink hardsigmoid hardswish hardtanh index_add instance_norm layer_norm leaky_relu linear
+    linalg_vector_norm log_sigmoid log_softmax.int logsumexp lstm.input matmul max_pool1d max_pool2d max_pool3d mish
+    pad prelu relu6 rms_norm rnn_relu.input rnn_tanh.input scaled_dot_product_attention searchsorted.Tensor selu silu
+    softmax.int softplus softshrink threshold upsample_bicubic2d.vec upsample_bilinear2d.vec upsample_linear1d.vec
+    upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec upsample_trilinear3d.vec
+""".split()
+"""Operators that are not decomposed: tfaot-pkg has layers for them, or they would become hundreds of others."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class _Program:
+    """The program of torch.export as the document of an .aten file, and its arrays."""
+
+    def __init__(self, torch: Any, program: Any, names: list[str], axes: list[Axes], limits: Limits) -> None:
+        self._torch, self._program, self._limits = torch, _decomposed(torch, program), limits
+        self._names, self._axes = names, axes
+        self._symbols: dict[str, str] = {}  # PyTorch's names -> ours
+        self._arrays: list[dict[str, Any]] = []
+        self._tensors: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def written(self, outputs: list[str], answers: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        program = self._program
+        placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        specs = program.graph_signature.input_specs
+        taken = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
+        inputs = [self._input(name, axes, placeholders[value]) for value, name, axes in self._given(taken)]
+        weights = {spec.arg.name: self._array(self._weight(spec)) for spec in specs if spec.kind.name != "USER_INPUT"}
+        results = [s.arg.name for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"
+                   and s.arg.name is not None and type(s.arg).__name__ == "TensorArgument"]  # fmt: skip
+        if len(results) != len(outputs):
+            raise ExportError("the model returns an output in one way and not in another: wrap it")
+        document = {
+            "format": 1,
+            "framework": "PyTorch",
+            "version": self._torch.__version__,
+            "inputs": inputs,
+            "outputs": [{"name": name, "value": value} for name, value in zip(outputs, results, strict=True)],
+            "weights": weights,
+            "nodes": [self._node(node) for node in program.graph.nodes if node.op == "call_function"],
+            "answers": {name: self._array(tensor) for name, tensor in answers.items()},
+            "symbols": self._ranges(),
+            "guards": self._guards(),
+            "arrays": self._arrays,
+        }
+        return document, self._tensors
+
+    def _given(self, taken: list[str]) -> Iterator[tuple[str, str, Axes]]:
+        if len(taken) != len(self._names):
+            raise ExportError(f"the program takes {len(taken)} tensors, and there are {len(self._names)} inputs")
+        return zip(taken, self._names, self._axes, strict=True)
+
+    def _input(self, name: str, axes: Axes, node: Any) -> dict[str, Any]:
+        found: list[int | str] = []
+        for place, (axis, size) in enumerate(zip(axes, node.meta["val"].shape, strict=True)):
+            text = str(size)
+            if text.isdigit():
+                if isinstance(axis, str):
+                    raise ExportError(
+                        f"axis {place} of the input {name} cannot vary in this model: give its size instead of {axis!r}"
+                    )
+                found.append(int(text))
+                continue
+            if not _PLAIN_NAME.fullmatch(text):
+                raise ExportError(f"axis {place} of the input {name} must be {text}: give its size")
+            ours = axis if isinstance(axis, str) else "batch" if not place else f"n{len(self._symbols)}"
+            found.append(self._symbols.setdefault(text, ours))
+        return {"name": name, "value": node.name, "dtype": _dtype_name(node.meta["val"].dtype), "axes": found}
+
+    def _weight(self, spec: Any) -> Any:
+        program = self._program
+        if spec.kind.name == "CONSTANT_TENSOR" or spec.target in program.constants:
+            return program.constants[spec.target]
+        if spec.target not in program.state_dict:
+            raise ExportError(f"the model has {spec.kind.name.lower()} {spec.target}, which is no tensor")
+        return program.state_dict[spec.target]
+
+    def _array(self, tensor: Any) -> int:
+        own = tensor.detach().cpu()
+        # Of weights that several modules share, one copy.
+        key = tensor.data_ptr() if own.is_contiguous() and own.numel() else -1 - len(self._arrays)
+        place = self._places.get(key)
+        same = None if place is None else self._arrays[place]
+        wanted = {"dtype": _dtype_name(own.dtype), "shape": list(own.shape)}
+        if same is None or place is None or any(same[name] != value for name, value in wanted.items()):
+            place = len(self._arrays)
+            # Kept here, so that no other tensor gets its address.
+            self._tensors.append(own.contiguous())
+            digest = hashlib.sha256(_bytes(self._torch, self._tensors[-1])).hexdigest()
+            self._arrays.append({**wanted, "sha256": digest})
+            self._places[key] = place
+        return place
+
+    def _node(self, node: Any) -> dict[str, Any]:
+        found = node.meta.get("val")
+        tensors = found if isinstance(found, list | tuple) else [found]
+        is_tensor = [self._torch.is_tensor(each) for each in tensors]
+        return {
+            "name": node.name,
+            "op": _operator_name(node.target),
+            "arguments": {name: self._argument(value) for name, value in _arguments_of(node).items()},
+            "results": [self._type(each) if ok else None for each, ok in zip(tensors, is_tensor, strict=True)],
+            "module": _module_of(node),
+            "line": _line_of(node),
+        }
+
+    def _type(self, tensor: Any) -> dict[str, Any]:
+        return {"dtype": _dtype_name(tensor.dtype), "shape": [self._size(each) for each in tensor.shape]}
+
+    def _size(self, size: Any) -> Any:
+        if isinstance(size, int):
+            return size
+        expression = size.node.expr
+        symbols = sorted(expression.free_symbols, key=str)
+        polynomial = expression.as_poly(*symbols) if symbols else None
+        # None is no polynomial: a quotient, or a number that values decide.
+        if polynomial is None or not all(str(symbol) in self._symbols for symbol in symbols):
+            return None
+        terms = polynomial.terms()
+        named = [self._symbols[str(symbol)] for symbol in symbols]
+        found = [
+            [int(coefficient), [name for name, many in zip(named, powers, strict=True) for _ in range(many)]]
+            for powers, coefficient in terms
+        ]
+        return found if all(whole == exact for (whole, _), (_, exact) in zip(found, terms, strict=True)) else None
+
+    def _argument(self, value: Any) -> Any:
+        torch = self._torch
+        if isinstance(value, torch.fx.Node):
+            return {"value": value.name}
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if abs(value) < float("inf") else {"number": str(value)}
+        if isinstance(value, list | tuple):
+            return [self._argument(each) for each in value]
+        if isinstance(value, torch.dtype):
+            return {"dtype": _dtype_name(value)}
+        if isinstance(value, torch.device | torch.layout | torch.memory_format):
+            return None  # where and how elements are stored says nothing of their values
+        return {"other": str(value)[:100]}
+
+    def _ranges(self) -> dict[str, list[int | None]]:
+        found: dict[str, list[int | None]] = {}
+        for symbol, bounds in self._program.range_constraints.items():
+            if name := self._symbols.get(str(symbol)):
+                lower, upper = (int(str(end)) if str(end).isdigit() else None for end in (bounds.lower, bounds.upper))
+                # Examples have two rows at least; one is as good, if the author does not say more.
+                least = 1 if lower is None or (lower <= 2 and self._limits.get(name, (1, None))[0] <= 1) else lower
+                found[name] = [least, None if upper is not None and upper >= 1 << 31 else upper]
+        return {**found, **{name: [*ends] for name, ends in self._limits.items() if name in found}}
+
+    def _guards(self) -> list[str]:
+        node = next((n.meta["val"].shape for n in self._program.graph.nodes if n.op == "placeholder"
+                     and self._torch.is_tensor(n.meta.get("val"))), ())  # fmt: skip
+        environment = next((size.node.shape_env for size in node if not isinstance(size, int)), None)
+        said = [str(guard.expr) for guard in environment.guards] if environment is not None else []
+        named = {re.sub(r"[A-Za-z_]\w*", lambda found: self._symbols.get(found[0], found[0]), each) for each in said}
+        return sorted(named)
+
+
+def _decomposed(torch: Any, program: Any) -> Any:
+    if not hasattr(torch.export, "default_decompositions"):
+        raise ExportError(f"this is PyTorch {torch.__version__}: .aten files need 2.6 or newer; write an .onnx file")
+    table = torch.export.default_decompositions()
+    for name in _WHOLE:
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if operator is not None:
+            table.pop(operator, None)
+    try:
+        return program.run_decompositions(table)
+    except Exception as error:
+        raise ExportError(f"PyTorch cannot write the model in its core operators: {error}") from error
+
+
+def _operator_name(target: Any) -> str:
+    """A name such as "aten.add.Tensor", or "operator.mul" of a function on sizes."""
+    if hasattr(target, "_schema"):
+        return str(target)
+    return f"{getattr(target, '__module__', '').lstrip('_')}.{getattr(target, '__name__', target)}"
+
+
+def _arguments_of(node: Any) -> dict[str, Any]:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
+    found: dict[str, Any] = {}
+    for place, argument in enumerate(schema.arguments):
+        if place < len(node.args) and not argument.kwarg_only:
+            found[argument.name] = node.args[place]
+        elif argument.name in node.kwargs:
+            found[argument.name] = node.kwargs[argument.name]
+        else:
+            found[argument.name] = argument.default_value
+    return found
+
+
+def _module_of(node: Any) -> str:
+    """The module around a node by its name in the model; "" if it is the model itself, or unknown."""
+    stack = node.meta.get("nn_module_stack") or {}
+    last = list(stack.values())[-1] if stack else ("", "")
+    return str(last[0]).removeprefix("L['self'].").removeprefix("L['self']")
+
+
+def _line_of(node: Any) -> str:
+    """The line of code that a node is from, without the folders of the author."""
+    found = re.findall(r'File "([^"]*)", line (\d+), in \S+\n\s*(.*)', node.meta.get("stack_trace") or "")
+    own = [each for each in found if f"{os.sep}torch{os.sep}nn{os.sep}" not in each[0]] or found
+    return f"{os.path.basename(own[-1][0])}:{own[-1][1]}: {own[-1][2]}"[:200] if own else ""
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _bytes(torch: Any, tensor: Any) -> bytes:
+    """Its elements in order, little-endian as PyTorch's machines are."""
+    return bytes(tensor.reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else b""
+
+
+def _write_archive(path: Path, document: Mapping[str, Any], arrays: list[Any]) -> None:
+    import torch
+
+    with zipfile.ZipFile(path, "w") as archive:
+        # The same bytes from the same model: members have no date.
+        archive.writestr(zipfile.ZipInfo("program.json"), json.dumps(document, allow_nan=False))
+        for place, tensor in enumerate(arrays):
+            archive.writestr(zipfile.ZipInfo(f"arrays/{place}"), _bytes(torch, tensor))
 
 
 def _loaded(torch: Any, name: str) -> Any:

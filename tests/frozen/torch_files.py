@@ -250,7 +250,7 @@ def write(export, folder, modules):
 
 
 def example(axes, dtype):
-    sizes = [{"batch": 3, "n": 6}.get(axis) or int(axis) for axis in axes]
+    sizes = [{"batch": 3, "n": 6, "m": 9}.get(axis) or int(axis) for axis in axes]
     if not dtype:
         return torch.randn(sizes)
     drawn = torch.randint(0, 2, sizes)

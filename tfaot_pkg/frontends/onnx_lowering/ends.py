@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.program.ranges import ranges_of
@@ -27,18 +27,28 @@ def lowered(
 
     Raises Unsupported, ModelError.
     """
-    # Without layers of the kernel library, which the analyses do not know.
-    plain = lower(model, symbols, operations=operations, counts=counts, layers=False)
+    return analyzed(
+        lambda layers: lower(model, symbols, operations=operations, counts=counts, layers=layers),
+        lambda program: signature_of(model, program, counts),
+    )
+
+
+def analyzed(make: Callable[[bool], Program], ends: Callable[[Program], Signature]) -> Lowered:
+    """The program that `make` gives, with what analyses find; `ends` are its inputs and outputs.
+
+    `make` takes whether it may have layers of the kernel library, which the analyses do not know. Raises Unsupported.
+    """
+    plain = make(False)
     # At the ends of the symbols' ranges, where parts first leave their arrays: its message says what to do.
     check_extents(plain)
     try:
         verify(plain)
     except InvalidProgram as error:
         raise Unsupported(f"not at all sizes: {error}") from None
-    signature, listing = signature_of(model, plain, counts), listing_of(plain)
+    signature, listing = ends(plain), listing_of(plain)
     rows = rows_of(listing, signature)
     return Lowered(
-        program=lower(model, symbols, operations=operations, counts=counts),
+        program=make(True),
         inputs=tuple(each.name for each in signature.inputs),
         outputs=tuple(each.name for each in signature.outputs),
         carried={
@@ -60,15 +70,15 @@ def signature_of(model: Model, program: Program, counts: Mapping[str, str] = NO_
     given = zip(names, map(known.__getitem__, program.entry.results), strict=True)
     taken = zip(model.inputs, (each.shape for each in program.entry.parameters), strict=True)
     return Signature(
-        inputs=tuple(_tensor(each.name, shape, each.dtype, program.symbols) for each, shape in taken),
+        inputs=tuple(tensor_of(each.name, shape, each.dtype, program.symbols) for each, shape in taken),
         outputs=tuple(
-            _tensor(name, each.shape, _CARRIED.get(each.opcode, str(NUMPY_TYPES[each.shape.dtype])), program.symbols)
+            tensor_of(name, each.shape, _CARRIED.get(each.opcode, str(NUMPY_TYPES[each.shape.dtype])), program.symbols)
             for name, each in given
         ),
     )
 
 
-def _tensor(name: str, shape: Shape, dtype: str, symbols: Sequence[Symbol]) -> Tensor:
+def tensor_of(name: str, shape: Shape, dtype: str, symbols: Sequence[Symbol]) -> Tensor:
     """Its axes have None for the batch, and maxima and names for symbols."""
     sizes: list[int | None] = []
     axes: list[str] = []

@@ -1,0 +1,116 @@
+"""Files of another form, and models that cannot become programs, are rejected with what is wrong, and where."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aten_lowering.aten_files import ARTIFACTS, changed, lowered
+from tfaot_pkg.compiler.program import Symbol, Unsupported
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frontends.aten_lowering.lowering import lower
+from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_module
+
+_LINEAR, _LATENTS = ARTIFACTS / "linear.aten", ARTIFACTS / "learned_latents.aten"
+
+
+def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        for step in path[:-1]:
+            document = document[step]
+        document[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (_set("framework", to="Caffe"), "it is of 'Caffe'"),
+        (_set("arrays", 0, "shape", to=[5, -8]), "an array of the shape [5, -8]"),
+        (_set("arrays", 0, "shape", to=[5, 1 << 40]), "arrays/0 has 160 bytes, not"),
+        (_set("arrays", 0, "dtype", to="object"), "the element type 'object'"),
+        (_set("arrays", 0, "sha256", to="0" * 64), "arrays/0 has another digest"),
+        (_set("weights", "p_weight", to=99), "there is no array 99"),
+        (_set("outputs", 0, "value", to="nothing"), "the output 'output' is computed nowhere"),
+        (_set("nodes", 0, "name", to="p_weight"), "two values are called p_weight"),
+        (_set("nodes", 0, "name", to="../x"), "'../x' is no name of a value"),
+        (_set("nodes", 0, "op", to="aten.x; rm"), "'aten.x; rm' is no name of an operator"),
+        (_set("nodes", 0, "arguments", "input", to={"value": "later"}), "linear reads 'later'"),
+        (_set("nodes", 0, "arguments", "input", to={"pickle": "gASV"}), "the argument {'pickle': 'gASV'}"),
+        (_set("nodes", 0, "arguments", "input", to=[[[[[[[]]]]]]]), "the argument [[[]]]"),
+        (_set("nodes", 0, "results", 0, to={"dtype": "float32"}), "the type {'dtype': 'float32'}"),
+        (_set("inputs", 0, "axes", to=["rows", 8]), "the input 'input' has an axis of 'rows' elements"),
+        (_set("symbols", "batch", to=[3, 2]), "the symbol batch is between 3 and 2"),
+        (_set("answers", to={"in/input": 0}), "its answers are of other inputs and outputs"),
+        (_set("nodes", to=[{"name": 1}]), "$.nodes[0]"),
+    ],
+)
+def test_a_damaged_document_is_rejected(change: Callable[[Any], None], why: str, tmp_path: Path) -> None:
+    path = changed(_LINEAR, tmp_path / "model.aten", change)
+    with pytest.raises(ModelError, match=re.escape(why)) as failed:
+        read_answers(path) if "answers" in why else read_module(path)
+    assert str(path) in str(failed.value)
+
+
+def test_compressed_and_repeated_members_are_rejected(tmp_path: Path) -> None:
+    """They could have more bytes than the file."""
+    packed = changed(_LINEAR, tmp_path / "packed.aten", lambda _: None, compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ModelError, match="its members are compressed"):
+        read_module(packed)
+    twice = changed(_LINEAR, tmp_path / "twice.aten", lambda _: None)
+    with zipfile.ZipFile(twice, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("arrays/0", b"")
+    with pytest.raises(ModelError, match="a member occurs twice"):
+        read_module(twice)
+
+
+def test_a_cut_file_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "cut.aten"
+    path.write_bytes(_LINEAR.read_bytes()[:-40])
+    with pytest.raises(ModelError, match="is damaged"):
+        read_module(path)
+
+
+def test_types_are_inferred_and_not_believed(tmp_path: Path) -> None:
+    path = changed(_LINEAR, tmp_path / "lying.aten", _set("nodes", 0, "results", 0, "shape", 1, to=6))
+    with pytest.raises(Unsupported, match=r"its result is f32\[batch, 5\], and the file says f32\[batch, 6\]"):
+        lowered(read_module(path))
+
+
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        ("aten.no_such.default", "this operator has no lowering to a program: write it with others"),
+        ("aten.rand_like.default", "its results are random, and those of a package are not"),
+        ("aten.nonzero.default", "the number of its results depends on the values of the model's inputs"),
+        ("aten.lstm.data", "packed sequences"),
+    ],
+)
+def test_an_operator_without_lowering_is_named_with_its_place(op: str, why: str, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["nodes"][0] |= {"op": op, "module": "encoder.0", "line": "taggers.py:31: x = self.f(x)"}
+
+    with pytest.raises(Unsupported) as failed:
+        lowered(read_module(changed(_LINEAR, tmp_path / "other.aten", change)))
+    assert str(failed.value).startswith(f"{op} (in encoder.0, taggers.py:31: x = self.f(x)): {why}")
+
+
+@pytest.mark.parametrize("argument", [{"other": "inf"}, {"number": "nan"}, [1, [2]], "text", 1 << 70, None])
+def test_arguments_of_another_kind_are_rejected(argument: object, tmp_path: Path) -> None:
+    path = changed(_LINEAR, tmp_path / "other.aten", _set("nodes", 0, "arguments", "weight", to=argument))
+    with pytest.raises(Unsupported, match=r"^aten\.linear\.default \("):
+        lowered(read_module(path))
+
+
+def test_sizes_beyond_those_of_the_export_are_rejected() -> None:
+    """PyTorch has checked the model for these alone."""
+    module = read_module(_LATENTS)
+    lower(module, [Symbol("n", 20, 4)])
+    with pytest.raises(Unsupported, match=r"exported for 2<=n<=32: change model.shapes"):
+        lower(module, [Symbol("n", 64, 2)])

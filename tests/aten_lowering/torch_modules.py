@@ -1,0 +1,570 @@
+"""Write .aten files of PyTorch modules, with PyTorch's answers, to a folder.
+
+    PYTHON_WITH_TORCH torch_modules.py EXPORT.py FOLDER [NAME ...]
+
+Beside the modules here, those of tests/frozen: all but TorchScript, which has no such file.
+"""
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "frozen"))
+import torch_files
+import torch_networks
+
+MODULES = {}
+module = torch_files.keeper(MODULES)
+Calls, CallsWithTwo = torch_files.Calls, torch_files.CallsWithTwo
+
+
+# -- what ONNX does not say, or says so that nobody can read it ----------------------------------------------------
+
+
+@module(x="batch,9")
+def stable_order():
+    """Equal numbers, of which the first comes first."""
+
+    def call(_, x):
+        rounded = torch.round(x)
+        order = torch.argsort(rounded, dim=1, stable=True)
+        return {"order": order, "sorted": torch.gather(x, 1, order), "down": torch.sort(x, 1, descending=True)[1]}
+
+    return Calls(call)
+
+
+@module(x="batch,n,4")
+def projected_lstm():
+    made = nn.LSTM(4, 6, num_layers=2, bidirectional=True, proj_size=3, batch_first=True)
+
+    def call(parts, x):
+        steps, (hidden, cell) = parts["a"](x)
+        return {"steps": steps, "hidden": hidden.transpose(0, 1), "cell": cell.transpose(0, 1)}
+
+    return Calls(call, a=made)
+
+
+@module(x="batch,6:int64")
+def bags():
+    parts = {mode: nn.EmbeddingBag(5, 3, mode=mode, padding_idx=pad) for mode, pad in
+             (("sum", None), ("mean", 1), ("max", None))}  # fmt: skip
+    return Calls(lambda parts, x: torch.cat([each(x) for each in parts.values()], 1), **parts)
+
+
+@module(x="20:int64")
+def bags_of_any_length():
+    class Bags(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(nn.EmbeddingBag(5, 3, mode=mode) for mode in ("sum", "mean", "max"))
+            self.register_buffer("offsets", torch.tensor([0, 3, 3, 11]))
+
+        def forward(self, x):
+            return torch.cat([each(x, self.offsets) for each in self.parts], 1)
+
+    return Bags()
+
+
+class Latents(nn.Module):
+    """A few learned queries attend to as many particles as there are (Perceiver)."""
+
+    def __init__(self):
+        super().__init__()
+        self.latents = nn.Parameter(torch.randn(4, 8))
+        self.attend, self.norm = nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8)
+        self.embed, self.head = nn.Linear(5, 8), nn.Linear(8, 3)
+
+    def forward(self, particles):
+        x = self.embed(particles)
+        queries = self.latents.unsqueeze(0).expand(x.shape[0], -1, -1)
+        found = self.attend(queries, x, x, need_weights=False)[0]
+        return self.head(self.norm(found + queries).mean(1))
+
+
+@module(particles="batch,n,5")
+def learned_latents():
+    return Latents()
+
+
+class ClassToken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 1, 8))
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        token = self.token.expand(x.shape[0], -1, -1)
+        return self.head(self.layer(torch.cat([token, x], 1))[:, :1].squeeze(1))
+
+
+@module(x="batch,n,8")
+def class_token():
+    return ClassToken()
+
+
+@module(x="batch,n,3", limits="5<=n<=20")
+def neighbours():
+    """The nearest by torch.cdist, and as many of them as there are, up to a limit."""
+
+    def call(_, x):
+        far = torch.cdist(x, x)
+        near, places = far.topk(min(x.shape[1], 54), dim=-1, largest=False)
+        return {"near": near[..., :4], "mean": near.mean(-1), "places": places[..., 1]}
+
+    return Calls(call)
+
+
+@module(x="batch,7")
+def distances():
+    def call(_, x):
+        one, two = x.reshape(-1, 7, 1), (x * 2 + 1)[:, :4, None]
+        parts = [torch.cdist(one, two, p=p).sum(2) for p in (1.0, 3.0, float("inf"))]
+        return torch.cat([*parts, functional.pairwise_distance(x, x + 1)[:, None]], 1)
+
+    return Calls(call)
+
+
+# -- order and search ----------------------------------------------------------------------------------------------
+
+
+@module(x="batch,6")
+def buckets():
+    class Buckets(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("edges", torch.tensor([-1.0, -0.25, 0.0, 0.5, 1.5]))
+            self.embed = nn.Embedding(6, 3)
+
+        def forward(self, x):
+            right = torch.bucketize(x, self.edges, right=True)
+            return {"embedded": self.embed(torch.bucketize(x, self.edges)).sum(1), "right": right}
+
+    return Buckets()
+
+
+@module(x="batch,4", y="batch,9")
+def search_in_rows():
+    def call(_, x, y):
+        limits = y.sort(1)[0]
+        return {"left": torch.searchsorted(limits, x), "right": torch.searchsorted(limits, x, side="right")}
+
+    return CallsWithTwo(call)
+
+
+class Spline(nn.Module):
+    """Monotone and piecewise linear, with learned knots: the coupling of a spline flow."""
+
+    def __init__(self, knots=6):
+        super().__init__()
+        self.net = torch_networks.dense(2, 12, 2 * knots, last=True)
+        self.knots = knots
+
+    def forward(self, x):
+        kept, moved = x.chunk(2, -1)
+        widths, heights = self.net(kept).reshape(-1, 2, self.knots).softmax(-1).unbind(1)
+        left, low = (functional.pad(each.cumsum(-1), (1, 0)) for each in (widths, heights))
+        point = moved[:, :1].sigmoid()
+        place = (torch.searchsorted(left, point, right=True) - 1).clamp(0, self.knots - 1)
+        taken = [each.gather(1, place) for each in (left, low, widths, heights)]
+        slope = taken[3] / taken[2]
+        return torch.cat([taken[1] + (point - taken[0]) * slope, slope.log(), kept], -1)
+
+
+@module(x="batch,4")
+def spline():
+    return Spline()
+
+
+@module(x="batch,8")
+def extremes():
+    def call(_, x):
+        values, places = x.max(1)
+        return {
+            "values": values, "places": places, "least": x.argmin(1, keepdim=True), "all": x.reshape(-1, 2, 4).amin(1),
+            "pair": torch.minimum(x[:, :4], x[:, 4:]), "any": (x > 1).any(1), "every": (x > -3).all(1),
+        }  # fmt: skip
+
+    return Calls(call)
+
+
+# -- graphs --------------------------------------------------------------------------------------------------------
+
+
+class Graph(nn.Module):
+    """Edges are inputs: messages by gather, sums, means and maxima by their receivers."""
+
+    def __init__(self):
+        super().__init__()
+        self.message, self.update = nn.Linear(8, 6), nn.Linear(22, 3)
+
+    def forward(self, nodes, senders, receivers):
+        sent = self.message(torch.cat([nodes[senders], nodes[receivers]], 1)).relu()
+        index = receivers[:, None].expand_as(sent)
+        zeros = nodes.new_zeros(nodes.shape[0], 6)
+        found = [
+            zeros.index_add(0, receivers, sent),
+            zeros.scatter_reduce(0, index, sent, "mean", include_self=False),
+            zeros.scatter_reduce(0, index, sent, "amax"),
+        ]
+        return self.update(torch.cat([nodes, *found], 1))
+
+
+@module(nodes="n,4", senders="m:int64", receivers="m:int64", limits=("2<=n<=20", "2<=m<=40"))
+def graph():
+    return Graph()
+
+
+@module(x="batch,5,4")
+def edges_of_a_fixed_graph():
+    def call(_, x):
+        senders, receivers = torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 0, 1, 4, 2, 2])
+        summed = x.clone().index_put((torch.tensor([1, 3]),), torch.ones(4)) if x.shape[0] == 0 else x
+        made = torch.zeros_like(x).index_add(1, receivers, summed[:, senders], alpha=0.5)
+        written = x.index_copy(1, torch.tensor([0, 2]), x[:, 3:5])
+        return torch.cat([made, written, x.scatter(1, torch.zeros(1, 1, 4).long().expand(x.shape[0], 1, 4), 7.0)], 1)
+
+    return Calls(call)
+
+
+# -- attention -----------------------------------------------------------------------------------------------------
+
+
+class Rotary(nn.Module):
+    def __init__(self, width=12, heads=2):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def rotated(self, x):
+        half = x.shape[-1] // 2
+        frequency = 100.0 ** (-torch.arange(half) / half)
+        angle = torch.arange(x.shape[-2])[:, None] * frequency
+        one, two = x[..., :half], x[..., half:]
+        return torch.cat([one * angle.cos() - two * angle.sin(), one * angle.sin() + two * angle.cos()], -1)
+
+    def forward(self, x):
+        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        found = functional.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
+        return self.out(found.transpose(1, 2).flatten(2))
+
+
+@module(x="batch,n,12")
+def rotary_attention():
+    return Rotary()
+
+
+@module(x="batch,5,8", y="batch,5,5:ones")
+def attention_of_groups():
+    """Fewer keys than queries (enable_gqa), and a mask in which a query may have no key at all."""
+
+    def call(_, x, y):
+        query = x.reshape(-1, 5, 4, 2).transpose(1, 2)
+        keys = x[..., :4].reshape(-1, 5, 2, 2).transpose(1, 2)
+        mask = (y > 0.5)[:, None]
+        found = functional.scaled_dot_product_attention(query, keys, keys, attn_mask=mask, enable_gqa=True, scale=0.4)
+        return found.transpose(1, 2).flatten(2)
+
+    return CallsWithTwo(call)
+
+
+@module(x="batch,6,8")
+def attention_with_weights():
+    def call(parts, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(6)
+        found, weights = parts["a"](x, x, x, attn_mask=mask, average_attn_weights=False)
+        return {"found": found, "weights": weights}
+
+    return Calls(call, a=nn.MultiheadAttention(8, 2, batch_first=True))
+
+
+@module(x="batch,4,8", y="batch,n,8")
+def transformer_decoder():
+    layer = nn.TransformerDecoderLayer(8, 2, 12, batch_first=True, activation="gelu")
+    return CallsWithTwo(lambda parts, x, y: parts["a"](x, y), a=nn.TransformerDecoder(layer, 2))
+
+
+@module(x="batch,n,6")
+def linear_attention():
+    """Running sums over a symbolic axis."""
+
+    def call(parts, x):
+        q, k, v = parts["a"](x).chunk(3, -1)
+        q, k = functional.elu(q) + 1, functional.elu(k) + 1
+        state = (k[..., None] * v[..., None, :]).cumsum(1)
+        return torch.einsum("bni,bnij->bnj", q, state) / (q * k.cumsum(1)).sum(-1, keepdim=True)
+
+    return Calls(call, a=nn.Linear(6, 18))
+
+
+# -- recurrent -----------------------------------------------------------------------------------------------------
+
+
+@module(x="n,batch,4")
+def simple_recurrent():
+    parts = {"tanh": nn.RNN(4, 5, num_layers=2), "relu": nn.RNN(4, 5, nonlinearity="relu", bias=False)}
+    return Calls(lambda parts, x: torch.cat([each(x)[0] for each in parts.values()], 2).transpose(0, 1), **parts)
+
+
+@module(x="batch,n,4", y="batch,n:ones")
+def gru_with_lengths():
+    """The last step that is there, and one cell."""
+
+    def call(parts, x, y):
+        steps = parts["a"](x)[0]
+        last = (y.cumsum(1).amax(1).long() - 1).clamp(min=0)
+        found = steps.gather(1, last[:, None, None].expand(-1, 1, 12))[:, 0]
+        return parts["b"](found, found[:, :3])
+
+    return CallsWithTwo(call, a=nn.GRU(4, 6, num_layers=2, batch_first=True, bidirectional=True), b=nn.GRUCell(12, 3))
+
+
+@module(x="batch,5,4")
+def lstm_with_states():
+    def call(parts, x):
+        start = (x[:, 0].mean(1)[None, :, None].expand(1, -1, 6), torch.ones(1, x.shape[0], 6))
+        steps, (hidden, cell) = parts["a"](x, start)
+        return {"steps": steps, "cell": cell[0], "next": parts["b"](x[:, 0], (hidden[0], cell[0]))[0]}
+
+    return Calls(call, a=nn.LSTM(4, 6, batch_first=True, bias=False), b=nn.LSTMCell(4, 6))
+
+
+# -- images --------------------------------------------------------------------------------------------------------
+
+
+@module(x="batch,3,6,7")
+def resampling():
+    def call(_, x):
+        parts = [
+            functional.interpolate(x, size=(9, 4), mode="bicubic", align_corners=False),
+            functional.interpolate(x, scale_factor=1.5, mode="bicubic", align_corners=True),
+            functional.interpolate(x, size=(5, 11), mode="nearest"),
+            functional.interpolate(x, scale_factor=(0.7, 1.3), mode="bilinear"),
+            functional.interpolate(x[:, :, 0], scale_factor=2, mode="linear", align_corners=True),
+        ]
+        return torch.cat([each.flatten(1) for each in parts], 1)
+
+    return Calls(call)
+
+
+@module(x="batch,2,5,6", y="batch,2,3")
+def spatial_transformer():
+    def call(_, x, y):
+        grid = functional.affine_grid(y, [x.shape[0], 2, 4, 5], align_corners=False)
+        kinds = (("bilinear", "zeros", False), ("nearest", "border", True), ("bicubic", "reflection", False))
+        made = [functional.grid_sample(x, grid, mode=m, padding_mode=p, align_corners=a) for m, p, a in kinds]
+        return torch.cat(made, 1)
+
+    return CallsWithTwo(call)
+
+
+@module(x="batch,4,8,8")
+def kinds_of_pooling():
+    def call(_, x):
+        values, places = functional.max_pool2d(x, 3, 2, 1, return_indices=True)
+        parts = [
+            values, places.float(), functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            functional.avg_pool2d(x, 2, divisor_override=3), functional.adaptive_avg_pool2d(x, (3, 4)),
+            functional.adaptive_max_pool2d(x, (5, 1)), functional.lp_pool2d(x, 2, 2),
+            functional.max_pool1d(x.flatten(2), 4, ceil_mode=True), functional.avg_pool1d(x.flatten(2), 5, 3),
+        ]  # fmt: skip
+        return torch.cat([each.flatten(1) for each in parts], 1)
+
+    return Calls(call)
+
+
+@module(x="batch,4,6,6")
+def kinds_of_convolution():
+    parts = {
+        "depth": nn.Conv2d(4, 8, 3, padding=1, groups=4), "across": nn.ConvTranspose2d(8, 6, 3, 2, 1, 1, groups=2),
+        "turned": nn.ConvTranspose2d(6, 2, 2, dilation=2, bias=False),
+    }  # fmt: skip
+
+    def call(parts, x):
+        for each in parts.values():
+            x = each(x)
+        return functional.pixel_unshuffle(functional.pixel_shuffle(x.repeat(1, 2, 1, 1)[..., :12, :12], 2), 4)
+
+    return Calls(call, **parts)
+
+
+@module(x="batch,2,n", limits="6<=n<=40")
+def convolutions_of_any_length():
+    parts = {
+        "one": nn.Conv1d(2, 4, 3, padding=2, dilation=2, padding_mode="circular"),
+        "two": nn.ConvTranspose1d(4, 4, 3, padding=1), "three": nn.Conv1d(4, 2, 5, padding="same"),
+    }  # fmt: skip
+
+    def call(parts, x):
+        x = functional.pad(parts["two"](parts["one"](x)), (2, 1), mode="replicate")
+        return parts["three"](functional.pad(x, (3, 0), value=0.5)).mean(2)
+
+    return Calls(call, **parts)
+
+
+@module(x="batch,1,6,6")
+def patches():
+    def call(parts, x):
+        columns = functional.unfold(x, 3, stride=3)
+        return parts["a"](columns.mT)
+
+    return Calls(call, a=nn.Linear(9, 4))
+
+
+# -- whole modules -------------------------------------------------------------------------------------------------
+
+
+@module(input="batch,6")
+def parametrized():
+    """Weights that are computed: of weight_norm and of a parametrization of one's own."""
+
+    class Symmetric(nn.Module):
+        def forward(self, weight):
+            return weight.triu() + weight.triu(1).mT
+
+    one, two = nn.Linear(6, 6), nn.utils.parametrizations.weight_norm(nn.Linear(6, 4))
+    nn.utils.parametrize.register_parametrization(one, "weight", Symmetric())
+    return nn.Sequential(one, nn.Tanh(), two)
+
+
+class Experts(nn.Module):
+    """The best two of four experts, with weights that add up to 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(6, 4)
+        self.experts = nn.ModuleList(torch_networks.dense(6, 8, 3, last=True) for _ in range(4))
+
+    def forward(self, x):
+        weights, places = self.gate(x).topk(2, -1)
+        chosen = torch.zeros(x.shape[0], 4).scatter(1, places, weights.softmax(-1))
+        return (torch.stack([each(x) for each in self.experts], 1) * chosen[..., None]).sum(1)
+
+
+@module(x="batch,6")
+def mixture_of_experts():
+    return Experts()
+
+
+@module(input="batch,5")
+def shared_layers():
+    inner = nn.Sequential(nn.Linear(5, 5), nn.SiLU())
+    return nn.Sequential(inner, inner, nn.Sequential(inner, nn.LayerNorm(5)))
+
+
+@module(x="batch,8")
+def further_activations():
+    kinds = (
+        nn.Softshrink(0.3), nn.Hardshrink(0.4), nn.Threshold(0.1, 2.0), nn.LogSigmoid(), nn.Softplus(2.0, 10.0), nn.GLU(),
+        nn.Softmin(-1), nn.RReLU(), nn.Sigmoid(), nn.Softsign(), nn.ELU(0.5), nn.Hardtanh(-0.5, 2), nn.Softmax(0),
+    )  # fmt: skip
+    parts = {str(place): kind for place, kind in enumerate(kinds[:-1])}
+    return Calls(lambda parts, x: torch.cat([each(x) for each in parts.values()], 1), **parts)
+
+
+@module(x="batch,7")
+def functions():
+    def call(_, x):
+        small = x.tanh() * 0.9
+        parts = [
+            x.sin(), x.cos(), small.tan(), small.asin(), small.acos(), x.atan(), x.sinh(), x.cosh(), x.asinh(),
+            (x.abs() + 1).acosh(), small.atanh(), x.erf(), x.erfc(), x.expm1(), x.abs().log1p(), (x.abs() + 1).log2(),
+            (x.abs() + 1).log10(), x.exp2(), x.abs().rsqrt(), x.reciprocal(), x.trunc(), x.ceil(), x.floor(),
+            x.round(), x.frac(), x.sign(), torch.atan2(x, x.flip(1)), torch.hypot(x, x.roll(2, 1)),
+            torch.fmod(x, 0.7), torch.remainder(x, -0.7), x.abs() ** 1.7, 2.0**x, x**3, torch.addcmul(x, x, x, value=2),
+            torch.lerp(x, x * 2, 0.3), torch.logaddexp(x, x.flip(1)), x.clamp(max=0.3),
+            torch.nan_to_num(x / (x > 0), 0.5, 2.0, -2.0),
+        ]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
+@module(x="batch,6:int64")
+def integers():
+    def call(_, x):
+        y = x * 5 - 3
+        parts = [
+            y // 2, y % 4, -y, y.abs(), y & 6, y | 1, y ^ 3, torch.div(y, 4, rounding_mode="trunc"), y.cumsum(1),
+            y.clamp(-1, 1), torch.where(x > 0, y, x), y.prod(1, keepdim=True).expand_as(y), ~y, y.bool().long(),
+        ]  # fmt: skip
+        return {"whole": torch.stack(parts, 1), "share": y / 4, "mean": y.float().mean(1), "sum": (y > 0).sum(1)}
+
+    return Calls(call)
+
+
+@module(x="batch,5")
+def in_double_precision():
+    class Double(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch_networks.dense(5, 8, 3, last=True).double()
+
+        def forward(self, x):
+            return self.body(x.double()).softmax(-1)
+
+    return Double()
+
+
+@module(x="batch,4,5")
+def statistics():
+    def call(_, x):
+        parts = [
+            x.std(2), x.var(2, correction=0), torch.linalg.vector_norm(x, 3, 2), x.norm(p=1, dim=2), x.logsumexp(2),
+            functional.normalize(x, dim=2).sum(2), functional.cosine_similarity(x, x + 1, dim=2), x.cumprod(2)[:, :, -1],
+        ]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
+@module(x="batch,4,6")
+def movements():
+    def call(_, x):
+        one, two = x.split([2, 4], 2)
+        parts = [
+            x.roll((1, -2), (1, 2)), x.flip((1, 2)), x.mT.reshape(-1, 4, 6), torch.cat([two, one], 2), x[:, ::2].repeat(1, 2, 1),
+            x.tril(1), x.triu(), x[:, [3, 1, 0, 2]], x[:, torch.tensor([[0], [1]]), torch.tensor([0, 5])].repeat(1, 2, 3),
+            x.unfold(2, 3, 3).flatten(2), x.movedim(1, 2).contiguous().view(-1, 4, 6), x[..., -6:], x[:, -1:].expand(-1, 4, -1),
+            torch.stack(x.unbind(1)[::-1], 1), torch.diagonal(x, dim1=1, dim2=2).repeat(1, 6).view(-1, 4, 6),
+        ]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
+@module(x="batch,5:int64")
+def one_hot_and_loss():
+    def call(parts, x):
+        hot = functional.one_hot(x, 3).float()
+        return parts["a"](hot.flatten(1)).log_softmax(-1).gather(1, x[:, :1])[:, 0] * math.pi
+
+    return Calls(call, a=nn.Linear(15, 3))
+
+
+def every():
+    scripts = ("gru_tagger", "lstm_tagger")
+    others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}
+    without = {name: each for name, each in torch_files.MODULES.items() if name != "selection"}
+    return {**without, **others, **MODULES}
+
+
+def main():
+    helper, folder, *names = sys.argv[1:]
+    found = importlib.util.spec_from_file_location("exporting", helper)
+    exporting = importlib.util.module_from_spec(found)
+    found.loader.exec_module(exporting)
+    chosen = {name: each for name, each in every().items() if not names or name in names}
+
+    def export(model, inputs, path, **given):
+        exporting.export(model, inputs, path.with_suffix(".aten"), **given)
+
+    torch_files.write(export, Path(folder), chosen)
+
+
+if __name__ == "__main__":
+    main()

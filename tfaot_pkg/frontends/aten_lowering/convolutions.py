@@ -1,0 +1,144 @@
+"""Convolutions and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfaot_pkg.compiler.program import ONE, Size, Unsupported
+from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
+from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
+from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value
+
+
+def _each(given: Sequence[int], count: int, default: int) -> tuple[int, ...]:
+    """One number for each axis of space: one that is given counts for all."""
+    if not given:
+        return (default,) * count
+    return tuple(given) if len(given) == count else tuple(given[:1]) * count
+
+
+@operator("convolution", "conv1d", "conv2d", "conv3d")
+def _convolution(call: Call) -> Results:
+    x, weight, bias = call.value("input"), call.value("weight"), call.maybe("bias")
+    count = weight.rank - 2
+    pads = _each(call.wholes("padding"), count, 0)
+    geometry = {
+        "strides": _each(call.wholes("stride"), count, 1),
+        "dilations": _each(call.wholes("dilation"), count, 1),
+        "pads": (*pads, *pads),
+    }
+    unbatched = x.rank == weight.rank - 1
+    if unbatched:
+        x = call.builder.reshape(x, [ONE, *x.sizes])
+    if call.flag("transposed"):
+        extra = _each(call.wholes("output_padding"), count, 0)
+        made = call.onnx_one(
+            "ConvTranspose", x, weight, bias, group=call.whole("groups", 1), output_padding=extra, **geometry
+        )
+    else:
+        made = call.onnx_one("Conv", x, weight, bias, group=call.whole("groups", 1), **geometry)
+    return call.builder.reshape(made, made.sizes[1:]) if unbatched else made
+
+
+# -- pooling -------------------------------------------------------------------------------------------------------
+
+
+def _batched(call: Call, count: int) -> tuple[Value, bool]:
+    """The array with a batch, and whether it had none."""
+    x = call.value("self")
+    if x.rank == count + 1:
+        return call.builder.reshape(x, [ONE, *x.sizes]), True
+    return x, False
+
+
+def _axes_of(call: Call) -> int:
+    return next((int(each) for each in "123" if f"{each}d" in call.op), 2)
+
+
+@operator("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+          "max_pool3d_with_indices")  # fmt: skip
+def _max_pool(call: Call) -> Results:
+    count = _axes_of(call)
+    kernel = _each(call.wholes("kernel_size"), count, 1)
+    x, unbatched = _batched(call, count)
+    pads = _each(call.wholes("padding"), count, 0)
+    made = call.onnx(
+        "MaxPool", x, kernel_shape=kernel, strides=_each(call.wholes("stride"), count, 0) if call.wholes("stride")
+        else kernel, pads=(*pads, *pads), dilations=_each(call.wholes("dilation"), count, 1),
+        ceil_mode=int(call.flag("ceil_mode")),
+    )  # fmt: skip
+    found = [None if each is None else call.builder.reshape(each, each.sizes[1:]) if unbatched else each
+             for each in made]  # fmt: skip
+    if "with_indices" not in call.op:
+        return found[0]
+    return found[0], None if len(found) < 2 or found[1] is None else _within_image(call, found[1], x)
+
+
+def _within_image(call: Call, places: Value, x: Value) -> Value:
+    """Places in the flattened array as places in the image of each channel, which PyTorch gives."""
+    b = call.builder
+    room = b.size(x.sizes[2])
+    for size in x.sizes[3:]:
+        room = b.map("multiply", room, b.size(size))
+    return b.map("remainder", places, room)
+
+
+@operator("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _average_pool(call: Call) -> Results:
+    count = _axes_of(call)
+    kernel = _each(call.wholes("kernel_size"), count, 1)
+    x, unbatched = _batched(call, count)
+    pads = _each(call.wholes("padding"), count, 0)
+    divisor = call.whole("divisor_override") if call.has("divisor_override") else 0
+    made = call.onnx_one(
+        "AveragePool", x, kernel_shape=kernel, strides=_each(call.wholes("stride"), count, 0) if call.wholes("stride")
+        else kernel, pads=(*pads, *pads), ceil_mode=int(call.flag("ceil_mode")),
+        count_include_pad=int(call.get("count_include_pad") is not False),
+    )  # fmt: skip
+    if divisor:
+        if call.flag("ceil_mode"):
+            raise Unsupported("divisor_override with ceil_mode")
+        whole = 1
+        for width in kernel:
+            whole *= width
+        made = Arithmetic(call.builder, made).mul(made, whole / divisor)
+    return call.builder.reshape(made, made.sizes[1:]) if unbatched else made
+
+
+@operator("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d",
+          "_adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")  # fmt: skip
+def _adaptive_pool(call: Call) -> Results:
+    x, count, largest = call.value("self"), _axes_of(call), "max" in call.op
+    wanted = call.sizes("output_size")
+    for place, length in enumerate(wanted):
+        x = _adapted(call, x, x.rank - count + place, length, largest=largest)
+    if not largest:
+        return x
+    if 1 in call.used:
+        raise Unsupported("the places of adaptive maxima: use max_pool with return_indices")
+    return x, None
+
+
+def _adapted(call: Call, x: Value, axis: int, wanted: Size, *, largest: bool) -> Value:
+    """Means (or maxima) of as many parts of an axis: they are separable, because parts are rectangles."""
+    b, size = call.builder, x.sizes[axis]
+    if size == wanted:
+        return x
+    function = maximum if largest else mean
+    try:
+        part = b.ranges.divide(size, wanted)
+    except Undecided:
+        return _uneven(call, x, axis, call.number(wanted, "its output"), largest=largest)
+    wide = b.reshape(x, [*x.sizes[:axis], wanted, part, *x.sizes[axis + 1 :]])
+    return function(b, wide, [axis + 1], keep=False)
+
+
+def _uneven(call: Call, x: Value, axis: int, count: int, *, largest: bool) -> Value:
+    b: Builder = call.builder
+    size = call.number(x.sizes[axis], "the size of its image")
+    function = maximum if largest else mean
+    ends = [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
+    return join(b, [function(b, cut(b, x, axis, Size(low), Size(high)), [axis], keep=True) for low, high in ends], axis)

@@ -1,0 +1,163 @@
+"""Reductions along axes, places of extreme elements, and running sums."""
+
+from __future__ import annotations
+
+import math
+
+from tfaot_pkg.compiler.affine import plain
+from tfaot_pkg.compiler.attributes import Side
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
+from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
+from tfaot_pkg.frontends.onnx_lowering.moving import squeezed
+from tfaot_pkg.frontends.onnx_lowering.reductions import (
+    WHOLE,
+    maximum,
+    mean,
+    minimum,
+    place_of_extreme,
+    total,
+    windowed,
+)
+from tfaot_pkg.frontends.onnx_lowering.values import Value, product
+
+
+def _of_kind(call: Call, x: Value) -> Value:
+    """`x` in the type of its sum: that which is asked for, or int64 for integers."""
+    dtype = call.dtype()
+    if dtype is None:
+        dtype = x.dtype if NUMPY_TYPES[x.dtype].kind == "f" else "s64"
+    return cast(call.builder, x, dtype)
+
+
+@operator("sum", "sum.dim_IntList")
+def _sum(call: Call) -> Results:
+    x = _of_kind(call, call.value("self"))
+    return total(call.builder, x, call.axes("dim", x.rank), keep=call.flag("keepdim"))
+
+
+@operator("mean", "mean.dim")
+def _mean(call: Call) -> Results:
+    x = call.value("self")
+    x = cast(call.builder, x, call.dtype() or x.dtype)
+    return mean(call.builder, x, call.axes("dim", x.rank), keep=call.flag("keepdim"))
+
+
+@operator("prod", "prod.dim_int")
+def _prod(call: Call) -> Results:
+    x = _of_kind(call, call.value("self"))
+    return call.builder.reduce("multiply", x, call.axes("dim", x.rank), 1, keep=call.flag("keepdim"))
+
+
+@operator("amax", "amin", "max", "min")
+def _extreme(call: Call) -> Results:
+    x = call.value("self")
+    return _extremes(call, x, call.axes("dim", x.rank), keep=call.flag("keepdim"))
+
+
+def _extremes(call: Call, x: Value, axes: list[int], *, keep: bool) -> Value:
+    is_max = "max" in call.op
+    if x.dtype == "pred":
+        return call.builder.reduce("or" if is_max else "and", x, axes, not is_max, keep=keep)
+    return (maximum if is_max else minimum)(call.builder, x, axes, keep=keep)
+
+
+@operator("max.dim", "min.dim")
+def _extreme_with_place(call: Call) -> Results:
+    x, keep = call.value("self"), call.flag("keepdim")
+    axis = call.axis("dim", x.rank)
+    found = _extremes(call, x, [axis], keep=keep)
+    if 1 not in call.used:
+        return found, None
+    return found, _place(call.builder, x, axis, largest="max" in call.op, keep=keep)
+
+
+def _place(b: Builder, x: Value, axis: int, *, largest: bool, keep: bool) -> Value:
+    found = place_of_extreme(b, x, axis, largest=largest)
+    sizes = [ONE if each == axis else size for each, size in enumerate(x.sizes)]
+    return b.reshape(found, sizes) if keep else found
+
+
+@operator("argmax", "argmin")
+def _arg(call: Call) -> Results:
+    b, x, keep = call.builder, call.value("self"), call.flag("keepdim")
+    largest = "argmax" in call.op
+    if call.has("dim"):
+        return _place(b, x, call.axis("dim", x.rank), largest=largest, keep=keep)
+    found = place_of_extreme(b, b.reshape(x, [product(x.sizes)]), 0, largest=largest)
+    return b.reshape(found, [ONE] * x.rank) if keep else found
+
+
+@operator("any", "any.dim", "any.dims", "all", "all.dim", "all.dims")
+def _truth(call: Call) -> Results:
+    x = cast(call.builder, call.value("self"), "pred")
+    is_any = "any" in call.op
+    return call.builder.reduce(
+        "or" if is_any else "and", x, call.axes("dim", x.rank), not is_any, keep=call.flag("keepdim")
+    )
+
+
+@operator("var.correction", "std.correction", "var_mean.correction", "var.dim", "std.dim")
+def _variance(call: Call) -> Results:
+    b, x, keep = call.builder, call.value("self"), call.flag("keepdim")
+    axes, a = call.axes("dim", x.rank), Arithmetic(call.builder, x)
+    correction = call.real("correction", 1.0)
+    if call.has("unbiased"):
+        correction = 1.0 if call.flag("unbiased") else 0.0
+    average = mean(b, x, axes, keep=True)
+    centred = a.sub(x, average)
+    squares = total(b, a.mul(centred, centred), axes, keep=keep)
+    count = b.count([x.sizes[axis] for axis in axes], x.dtype)
+    made = a.div(squares, a.max(a.sub(count, correction), 0) if correction else count)
+    made = a.unary("sqrt", made) if "std" in call.op else made
+    if "var_mean" in call.op:
+        return made, average if keep else squeezed(b, average, axes)
+    return made
+
+
+@operator("logsumexp")
+def _log_sum_exp(call: Call) -> Results:
+    b, x, keep = call.builder, call.value("self"), call.flag("keepdim")
+    axes, a = call.axes("dim", x.rank), Arithmetic(call.builder, x)
+    most = maximum(b, x, axes, keep=True)
+    # An infinite maximum would give NaN as its difference to itself.
+    most = a.where(b.op("is-finite", most), most, 0)
+    made = a.add(a.log(total(b, a.exp(a.sub(x, most)), axes, keep=True)), most)
+    return made if keep else squeezed(b, made, axes)
+
+
+@operator("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar")
+def _norm(call: Call) -> Results:
+    b, x, keep = call.builder, call.value("self"), call.flag("keepdim")
+    axes = call.axes("dim", x.rank)
+    order = call.real("ord" if "vector_norm" in call.op else "p", 2.0)
+    return norm(b, x, axes, order, keep=keep)
+
+
+def norm(b: Builder, x: Value, axes: list[int], order: float, *, keep: bool) -> Value:
+    a = Arithmetic(b, x)
+    if order == 2:
+        return a.unary("sqrt", total(b, a.mul(x, x), axes, keep=keep))
+    size = a.unary("abs", x)
+    if order == 1:
+        return total(b, size, axes, keep=keep)
+    if math.isinf(order):
+        return (maximum if order > 0 else minimum)(b, size, axes, keep=keep)
+    if order == 0:
+        return total(b, b.convert(a.compare("NE", x, 0), x.dtype), axes, keep=keep)
+    return a.pow(total(b, a.pow(size, order), axes, keep=keep), 1 / order)
+
+
+@operator("cumsum", "cumprod")
+def _cumulated(call: Call) -> Results:
+    b, x = call.builder, _of_kind(call, call.value("self"))
+    if not x.rank:
+        return x
+    axis = call.axis("dim", x.rank)
+    opcode, start = ("add", 0) if "cumsum" in call.op else ("multiply", 1)
+    window: list[Side] = [WHOLE] * x.rank
+    # A window of the whole axis that ends at each element; what is outside of the array does not count.
+    size = x.sizes[axis]
+    window[axis] = (plain(size), 1, plain(size + Size(-1)), 0, 1, 1)
+    return windowed(b, opcode, x, window, start)

@@ -1,0 +1,48 @@
+"""Resizing of images, and reading them at points between their elements."""
+
+from __future__ import annotations
+
+from tfaot_pkg.compiler.program import Size, Unsupported
+from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
+from tfaot_pkg.frontends.onnx_lowering.values import known
+
+_MODES = {"nearest": "nearest", "linear": "linear", "bicubic": "cubic", "bilinear": "linear", "trilinear": "linear"}
+_SAMPLING = ("linear", "nearest", "cubic")
+_PADDING = ("zeros", "border", "reflection")
+
+
+@operator(
+    "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", "upsample_linear1d.vec",
+    "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d",
+    "upsample_bicubic2d",
+)  # fmt: skip
+def _upsample(call: Call) -> Results:
+    is_vector = call.op.endswith(".vec")
+    x = call.value("input" if is_vector else "self")
+    name = call.op.split(".")[1].removeprefix("upsample_")[:-2]
+    mode, aligned = _MODES[name], call.flag("align_corners")
+    place = "asymmetric" if mode == "nearest" else "align_corners" if aligned else "half_pixel"
+    attributes = {"mode": mode, "coordinate_transformation_mode": place, "nearest_mode": "floor"}
+    factors = call.get("scale_factors")
+    if isinstance(factors, tuple):
+        scales = [float(each) for each in factors if isinstance(each, int | float)]
+        if not aligned:
+            # The factors themselves are the scales of places, also where they give no whole number of elements.
+            return call.onnx_one("Resize", x, None, known([1, 1, *scales], "f32"), None, **attributes)
+        spatial = [call.number(size, "the size of its image") for size in x.sizes[2:]]
+        wanted = [Size(int(size * scale)) for size, scale in zip(spatial, scales, strict=True)]
+    else:
+        wanted = call.sizes("output_size")
+    return call.onnx_one("Resize", x, None, None, sizes_value([*x.sizes[:2], *wanted]), **attributes)
+
+
+@operator("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def _grid_sampler(call: Call) -> Results:
+    mode, padding = call.whole("interpolation_mode", 0), call.whole("padding_mode", 0)
+    if not (0 <= mode < 3 and 0 <= padding < 3):
+        raise Unsupported(f"the mode {mode} with padding {padding}")
+    return call.onnx_one(
+        "GridSample", call.value("input"), call.value("grid"), mode=_SAMPLING[mode], padding_mode=_PADDING[padding],
+        align_corners=int(call.flag("align_corners")),
+    )  # fmt: skip
