@@ -404,6 +404,14 @@ def test_numbers_in_the_place_of_overflowed_sums_are_faults() -> None:
     assert judged([[INF, NAN, NAN, 3.0]] * 10, eager, **wide) == [("real", 20, True)]
 
 
+def test_one_overflowed_sum_reaches_all_elements_of_its_row() -> None:
+    """Ours overflows in rows in which the framework's could: in two, of however many elements, but not in more."""
+    right = [[1.0, 2.0, 3.0]] * 10
+    wide: dict[str, Any] = {"class_name": "boundary", "met": {OVERFLOW: "ai.onnx.GRU"}}
+    assert judged([[NAN] * 3] * 2 + right[2:], right, **wide) == [("large argument", 6, False)]
+    assert judged([[NAN] * 3] * 3 + right[3:], right, **wide) == [("real", 9, True)]
+
+
 def test_ties_excuse_what_roundings_change_in_the_framework() -> None:
     """In 40 rows two numbers are nearly equal; its answers to inputs that are off by a rounding are others in ten."""
     right = [float(each) for each in range(40)]

@@ -123,7 +123,7 @@ class Oracle:
         given: Path,
     ) -> None:
         self._spec, self._frozen, self._original = spec, frozen, saved.original
-        # A program has no such form, and is asked for nothing of it.
+        # A program has no such form: that of ONNX files is their own.
         self._compiled_by_xla = self._original if frozen.is_program else Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
@@ -313,8 +313,12 @@ class Oracle:
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 
     def _compiled(self, tried: Tried, seconds: float) -> Mapping[str, Array] | None:
-        """The answers of TensorFlow's own XLA; None if the model does not end in time."""
-        if self._frozen.own_calls or self._frozen.is_program:  # XLA cannot run the model
+        """The answers of TensorFlow's own XLA, or of ONNX Runtime with all of its optimizations.
+
+        None if the model does not end in time.
+        """
+        is_onnx = self._original.frontend is not None and self._original.frontend.framework == "onnx"
+        if self._frozen.own_calls or (self._frozen.is_program and not is_onnx):  # neither can run the model
             return {}
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=seconds)[0]

@@ -69,11 +69,12 @@ def reference(request: Reference, report: Report) -> Referenced:
     "B/O": answers of all whole batches, or of the first `most`, batch axis first. Answers without a batch axis are
     those of the first batch.
 
-    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" is how much the
-    answers change if the inputs change by some roundings (the largest change of all tries), "B/O/low" and "B/O/high"
-    are the least and the largest answers, and "B/O/missing" says whether one was NaN. There may also be "B/O/exact",
-    the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION" and "B/walked" (float64_reference.py). With
-    `tolerant`, batches that the framework rejects are zeros, and "B/ran" is false for these; if none ran, "B/O" is
+    With `jit` XLA compiles the signature first; ONNX Runtime fuses operators of an ONNX file. With `perturbed`, a
+    number of tries, "B/O/spread" is how much the answers change if the inputs change by some roundings (the largest
+    change of all tries), "B/O/low" and "B/O/high" are the least and the largest answers, and "B/O/missing" says whether
+    one was NaN. There may also be "B/O/exact", the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION"
+    and "B/walked" (float64_reference.py). With `tolerant`, batches that the framework rejects are zeros, and "B/ran" is
+    false for these; if none ran, "B/O" is
     missing. Batches that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]

@@ -1,8 +1,9 @@
-"""Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
+"""Runs ONNX files with ONNX Runtime, on one thread. Only with `jit` it rewrites the graph for speed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from from_onnx import interpreter
@@ -40,10 +41,12 @@ class OnnxModel:
         self.not_walked = (interpreter.CannotWalk,)
         if _loaded.get("file") != request.folder:
             _loaded.clear()
-            _loaded["session"] = _cut(request) if request.operations else _whole(request.folder)
+            _loaded["session"] = _session_of(request, fusing=False)
             _loaded["operations"] = _operations(request.folder)
             _loaded["file"] = request.folder
-        self._session = _loaded["session"]
+        if request.jit and "fused" not in _loaded:
+            _loaded["fused"] = _session_of(request, fusing=True)
+        self._session = _loaded["fused" if request.jit else "session"]
         self._feeds, self._fetches = request.feeds, request.fetches
         self._file, self._authored = request.folder, bool(request.operations)
         types = self._session.types if request.operations else _types(self._session)
@@ -86,16 +89,20 @@ def _types(session: Session) -> dict[str, str]:
     return {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in session.get_inputs()}
 
 
-def _cut(request: Reference) -> CutSession:
+def _session_of(request: Reference, *, fusing: bool) -> Any:
+    return _cut(request, fusing=fusing) if request.operations else _whole(request.folder, fusing=fusing)
+
+
+def _cut(request: Reference, *, fusing: bool) -> CutSession:
     import onnx
 
     model = onnx.load(request.folder)
     as_numbers(model)
     _sort(model)
-    return CutSession(model, request.operations, session)
+    return CutSession(model, request.operations, partial(session, fusing=fusing))
 
 
-def _whole(file: str) -> Session:
+def _whole(file: str, *, fusing: bool) -> Session:
     """A session of the file, with numbers instead of strings and maps, which answers of a library cannot be."""
     import onnx
 
@@ -104,7 +111,7 @@ def _whole(file: str) -> Session:
     as_numbers(model)
     _sort(model)
     after = model.SerializeToString()
-    return session(file) if before == after else session(after, beside=file)
+    return session(file, fusing=fusing) if before == after else session(after, beside=file, fusing=fusing)
 
 
 def _sort(model: ModelProto) -> None:

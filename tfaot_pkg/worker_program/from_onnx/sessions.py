@@ -21,11 +21,12 @@ _HINTS = {
 _TRY = "export again; try it: python -c \"import onnxruntime; onnxruntime.InferenceSession('FILE.onnx')\""
 
 
-def session(file: str | bytes, *, beside: str = "", rewriting: bool = True) -> Session:
+def session(file: str | bytes, *, beside: str = "", rewriting: bool = True, fusing: bool = False) -> Session:
     """A session of a file, or of a model as bytes; ModelFault if ONNX Runtime cannot run it.
 
     Weights in files of their own are beside the file `beside`, or beside `file` if that is a path.
-    Without `rewriting`, constants are not folded: enough to find out whether a file can be run.
+    Without `rewriting`, constants are not folded: enough to find out whether a file can be run. With `fusing`,
+    operators are fused and laid out for speed: sums have another order.
     """
     import onnxruntime
 
@@ -33,7 +34,8 @@ def session(file: str | bytes, *, beside: str = "", rewriting: bool = True) -> S
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # Fusions replace functions by approximations, and differ from release to release.
-    options.graph_optimization_level = levels.ORT_ENABLE_BASIC if rewriting else levels.ORT_DISABLE_ALL
+    usual = levels.ORT_ENABLE_BASIC if rewriting else levels.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if fusing else usual
     options.log_severity_level = 3
     if beside:
         options.add_session_config_entry(
