@@ -58,9 +58,6 @@ COMPLEXITY_EXCEPTIONS = frozenset(
     tfaot_pkg/analysis/program/moving.py:_reshaped_axis
     tfaot_pkg/analysis/program/tracking.py:gathered
     tfaot_pkg/worker_program/data_dependent_rows.py:_keeps_rows
-    tfaot_pkg/worker_program/from_onnx/building.py:Builder._computed
-    tfaot_pkg/worker_program/from_onnx/images.py:_resized
-    tfaot_pkg/worker_program/from_onnx/trees.py:_of_older
     tfaot_pkg/worker_program/interpreter.py:_Run._kernel
     tfaot_pkg/worker_program/outline.py:outline
     tfaot_pkg/worker_program/shape_slices.py:_cut

@@ -1,11 +1,10 @@
-"""ONNX files with inputs beside them: what ONNX Runtime answers, and what the converted graphs compute.
+"""ONNX files with inputs beside them: what ONNX Runtime answers, and verdicts on other answers.
 
     FRONTEND/bin/python judged_files.py read WORKER_PROGRAM FOLDER     reads NAME.onnx and NAME.npz, which has its inputs
-    TOOLCHAIN/bin/python judged_files.py run WORKER_PROGRAM FOLDER     writes results.json
 
 results.json: {name: verdict}. A verdict is {"refused": why}, {"failed": why}, or {"off": the largest difference of numbers,
 relative to the largest one of their output or to 1, "labels": rows whose whole numbers differ, "ties": those of them
-whose highest scores are equal but for rounding}. Forests are computed by forest.py: TensorFlow has no code for them.
+whose highest scores are equal but for rounding}.
 """
 
 import json
@@ -14,8 +13,6 @@ import sys
 
 import numpy as np
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
 TIE = 2e-6
 """Scores that differ by less, relative to the largest one, are equal but for rounding."""
 
@@ -43,60 +40,14 @@ def read(folder: str) -> None:
         except ModelFault as fault:
             results[name] = {"refused": str(fault)}
             continue
-        arrays = {f"in/{each.name}": given[each.key] for each in found.inputs}
-        arrays |= {f"out/{each.name}": values for each, values in zip(found.outputs, made, strict=True)}
+        arrays = {f"in/{each.key}": given[each.key] for each in found.inputs}
+        arrays |= {f"out/{each.key}": values for each, values in zip(found.outputs, made, strict=True)}
         np.savez(os.path.join(place, "data.npz"), **arrays)
     with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
         json.dump(results, file)
 
 
-def computed(forest, x):
-    """own_calls.trees for TensorFlow."""
-    import tensorflow as tf
-    from messages.forest import margins
-
-    made = tf.numpy_function(lambda rows: margins(forest, rows), [x], forest.total)
-    made.set_shape([None, forest.outputs])
-    return made
-
-
-def run(folder: str) -> None:
-    import own_calls
-
-    own_calls.trees = computed
-    import tensorflow as tf
-    from messages.requests import ModelFault
-
-    # No program comes from what Grappler makes of a graph, and its folding of constants gives wrong numbers for some.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
-        results = json.load(file)
-    for name in files_in(folder):
-        if name in results:
-            continue
-        try:
-            results[name] = judged(os.path.join(folder, f"{name}.read"))
-        except ModelFault as fault:
-            results[name] = {"refused": str(fault)}
-        except Exception as error:  # noqa: BLE001 (a verdict: the test names all files that failed)
-            results[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
-    with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
-        json.dump(results, file)
-
-
-def judged(place: str) -> dict:
-    import tensorflow as tf
-    from from_onnx import building
-    from from_onnx.graphs import GRAPH, TENSORS
-
-    with open(os.path.join(place, GRAPH), encoding="utf-8") as file:
-        document = json.load(file)
-    with np.load(os.path.join(place, TENSORS)) as file:
-        arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
-    with np.load(os.path.join(place, "data.npz")) as file:
-        data = dict(file)
-    feeds = [tf.constant(data[f"in/{each['name']}"]) for each in document["inputs"]]
-    ours = {name: each.numpy() for name, each in building.function_of(document, arrays)(*feeds).items()}
+def judged(ours: dict, data: dict) -> dict:
     theirs = {name[4:]: each for name, each in data.items() if name.startswith("out/")}
     for name, right in theirs.items():
         if ours[name].dtype != right.dtype or ours[name].shape != right.shape:
@@ -131,7 +82,9 @@ def is_tie(scores, rows: int):
 def main() -> None:
     what, program, folder = sys.argv[1:]
     sys.path.insert(0, program)
-    {"read": read, "run": run}[what](folder)
+    assert what == "read"
+    read(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

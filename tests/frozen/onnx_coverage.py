@@ -1,6 +1,6 @@
 """The page docs/onnx-coverage.md: how ONNX's own tests of its operators go.
 
-python -m tests.frozen.onnx_coverage     runs them all, with the toolchains in TFAOT_TEST_HOME, and writes the page
+python -m tests.frozen.onnx_coverage     runs them all, with the front-end in TFAOT_TEST_HOME, and writes the page
 """
 
 from __future__ import annotations
@@ -12,31 +12,52 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.frontends.toolchain.environment import ensure
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+import numpy as np
+
+from tests.frozen.onnx_node_tests import agree
+from tests.onnx_lowering.graphs import WORKER, answers_of, arrays_of, frontend, model_in, program_of_test
+from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.ground.process import run
-from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.ground.settings import Folders
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "onnx-coverage.md"
 _PROGRAM = Path(__file__).with_name("onnx_node_tests.py")
-_WORKER = ROOT / "tfaot_pkg" / "worker_program"
 
 Results = Mapping[str, Sequence[str]]
 """Name of the test -> operator, "passed", "refused" or "failed", and why."""
 
 
-def results(home: Path, folder: Path, *, version: str = DEFAULT_VERSION, which: str = "all") -> Results:
-    """Run ONNX's tests in the environments of `home`, with files in `folder`; the first one of each operator if "one"."""
-    folders = Folders(cache=home / "cache", data=home / "data")
-    toolchain = ensure(version, folders=folders, progress=Silent())
-    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
-    for environment, what in ((frontend, "read"), (toolchain, "run")):
-        run([environment.python, "-I", _PROGRAM, what, _WORKER, folder, which], timeout=1500)
-    found: Results = json.loads((folder / "results.json").read_text())
+def results(home: Path, folder: Path, *, which: str = "all") -> Results:
+    """Read ONNX's tests in the front-end of `home`, with files in `folder`, and run the programs that they become.
+
+    The first one of each operator if "one".
+    """
+    run([frontend(home), "-I", _PROGRAM, "read", WORKER, folder, which], timeout=1500)
+    index = json.loads((folder / "index.json").read_text())
+    found = {}
+    for name, (operator, fault, rtol, atol, _) in index.items():
+        verdict = f"refused: {fault}" if fault else verdict_of(folder / name, rtol, atol)
+        word, _, why = verdict.partition(": ")
+        found[name] = [operator, word, why] if word in ("passed", "refused") else [operator, "failed", verdict]
     return found
+
+
+def verdict_of(folder: Path, rtol: float, atol: float) -> str:
+    """The word passed, or refused and why, or how the answers differ."""
+    model, (inputs, theirs) = model_in(folder), arrays_of(folder / "data.npz")
+    try:
+        program, model = program_of_test(model, {each.key: inputs[each.key] for each in model.inputs})
+    except Unsupported as error:
+        return f"refused: {error}"
+    ours = answers_of(program, model, inputs)
+    for key, given in ours.items():
+        is_half = theirs[key].dtype == np.float16 and given.dtype == np.uint16
+        values = given.view(np.float16) if is_half else given
+        if (values.dtype, values.shape) != (theirs[key].dtype, theirs[key].shape):
+            return f"{values.dtype}{list(values.shape)}, and not {theirs[key].dtype}{list(theirs[key].shape)}"
+        if not agree(values, theirs[key], rtol, atol):
+            return f"other values in {key}"
+    return "passed"
 
 
 def page(found: Results) -> str:
@@ -50,7 +71,7 @@ def page(found: Results) -> str:
         (
             f"The {len(found)} tests of operators that the ONNX package carries, with the opset that each was written for: "
             f"{counts['passed']} pass, {counts['refused']} are refused with the operator's name, {counts['failed']} fail. Each "
-            "compares the converted graph with the answers that ONNX gives."
+            "compares the lowered program with the answers that ONNX gives."
         ),
         "",
         (

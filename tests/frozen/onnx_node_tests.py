@@ -1,9 +1,8 @@
-"""ONNX's own tests of its operators: what the front-end reads, and what TensorFlow then computes.
+"""ONNX's own tests of its operators, as the front-end reads them.
 
     FRONTEND/bin/python onnx_node_tests.py read WORKER_PROGRAM FOLDER all|one     writes graphs, inputs and answers
-    TOOLCHAIN/bin/python onnx_node_tests.py run WORKER_PROGRAM FOLDER all|one     writes results.json
 
-`one`: the first test of each operator only. results.json: name of the test -> [operator, "passed" | "refused" | "failed", why].
+`one`: the first test of each operator only.
 """
 
 import json
@@ -12,9 +11,6 @@ import sys
 import warnings
 
 import numpy as np
-
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def operator_of(model) -> str:
@@ -65,76 +61,6 @@ def array(value):
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
-def trees(forest, x):
-    """own_calls.trees: TensorFlow has no code for it."""
-    import tensorflow as tf
-    from messages.forest import margins
-
-    made = tf.numpy_function(lambda rows: margins(forest, rows), [x], forest.total)
-    made.set_shape([None, forest.outputs])
-    return made
-
-
-def run(folder: str, _: str) -> None:
-    import own_calls
-
-    own_calls.trees = trees
-    with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
-        index = json.load(file)
-    results = {}
-    for name, (operator, fault, rtol, atol, keys) in index.items():
-        if fault:
-            results[name] = [operator, "refused", fault]
-        else:
-            results[name] = [operator, *one(os.path.join(folder, name), rtol, atol, keys)]
-    with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=0)
-
-
-def one(folder: str, rtol: float, atol: float, keys: list) -> list:
-    import tensorflow as tf
-    from from_onnx import building
-    from from_onnx.graphs import GRAPH, TENSORS
-    from messages.requests import ModelFault
-
-    try:
-        with open(os.path.join(folder, GRAPH), encoding="utf-8") as file:
-            document = json.load(file)
-        with np.load(os.path.join(folder, TENSORS)) as file:
-            arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
-        with np.load(os.path.join(folder, "data.npz")) as file:
-            data = dict(file)
-        try:
-            function = building.function_of(document, arrays)
-            made = function(*(tf.constant(data[f"in/{key}"]) for key in keys))
-        except ModelFault:
-            # The tests give axes, sizes and scales as inputs; in models they are constants.
-            keys = as_constants(document, arrays, data, keys)
-            function = building.function_of(document, arrays)
-            made = function(*(tf.constant(data[f"in/{key}"]) for key in keys))
-    except ModelFault as fault:
-        return ["refused", fault.message]
-    except Exception as error:  # noqa: BLE001 (any other failure is a failed test)
-        return ["failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"]
-    for each in document["outputs"]:
-        ours, theirs = made[each["name"]].numpy(), data[f"out/{each['key']}"]
-        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-            return ["failed", f"{ours.dtype}{list(ours.shape)}, and not {theirs.dtype}{list(theirs.shape)}"]
-        if not agree(ours, theirs, rtol, atol):
-            return ["failed", f"other values in {each['key']}"]
-    return ["passed", ""]
-
-
-def as_constants(document: dict, arrays: dict, data: dict, keys: list) -> list:
-    """Make all inputs but the first, and those of several axes, constants of the graph; returns the others."""
-    moved = [key for key in keys if data[f"in/{key}"].ndim < 2 and (key != keys[0] or data[f"in/{key}"].ndim == 0)]
-    for number, key in enumerate(moved):
-        arrays[f"given{number}"] = data[f"in/{key}"]
-        document["graph"]["tensors"][key] = f"given{number}"
-    document["inputs"] = [each for each in document["inputs"] if each["key"] not in moved]
-    return [key for key in keys if key not in moved]
-
-
 def agree(ours, theirs, rtol: float, atol: float) -> bool:
     if theirs.dtype.kind not in "fc":
         return bool((ours == theirs).all())
@@ -148,7 +74,8 @@ def agree(ours, theirs, rtol: float, atol: float) -> bool:
 def main() -> None:
     what, program, folder, which = sys.argv[1:]
     sys.path.insert(0, program)
-    {"read": read, "run": run}[what](folder, which)
+    assert what == "read"
+    read(folder, which)
 
 
 if __name__ == "__main__":

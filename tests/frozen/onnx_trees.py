@@ -1,10 +1,6 @@
-"""Random decision trees of ai.onnx.ml: what ONNX Runtime answers, and what the converted graph computes.
+"""Random decision trees of ai.onnx.ml, as the front-end reads them, and what ONNX Runtime answers.
 
-    FRONTEND/bin/python onnx_trees.py read WORKER_PROGRAM FOLDER COUNT     writes graphs, inputs and answers
-    TOOLCHAIN/bin/python onnx_trees.py run WORKER_PROGRAM FOLDER COUNT     writes results.json
-
-results.json: {"wrong": [what and where], "right": count, "scores": of sums without a transformation, "exact": of these}.
-Forests are computed by forest.py: TensorFlow has no code for them.
+FRONTEND/bin/python onnx_trees.py read WORKER_PROGRAM FOLDER COUNT     writes graphs, inputs and answers
 """
 
 import json
@@ -13,8 +9,6 @@ import sys
 
 import numpy as np
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 ROWS = 64
 
@@ -204,50 +198,11 @@ def read(folder: str, count: int) -> None:
         json.dump(index, file)
 
 
-def computed(forest, x):
-    """own_calls.trees for TensorFlow."""
-    import tensorflow as tf
-    from messages.forest import margins
-
-    made = tf.numpy_function(lambda rows: margins(forest, rows), [x], forest.total)
-    made.set_shape([None, forest.outputs])
-    return made
-
-
-def run(folder: str, _: int) -> None:
-    import own_calls
-
-    own_calls.trees = computed
-    import tensorflow as tf
-    from from_onnx import building
-    from from_onnx.graphs import GRAPH, TENSORS
-
-    with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
-        index = json.load(file)
-    wrong, scores, exact = [], 0, 0
-    for number, tags in index.items():
-        with open(os.path.join(folder, number, GRAPH), encoding="utf-8") as file:
-            document = json.load(file)
-        with np.load(os.path.join(folder, number, TENSORS)) as file:
-            arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
-        with np.load(os.path.join(folder, number, "data.npz")) as file:
-            data = dict(file)
-        made = building.function_of(document, arrays)(tf.constant(data.pop("x")))
-        for name, theirs in data.items():
-            ours = made[name].numpy()
-            same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs)) if ours.shape == theirs.shape else np.zeros(1)
-            if ours.dtype != theirs.dtype or not np.allclose(ours, theirs, 2e-6, 1e-6, equal_nan=True):
-                wrong.append(f"{number} {tags} {name}: {int(same.sum())} of {same.size}")
-            if name == "score" and tags[1] in ("b'NONE'", "0"):
-                scores, exact = scores + same.size, exact + int(same.sum())
-    with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
-        json.dump({"wrong": wrong, "right": len(index) - len(wrong), "scores": scores, "exact": exact}, file)
-
-
 def main() -> None:
     what, program, folder, count = sys.argv[1:]
     sys.path.insert(0, program)
-    {"read": read, "run": run}[what](folder, int(count))
+    assert what == "read"
+    read(folder, int(count))
 
 
 main()

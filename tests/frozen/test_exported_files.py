@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.frozen.judged_files import judged
 from tests.kept import kept
-from tests.toolchains import VERSIONS
-from tfaot_pkg.frontends.toolchain.environment import ensure
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tests.onnx_lowering.graphs import answers_of, arrays_of, frontend, model_in, valid
+from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.ground.process import run
-from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.ground.settings import Folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.nightly, pytest.mark.timeout(3600)]
 _HERE = Path(__file__).parent
@@ -68,10 +66,15 @@ def _environment(home: Path, packages: tuple[str, ...]) -> Path:
 
 def _judged(home: Path, folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """The verdicts of judged_files.py on the files in `folder`."""
-    folders = Folders(cache=home / "cache", data=home / "data")
-    toolchain = ensure(VERSIONS[0], folders=folders, progress=Silent())
-    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
-    for python, what in ((frontend.python, "read"), (toolchain.python, "run")):
-        run([python, "-I", _HERE / "judged_files.py", what, _WORKER, folder], timeout=1500)
-    found: Mapping[str, Mapping[str, Any]] = json.loads((folder / "results.json").read_text())
+    run([frontend(home), "-I", _HERE / "judged_files.py", "read", _WORKER, folder], timeout=1500)
+    found: dict[str, Mapping[str, Any]] = json.loads((folder / "results.json").read_text())
+    for place in sorted(path.parent for path in folder.glob("*.read/data.npz")):
+        model, (inputs, theirs) = model_in(place), arrays_of(place / "data.npz")
+        rows = len(inputs[model.inputs[0].key])
+        try:
+            ours = answers_of(valid(model), model, inputs, rows)
+        except Unsupported as error:
+            found[place.stem] = {"refused": str(error)}
+            continue
+        found[place.stem] = judged(ours, {f"out/{key}": values for key, values in theirs.items()})
     return found

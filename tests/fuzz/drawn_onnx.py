@@ -1,8 +1,9 @@
-"""Random graphs of ONNX, of opset 13 to 21: files of several, with ONNX Runtime's answers, and then what draws.py writes.
+"""Random graphs of ONNX, of opset 13 to 21: files of several, with ONNX Runtime's answers.
 
     FRONTEND/bin/python drawn_onnx.py SEED COUNT FOLDER WORKER_PROGRAM
 
-FOLDER/onnx/N has the graph as the front-end reads it, and `data.npz`; FOLDER/index.json names the models of each.
+FOLDER/onnx/N has the graph as the front-end reads it, and `data.npz` with answers as of draws.py, but in float32, and
+`exact_OUTPUT`, what ONNX's own evaluator gives in float64; FOLDER/index.json names the models of each.
 """
 
 import json

@@ -1,12 +1,10 @@
 """Random models, several in one graph: as the worker lists them, and what TensorFlow computes for them, op by op.
 
     TOOLCHAIN/bin/python draws.py KIND SEED COUNT FOLDER WORKER_PROGRAM
-    TOOLCHAIN/bin/python draws.py onnx FOLDER WORKER_PROGRAM     of the files that drawn_onnx.py wrote
 
 FOLDER/N has `listing.json` and `weights.bin` of a graph with one output for each of its models, and `answers.npz`:
 `in_NAME` for each input, in their order, and for each output, in their order, `got_OUTPUT`, `real_OUTPUT` in float64,
-and `moved_OUTPUT` in float64 of inputs that differ by a rounding; of ONNX, `real` and `moved` are other runs in float32,
-and `exact_OUTPUT` is what ONNX's own evaluator gives in float64. FOLDER/models.json: {"texts": {output: operations},
+and `moved_OUTPUT` in float64 of inputs that differ by a rounding. FOLDER/models.json: {"texts": {output: operations},
 "refused": {text: reason}, "broken": {text: traceback}}.
 
 Graphs are made and lowered directly, at two batch sizes: SavedModels, freezing and other sizes have tests of their own,
@@ -160,53 +158,7 @@ def _moved(value):
     return (value.astype(np.float64) * (1 + signs * 2.0**-22)).astype(value.dtype)
 
 
-def of_onnx(folder):
-    """What drawn_onnx.py wrote."""
-    from from_onnx import building
-    from from_onnx.graphs import GRAPH, TENSORS
-
-    with open(os.path.join(folder, "index.json")) as file:
-        index = json.load(file)
-    draw = Draw({}, folder)
-    draw.found.update(refused=index["refused"], broken=index["broken"])
-    for place, texts in index["groups"]:
-        with open(os.path.join(place, GRAPH), encoding="utf-8") as file:
-            document = json.load(file)
-        with np.load(os.path.join(place, TENSORS)) as file:
-            arrays = {name: building._array(file[name], document["dtypes"].get(name)) for name in file.files}
-        with np.load(os.path.join(place, "data.npz")) as file:
-            data = dict(file)
-        draw.inputs = {each["name"]: data[f"in_{each['name']}"] for each in document["inputs"]}
-
-        def graph_of(names, document=document, arrays=arrays):
-            function = building.function_of(_part(document, names), arrays)
-
-            def serve(*feeds):
-                return {n: tf.identity(value, name=n) for n, value in function.python_function(*feeds).items()}
-
-            # Constants are computed beside the graph, which only functions let happen.
-            traced = tf.function(serve, input_signature=function.input_signature, autograph=False)
-            return traced.get_concrete_function().graph
-
-        def answers_of(name, data=data):
-            return {kind: data[f"{kind}_{name}"] for kind in ("got", "real", "moved", "exact")}
-
-        draw.write(texts, graph_of, answers_of)
-    draw.close()
-
-
-def _part(document, names):
-    """The part of a file that computes these outputs."""
-    outputs = [each for each in document["outputs"] if each["name"] in names]
-    wanted, nodes = {each["key"] for each in outputs}, []
-    for node in reversed(document["graph"]["nodes"]):
-        if wanted & {*node["outputs"]}:
-            nodes.insert(0, node)
-            wanted |= {*node["inputs"]}
-    return {**document, "outputs": outputs, "graph": {**document["graph"], "nodes": nodes}}
-
-
 if __name__ == "__main__":
     *arguments, worker_program = sys.argv[1:]
     sys.path.insert(0, worker_program)
-    of_onnx(*arguments[1:]) if arguments[0] == "onnx" else of_tensorflow(*arguments)
+    of_tensorflow(*arguments)

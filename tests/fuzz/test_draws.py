@@ -15,6 +15,7 @@ import pytest
 
 from tests.compiler.conftest import FLAGS, HEADERS, WORKER_PROGRAM, Code, compiled_together, constants_of, kernel_object
 from tests.kept import REPOSITORY
+from tests.onnx_lowering.graphs import frontend, model_in, valid
 from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.importing import import_program
@@ -25,7 +26,6 @@ from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.frontends.toolchain.environment import ensure
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
@@ -126,6 +126,19 @@ class _Group:
         names = [name.removeprefix("got_") for name in answers if name.startswith("got_")]
         return _Group(names=names, program=simplify(program), inputs=inputs, answers=answers)
 
+    @staticmethod
+    def lowered(folder: Path) -> _Group:
+        """Of a graph of ONNX. Raises Unsupported."""
+        model = model_in(folder)
+        with np.load(folder / "data.npz") as file:
+            answers = dict(file)
+        return _Group(
+            names=[each.key for each in model.outputs],
+            program=simplify(valid(model)),
+            inputs=[answers[f"in_{each.key}"] for each in model.inputs],
+            answers=answers,
+        )
+
     def interpreted(self) -> dict[str, str]:
         """Faults, by output, of what the interpreter gives."""
         return self._faults(interpret.run(self.program, len(self.inputs[0]), self.inputs))
@@ -149,6 +162,10 @@ class _Group:
         return found
 
 
+def _python(home: Path) -> Path:
+    return ensure(DEFAULT_VERSION, folders=Folders(cache=home / "cache", data=home / "data"), progress=Silent()).python
+
+
 @pytest.mark.sweep(night=["keras-4", "functions-1", "onnx-3"])
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("kind", _KINDS)
@@ -156,22 +173,23 @@ def test_random_models_give_the_frameworks_answers(
     shared_home_folder: Path, tmp_path: Path, kind: str, seed: int
 ) -> None:
     kernels = kernel_object(shared_home_folder, "g++", _QUICKLY, headers=HEADERS)
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    python = ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
     here = REPOSITORY / "tests" / "fuzz"
     drawn: list[str | Path] = [str(seed), str(_MODELS), tmp_path, WORKER_PROGRAM]
     if kind == "onnx":
-        frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], python)
-        run([frontend.python, "-I", here / "drawn_onnx.py", *drawn], timeout=1500)
-        drawn = drawn[2:]
-    run([python, "-I", here / "draws.py", kind, *drawn], timeout=1500)
-    found = json.loads((tmp_path / "models.json").read_text())
+        run([frontend(shared_home_folder), "-I", here / "drawn_onnx.py", *drawn], timeout=1500)
+        found = json.loads((tmp_path / "index.json").read_text())
+        folders = [Path(place) for place, _ in found["groups"]]
+        texts = {name: text for _, each in found["groups"] for name, text in each.items()}
+    else:
+        run([_python(shared_home_folder), "-I", here / "draws.py", kind, *drawn], timeout=1500)
+        found = json.loads((tmp_path / "models.json").read_text())
+        folders, texts = sorted(path.parent for path in tmp_path.glob("*/listing.json")), found["texts"]
     assert found["broken"] == found["refused"] == {}
     faults: dict[str, str] = {}
-    for number, folder in enumerate(sorted(path.parent for path in tmp_path.glob("*/listing.json"))):
-        group = _Group.read(folder)
+    for number, folder in enumerate(folders):
+        group = _Group.lowered(folder) if kind == "onnx" else _Group.read(folder)
         is_compiled = number % _COMPILED == seed % _COMPILED
         wrong = group.compiled(folder, kernels) if is_compiled else group.interpreted()
-        faults.update({f"{name}: {found['texts'][name]}": fault for name, fault in wrong.items()})
+        faults.update({f"{name}: {texts[name]}": fault for name, fault in wrong.items()})
     assert faults == {}
-    assert len(found["texts"]) == _MODELS
+    assert len(texts) == _MODELS

@@ -9,18 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.frozen.onnx_node_tests import agree
+from tests.frozen.onnx_coverage import PAGE, page, results
 from tests.onnx_lowering.graphs import (
     WORKER,
     answers_of,
     arrays_of,
     frontend,
     model_in,
-    program_of_test,
     valid,
     with_sizes,
 )
-from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.process import run
 
@@ -28,38 +26,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 _PROGRAMS = Path(__file__).resolve().parents[1] / "frozen"
 
 
-def _verdict(folder: Path, rtol: float, atol: float) -> str:
-    """The word passed, or refused and why, or how the answers differ."""
-    model, (inputs, theirs) = model_in(folder), arrays_of(folder / "data.npz")
-    try:
-        program, model = program_of_test(model, {each.key: inputs[each.key] for each in model.inputs})
-    except Unsupported as error:
-        return f"refused: {error}"
-    ours = answers_of(program, model, inputs)
-    for key, given in ours.items():
-        is_half = theirs[key].dtype == np.float16 and given.dtype == np.uint16
-        values = given.view(np.float16) if is_half else given
-        if (values.dtype, values.shape) != (theirs[key].dtype, theirs[key].shape):
-            return f"{values.dtype}{list(values.shape)}, and not {theirs[key].dtype}{list(theirs[key].shape)}"
-        if not agree(values, theirs[key], rtol, atol):
-            return f"other values in {key}"
-    return "passed"
-
-
 @pytest.mark.parametrize(("which", "least"), [("one", 130), pytest.param("all", 1590, marks=pytest.mark.nightly)])
 def test_no_test_of_an_operator_fails(which: str, least: int, shared_home_folder: Path, tmp_path: Path) -> None:
-    program = _PROGRAMS / "onnx_node_tests.py"
-    run([frontend(shared_home_folder), "-I", program, "read", WORKER, tmp_path, which], timeout=600)
-    index = json.loads((tmp_path / "index.json").read_text())
-    found = {
-        name: _verdict(tmp_path / name, rtol, atol) for name, (_, fault, rtol, atol, _) in index.items() if not fault
-    }
-    verdicts = Counter(each.partition(":")[0] for each in found.values())
-    assert {name: each for name, each in found.items() if not each.startswith(("passed", "refused"))} == {}
+    found = results(shared_home_folder, tmp_path, which=which)
+    verdicts = Counter(verdict for _, verdict, _ in found.values())
+    assert {name: each for name, each in found.items() if each[1] == "failed"} == {}
     assert verdicts["passed"] >= least
-    # A message names the operator and its node, or the input.
-    refused = [each for each in found.values() if each.startswith("refused")]
-    assert all("(node " in each or "the input" in each for each in refused)
+    if which == "all":
+        assert page(found) == PAGE.read_text(), "python -m tests.frozen.onnx_coverage"
 
 
 @pytest.mark.sweep("9")

@@ -134,7 +134,7 @@ class Scatter(Indexed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomCall(Attributes):
-    """`config` is the JSON configuration of a call of ours (worker_program/own_calls.py)."""
+    """`config` is the JSON configuration of a call of ours (worker_program/authored.py)."""
 
     target: str
     config: str = ""

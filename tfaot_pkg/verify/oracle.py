@@ -268,7 +268,7 @@ class Oracle:
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
         """The class of inputs that was found, and the sides of branches that none of them takes."""
-        if self._frozen.own_calls or self._frozen.is_program:  # TensorFlow does not run it
+        if self._frozen.is_program:  # TensorFlow does not run it
             return None, ()
         # With 0 seconds nothing runs: the sides that exist are read from the graph.
         _, sides = self._searched(rows, 0)
@@ -318,7 +318,7 @@ class Oracle:
         None if the model does not end in time.
         """
         is_onnx = self._original.frontend is not None and self._original.frontend.framework == "onnx"
-        if self._frozen.own_calls or (self._frozen.is_program and not is_onnx):  # neither can run the model
+        if self._frozen.is_program and not is_onnx:  # neither can run the model
             return {}
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=seconds)[0]

@@ -21,7 +21,6 @@ from messages import requests, wire
 _FUNCTIONS = {
     "keras": ("keras_file", "convert"),
     "read onnx": ("from_onnx.reading", "read"),
-    "build onnx": ("from_onnx.building", "build"),
     "read mlir": ("from_mlir.reading", "read"),
     "build mlir": ("from_mlir.building", "build"),
     "read trees": ("from_trees.reading", "read"),

@@ -63,7 +63,6 @@ def called(graph_def: GraphDef, inputs: Sequence[Feed], declared: Collection[str
     }
     marks = {name: parsed(value.s) for name, value in implementing.items() if is_operation(value)}
     marked = {node.name: marks[name] for node in graph_def.node if (name := _function(node)) in marks}
-    placed = {json.loads(node.attr["backend_config"].s)["name"] for node in graph_def.node if _is_placed(node)}
     for name, _ in marks.values():
         require_declared(name, declared)
     inner = [node.name for each in graph_def.library.function for node in each.node_def if _function(node) in marks]
@@ -74,7 +73,7 @@ def called(graph_def: GraphDef, inputs: Sequence[Feed], declared: Collection[str
             f"{min(inner)!r})",
             "call it outside of them, with all steps on one axis",
         )
-    if unused := sorted(set(declared) - {name for name, _ in marked.values()} - placed):
+    if unused := sorted(set(declared) - {name for name, _ in marked.values()}):
         raise ModelFault(
             f"no node of the model calls the operation {unused[0]!r} of compilation.operations",
             "remove it from the spec, or export the model with the node that calls it",
@@ -89,11 +88,6 @@ def require_declared(name: str, declared: Collection[str]) -> None:
         raise ModelFault(
             f"the model calls the operation {name!r}, which is not in compilation.operations; {has}", _ADVICE
         )
-
-
-def _is_placed(node: NodeDef) -> bool:
-    """Whether a node calls an operation in a SavedModel that this project wrote (own_calls.py)."""
-    return node.op == _CUSTOM_CALL and node.attr["call_target_name"].s == OPERATION.encode()
 
 
 def _function(node: NodeDef) -> str:

@@ -20,7 +20,6 @@ import interface
 import loop_limits
 import operations
 import outline
-import own_calls
 import reachability
 import replacements
 import rewrites
@@ -113,7 +112,6 @@ def freeze(request: Freeze, report: Report) -> Frozen:
             warnings=warnings,
             graph=outline.outline(graph.graph, graph.inputs, graph.outputs, graph.original.library.function),
             symbols=symbols,
-            own_calls=graph.own_calls,
         ),
         hlo=listing,
         cut=listed,
@@ -182,8 +180,8 @@ def _tensor(tensor: Feed | Fetch) -> Tensor:
 class _Graph:
     """TensorFlow's `graph`, equal to `original`, and its inputs and outputs in the requested order.
 
-    Neither has the values of large variables. `graph_def` has them, the replacements for operations that XLA cannot
-    compile (rewrites.py), and the calls `own_calls` (own_calls.py).
+    Neither has the values of large variables. `graph_def` has them, and the replacements for operations that XLA cannot
+    compile (rewrites.py).
     """
 
     graph: tf.Graph
@@ -191,7 +189,6 @@ class _Graph:
     graph_def: GraphDef
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
-    own_calls: tuple[str, ...]
 
 
 def frozen_function(name: str, signature: signatures.LoadedSignature) -> ConcreteFunction:
@@ -297,9 +294,6 @@ def _freeze_signature(model: Chosen, signature: signatures.LoadedSignature, tabl
     graph_def = frozen.graph.as_graph_def()
     fill(graph_def, signature)
     inputs = feeds_of(signature.inputs, inputs_of(frozen), model)
-    placed = own_calls.place(graph_def) if model.is_built else ()
-    if model.is_built:
-        specialize.keep_order(graph_def)
     if model.max_iterations:
         loop_limits.limit(graph_def, model.max_iterations)
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)
@@ -310,7 +304,6 @@ def _freeze_signature(model: Chosen, signature: signatures.LoadedSignature, tabl
         graph_def=graph_def,
         inputs=interface.in_order("inputs", inputs, model.inputs),
         outputs=interface.in_order("outputs", outputs, model.outputs),
-        own_calls=placed,
     )
 
 

@@ -6,7 +6,7 @@ operations that only feed it or only read from it: lists of tensors, transpositi
 lies between those of a layer, and a layer as one node never closes a cycle.
 
 Other layers are recognized by their scopes: attention and normalization by the names that Keras and PyTorch give,
-nodes of ONNX files by those of their operators (from_onnx/building.py), and a block used twice by its weights.
+nodes of ONNX files by those of their operators, and a block used twice by its weights.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import heapq
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -320,17 +319,8 @@ def _last_parts(scope: str) -> str:
 def _label(operation: tf.Operation) -> str:
     """The kind of an operation, by its common name."""
     if operation.type == "XlaCallModule":
-        return _own_call(operation)
-    return layers.label_of(operation) or str(operation.type)
-
-
-def _own_call(operation: tf.Operation) -> str:
-    """The name of the operation of our own call (own_calls.py); in other files the attributes mean nothing."""
-    try:
-        target, config = (operation.get_attr(name).decode() for name in ("_tfaot_target", "_tfaot_config"))
-        return str(json.loads(config).get("name") or target.rpartition(".")[2].capitalize())
-    except (ValueError, AttributeError, RecursionError):
         return "StableHLO"
+    return layers.label_of(operation) or str(operation.type)
 
 
 def _type_of(operation: tf.Operation) -> tuple[str, list[int | None] | None]:

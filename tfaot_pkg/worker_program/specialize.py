@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import wiring
-
 if TYPE_CHECKING:
     from framework_types import Config, GraphDef, NodeDef
     from messages.graph import Fetch
@@ -21,9 +19,6 @@ WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
 _OF_SHAPES = frozenset("Shape Size Rank".split())
-_ARITHMETIC = frozenset("Add AddV2 Sub Mul Div RealDiv".split())
-_IN_ORDER = "_tfaot_in_order"
-"""The mark of arithmetic on floats that `folded` leaves in its order."""
 
 
 class Placed(Protocol):
@@ -71,7 +66,7 @@ def at_batch_size(
         if node.name in shapes and node.op == "Placeholder":
             node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shapes[node.name]).as_proto())
         node.attr.pop("_output_shapes", None)  # those of the time when the model was saved
-        if node.op == "XlaCustomCallV2":  # a segment (segments.py), or a call of ours (own_calls.py)
+        if node.op == "XlaCustomCallV2":  # a segment (segments.py), or a call of ours (authored.py)
             for shape in node.attr["result_shapes"].list.shape:
                 for axis in shape.dim:
                     axis.size = batch_size if axis.size < 0 else axis.size
@@ -119,35 +114,6 @@ def inferred_shapes(graph_def: GraphDef, outputs: Iterable[tuple[str, int]]) -> 
     return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
 
-def keep_order(graph_def: GraphDef) -> None:
-    """Let `folded` leave all arithmetic on floats in its order: for models whose right answers are not TensorFlow's.
-
-    Its optimizer makes a + (c - b) of (a - b) + c, which is not c where a and b are equal; the logarithm of such a
-    distance shows it. TensorFlow's own answers have the same differences.
-    """
-    from tensorflow.python.framework import dtypes
-
-    for node in graph_def.node:
-        if node.op in _ARITHMETIC and dtypes.as_dtype(node.attr["T"].type).is_floating:
-            node.attr[_IN_ORDER].b = True
-
-
-def _in_order(graph_def: GraphDef, feeds: Iterable[Placed]) -> list[str]:
-    """The nodes with the mark of `keep_order` that depend on `feeds`: constants are computed in any case."""
-    users: dict[str, list[NodeDef]] = {}
-    for node in graph_def.node:
-        for text in wiring.data_inputs(node):
-            users.setdefault(wiring.node_name(text), []).append(node)
-    reached: dict[str, NodeDef] = {}
-    waiting = [feed.node for feed in feeds]
-    while waiting:
-        for node in users.get(waiting.pop(), ()):
-            if node.name not in reached:
-                reached[node.name] = node
-                waiting.append(node.name)
-    return [name for name, node in reached.items() if _IN_ORDER in node.attr]
-
-
 def folded(graph_def: GraphDef, feeds: Sequence[Placed], outputs: Iterable[Fetch]) -> GraphDef:
     """`graph_def`, whose shapes are known, with everything that depends only on shapes and constants computed.
 
@@ -160,7 +126,6 @@ def folded(graph_def: GraphDef, feeds: Sequence[Placed], outputs: Iterable[Fetch
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
     kept = meta_graph_pb2.CollectionDef()
     kept.node_list.value.extend([f"{out.node}:{out.index}" for out in outputs] + [feed.node for feed in feeds])
-    kept.node_list.value.extend(_in_order(graph_def, feeds))
     # The optimizer keeps the nodes that this collection names.
     meta_graph.collection_def["train_op"].CopyFrom(kept)
     config = config_pb2.ConfigProto()

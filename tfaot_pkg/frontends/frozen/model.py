@@ -85,8 +85,7 @@ class FrozenModel:
     sandbox (ground/sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for
     estimates of costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows`
     says where rows of a batch interact. `origin` names the software that wrote the model's file ("" for
-    TensorFlow). `own_calls` are targets of operations that TensorFlow and XLA do not have
-    (worker_program/own_calls.py). `ranges` are the numbers that inputs take which are indices, lengths, divisors or
+    TensorFlow). `ranges` are the numbers that inputs take which are indices, lengths, divisors or
     the like. The files of operations that the author supplies are in `folder` as well. `trees` says how decision
     trees are called; None for others. If it `is_program`, no TensorFlow took part: there is no graph, and no
     listing.
@@ -105,7 +104,6 @@ class FrozenModel:
     confinement: str
     rows: Rows
     origin: str = ""
-    own_calls: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ()
     trees: TreesFacts | None = None
     is_program: bool = False
@@ -447,7 +445,6 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         confinement=stored.confinement,
         rows=stored.rows,
         origin=stored.origin,
-        own_calls=model.own_calls,
         ranges=stored.ranges,
         trees=stored.trees,
         is_program=stored.is_program,

@@ -38,7 +38,7 @@ from tfaot_pkg.worker_program.messages.conversions import (
     StateTensor,
 )
 from tfaot_pkg.worker_program.messages.requests import Nothing
-from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, SourceModel
+from tfaot_pkg.worker_program.messages.sources import BuildMlir, SourceModel
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
 # For references of operations (Python functions of the model's author), which may not end.
@@ -165,9 +165,6 @@ class SavedModel:
                 return self._made_by(lambda out: ConvertKeras(file=file, out=out, answers=answers))
             case GraphFile():
                 return self._made_by(self._from_graph)
-            case FrameworkFile(format="onnx" | "torch"):
-                parts = self._read()
-                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out, operations=self._supplied()))
             case FrameworkFile(format="jax" | "mlir"):
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))

@@ -31,7 +31,7 @@ from tfaot_pkg.ground.wording import counted, flops
 from tfaot_pkg.native.compiled.flags import tuned_code
 from tfaot_pkg.native.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
+from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
 FUNCTION = "tfaot_program"
 
@@ -39,8 +39,6 @@ FUNCTION = "tfaot_program"
 # XLA's time for 40,000 operations per row and 0.4 to 0.8 for 145,000; with 100 per segment, 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
-_OWN = {TREES: "decision trees", OPERATION: "operations of its author's"}
-"""The custom calls of this project, as messages name them."""
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -192,9 +190,6 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
     if frozen.is_program:
         hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
         return ", and no TensorFlow reads it", hint
-    if frozen.own_calls:
-        hint = "leave compilation.engine at auto, without flags for XLA, or remove the part that the reason names"
-        return f", and XLA cannot compute its {_OWN[frozen.own_calls[0]]}", hint
     if spec.model.operations:
         hint = "change the part of the model or the spec that the reason names"
         return ", and nothing else calls operations of its author's", hint

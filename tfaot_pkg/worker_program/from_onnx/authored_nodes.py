@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING
 
 import asking
 import authored
-import own_calls
-import specialize
-from messages.carriers import OPERATION
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
-    import tensorflow as tf
     from framework_types import Array, Session
-    from from_onnx.table import Node
     from onnx import ModelProto, NodeProto
 
 
@@ -29,50 +24,6 @@ OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training"))
 def is_authored(domain: str, operator: str, operations: Collection[str]) -> bool:
     """Whether the author supplies this operator; those of ONNX itself keep their meaning."""
     return domain not in OWN_DOMAINS and operator in operations
-
-
-def tensors(node: Node, inputs: list[tf.Tensor]) -> tuple[tf.Tensor, ...]:
-    """The results of the node (table.Node) as tensors, of the shapes that its reference returns."""
-    if any(each is None for each in inputs):
-        raise node.fault("an operation of the author's has no inputs that are left out")
-    attributes = {key: authored.values_of(node.op, key, value) for key, value in node.attributes.items()}
-    reference = asking.Reference(node.op, attributes)
-    # Found by calls at two batch sizes: a Python function does not declare the shapes of its results.
-    small, large = (reference(*_ones(node, inputs, size)) for size in specialize.PROBES)
-    if len(small) != len(node.outputs) or len(large) != len(small):
-        raise node.fault(f"its reference returns {len(small)} arrays, and the node has {len(node.outputs)} outputs")
-    results = [(one.dtype.name, _shape(node, one.shape, two.shape)) for one, two in zip(small, large, strict=True)]
-    return tuple(own_calls.own_call(OPERATION, inputs, authored.config(node.op, attributes), results))
-
-
-def _ones(node: Node, inputs: list[tf.Tensor], rows: int) -> list[Array]:
-    import numpy as np
-    import tensorflow as tf
-
-    made: list[Array] = []
-    for place, each in enumerate(inputs):
-        known = tf.get_static_value(each)
-        sizes: list[int | None] | None = None if each.shape.rank is None else each.shape.as_list()
-        if known is not None:
-            made.append(known)
-            continue
-        if sizes is None or None in sizes[1:]:
-            raise node.fault(
-                f"the shape of its input {place} is not known: {each.shape}",
-                "give the axes of the model's inputs sizes (model.shapes); only the first may be the batch",
-            )
-        made.append(np.ones([rows if size is None else size for size in sizes], each.dtype.as_numpy_dtype))
-    return made
-
-
-def _shape(node: Node, small: tuple[int, ...], large: tuple[int, ...]) -> tuple[int | None, ...]:
-    first, second = specialize.PROBES
-    if small[:1] != (first,) or large[:1] != (second,) or small[1:] != large[1:]:
-        raise node.fault(
-            f"its reference returns the shape {list(small)} for {first} rows, and {list(large)} for {second}",
-            "the first axis must be the batch, and others have the same sizes always",
-        )
-    return (None, *small[1:])
 
 
 class CutSession:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from from_onnx.graphs import OLDEST
-from from_onnx.table import ML
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, ValueInfoProto
+
+ML = "ai.onnx.ml"
 
 
 def as_numbers(model: ModelProto) -> list[list[str]]:

@@ -10,7 +10,7 @@ MADE = "/rewritten/"
 """Part of the names of nodes that replace others (rewrites.py, complex_arithmetic.py)."""
 
 OWN = "tfaot."
-"""Prefix of the targets of our own custom calls (own_calls.py)."""
+"""Prefix of the targets of our own custom calls (authored.py)."""
 TREES = "tfaot.trees"
 """The target of calls of forests: operands are x and the bytes of the forest (forest.py)."""
 OPERATION = "tfaot.operation"

@@ -120,9 +120,8 @@ class Chosen(OfSignature):
     """The signature `signature` of the SavedModel in `folder`.
 
     `shapes` are shapes of inputs that the spec sets, `axes` the symbols in them. `inputs` and `outputs` are names in
-    the spec's order; if empty, names are sorted. If it `is_built`, this program wrote the SavedModel, which may contain
-    calls of ours (own_calls.py). `operations` are names of operations that the author supplies. Loops end after
-    `max_iterations` iterations, if that is not 0.
+    the spec's order; if empty, names are sorted. `operations` are names of operations that the author supplies. Loops
+    end after `max_iterations` iterations, if that is not 0.
     """
 
     shapes: Mapping[str, Shape]
@@ -130,7 +129,6 @@ class Chosen(OfSignature):
     outputs: tuple[str, ...]
     axes: Mapping[str, Axes] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
-    is_built: bool = False
     operations: tuple[str, ...] = ()
     max_iterations: int = 0
 
@@ -262,10 +260,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenGraph:
-    """A frozen model without the listings, which only its analysis reads. `graph` is its outline, if any.
-
-    `own_calls` are targets of calls of ours in it (own_calls.py), which only programs compute.
-    """
+    """A frozen model without the listings, which only its analysis reads. `graph` is its outline, if any."""
 
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
@@ -274,7 +269,6 @@ class FrozenGraph:
     warnings: tuple[str, ...]
     graph: Outline | None
     symbols: tuple[Symbol, ...] = ()
-    own_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

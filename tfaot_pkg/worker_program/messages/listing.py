@@ -72,7 +72,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomCall:
-    """`config` is the JSON configuration of a call of ours (own_calls.py); "" for other calls."""
+    """`config` is the JSON configuration of a call of ours (authored.py); "" for other calls."""
 
     target: str
     config: str = ""

@@ -36,7 +36,7 @@ from .graph import (
     OfSignature,
     Weight,
 )
-from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
+from .sources import BuildMlir, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
 
 
 class ModelFault(Exception):
@@ -399,7 +399,6 @@ class Trace(OfSignature):
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
     "read onnx": (ReadOnnx, SourceModel),
-    "build onnx": (BuildOnnx, Nothing),
     "read mlir": (ReadMlir, SourceModel),
     "build mlir": (BuildMlir, Nothing),
     "read trees": (ReadTrees, SourceModel),

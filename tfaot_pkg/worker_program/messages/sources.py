@@ -117,18 +117,6 @@ class ReadOnnx:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOnnx:
-    """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`.
-
-    `operations` are names of the operators that the author supplies; the host runs their references.
-    """
-
-    graph: str
-    out: str
-    operations: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMlir:
     """Read the file `path`: an artifact of jax.export, a StableHLO module, or functions of TensorFlow's dialect.
 
