@@ -95,7 +95,7 @@ def _stft(call: Call) -> Value:
     elif window is not None:
         width = call.number(window.sizes[0], "the length of frames")
     else:
-        raise call.fault("it has no frames")
+        raise call.fault("it has neither a window nor a length of frames")
     length = call.number(x.sizes[1], "the length of its signal")
     if not 0 < width <= min(_LONGEST, length) or step < 1:
         raise call.fault(f"frames of {width} elements, {step} apart")
