@@ -33,7 +33,6 @@ def exported(shared_home_folder: Path) -> Path:
     )
 
 
-@pytest.mark.sweep(night=["2.21.0"])
 @pytest.mark.parametrize("pool", VERSIONS[:1], indirect=True)
 def test_every_network_gives_pytorchs_answers(pool: WorkerPool, exported: Path) -> None:
     found = {path.stem: difference_from_pytorch(path, pool) for path in sorted(exported.glob("*.onnx"))}
