@@ -404,6 +404,14 @@ def test_numbers_in_the_place_of_overflowed_sums_are_faults() -> None:
     assert judged([[INF, NAN, NAN, 3.0]] * 10, eager, **wide) == [("real", 20, True)]
 
 
+def test_sums_of_floats_that_overflow_are_numbers_in_another_order() -> None:
+    """As float64 shows, which has numbers where the framework's sums of floats end at NaN in each of its runs."""
+    lost, exact = [[NAN] * 3] * 10, [[0.1, 0.2, 0.7]] * 10
+    wide: dict[str, Any] = {"class_name": "boundary", "jit": lost, "exact": exact, "met": {OVERFLOW: "MatMul"}}
+    assert judged([[0.2, 0.1, 0.7]] * 10, lost, **wide) == [("large argument", 30, False)]
+    assert judged([[0.2, 0.1, 7.0]] * 10, lost, **wide)[-1][0] == "real"
+
+
 def test_one_overflowed_sum_reaches_all_elements_of_its_row() -> None:
     """Ours overflows in rows in which the framework's could: in two, of however many elements, but not in more."""
     right = [[1.0, 2.0, 3.0]] * 10

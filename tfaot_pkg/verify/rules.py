@@ -171,8 +171,11 @@ def _overflowed(seen: Evidence) -> Mask:
     found = alike | (shown & ~ours)
     # Our sums may overflow where the framework's do not, or reach the end where its do.
     found = found | _as_many(met & ~shown & ~ours & ~alike, shown, seen)
-    sole = seen.answers.jit is None and seen.answers.exact is None
-    found = found | _as_many(shown & ours & ~alike & (~seen.nothing if sole else seen.plausible), shown & ~ours, seen)
+    jit, exact = seen.answers.jit, seen.answers.exact
+    numbers = shown & ours & ~alike & (~seen.nothing if jit is None and exact is None else seen.plausible)
+    # Where float64 has a number, only sums of floats leave their range: in another order they need not.
+    found = found | (seen.nothing if exact is None else numbers & np.isfinite(exact))
+    found = found | _as_many(numbers & ~found, shown & ~ours, seen)
     found = found | _some_of(_cancelled(seen) & met, met, seen, alone=0)
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
     if seen.class_name == "huge" and seen.torn.any() and seen.operations & OPERATIONS[TIES]:
@@ -436,9 +439,10 @@ RULES: tuple[Rule, ...] = (
         source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
         "overflows depends on it",
         elements=f"{_XLA_OR_FLOAT64}; ours that are not finite where these differ from the framework or are not "
-        "finite, in as many other places, and numbers between the framework's in no more; in three quarters of the "
-        "rows, ours and the framework's below a rounding of the largest number, and integers between the framework's; "
-        "in huge, if the model sorts and these differ anywhere, all numbers between the framework's",
+        "finite, in as many other places, and numbers between its answers if float64 has one there, or in no more; "
+        "in three quarters of the rows, ours and the framework's below a rounding of the largest number, and integers "
+        "between the framework's; in huge, if the model sorts and these differ anywhere, all numbers between the "
+        "framework's",
     ),
     Rule(
         name="overflow in a decomposition",
