@@ -818,7 +818,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ExportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"wrote {made} ({made.stat().st_size / 1024:.0f} KB), with PyTorch's answers\nnext: tfaot-pkg init {made}")
+    # No spec names a file of core operators yet (decision 083).
+    further = "" if made.suffix == ".aten" else f"\nnext: tfaot-pkg init {made}"
+    print(f"wrote {made} ({made.stat().st_size / 1024:.0f} KB), with PyTorch's answers{further}")
     return 0
 
 
