@@ -13,6 +13,7 @@ from tests.wording import worded
 from tfaot_pkg.compiler.program import ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verify
+from tfaot_pkg.frontends.onnx_lowering import lowering
 from tfaot_pkg.frontends.onnx_lowering.graph import DamagedGraph, read
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.ground.arrays import Array
@@ -100,6 +101,39 @@ def test_what_has_no_lowering_is_refused_by_its_node(nodes: list[dict[str, objec
         _lowered(nodes, **tensors)
     assert f"(node '{nodes[0]['name']}', opset 18)" in str(error.value)
     worded(str(error.value))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tensors"),
+    [
+        ([node("Range", "a b c", "y")], {"a": np.float32(0), "b": np.float32(2**40), "c": np.float32(1)}),
+        ([node("Range", "a b c", "y")], {"a": np.int64(0), "b": np.int64(4), "c": np.int64(0)}),
+        ([node("Resize", "x  scales sizes", "y")], {"scales": np.zeros(0, np.float32), "sizes": np.array([1, 2**31])}),
+    ],
+    ids=["range", "step", "resize"],
+)  # fmt: skip
+def test_arrays_of_any_size_are_not_made_while_a_graph_is_lowered(
+    nodes: list[dict[str, object]], tensors: dict[str, Array]
+) -> None:
+    """Lowering is outside of the sandbox, and a file may ask for more memory than there is."""
+    with pytest.raises(Unsupported) as error:
+        lower(model_of(nodes, (3, 4), tensors), [])
+    worded(str(error.value))
+
+
+def test_loops_within_loops_are_not_unrolled_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "_MOST_NODES", 2000)
+    step = node("Identity", "s0", "t0")
+    for depth in range(6):
+        names = (f"i{depth}", f"c{depth}", f"s{depth}"), (f"on{depth}", f"t{depth}")
+        body = {
+            "inputs": [*names[0]], "outputs": [*names[1]], "nodes": [node("Identity", names[0][1], names[1][0]), step],
+            "tensors": {}, "shapes": {},
+        }  # fmt: skip
+        step = node("Loop", f"turns true s{depth + 1}", f"t{depth + 1}", body={"graph": body})
+    last = {**step, "inputs": ["turns", "true", "x"], "outputs": ["y"]}
+    with pytest.raises(Unsupported, match="more than 2,000 nodes"):
+        lower(model_of([last], (None, 3), {"turns": np.int64(30), "true": np.bool_(True)}), [])
 
 
 def test_open_axes_need_a_range() -> None:

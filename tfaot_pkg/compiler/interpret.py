@@ -1,7 +1,9 @@
-"""Evaluate programs with NumPy: for folding constants, and for tests. Plain and slow."""
+"""Evaluate programs with NumPy: for folding constants, for undefined results, and for tests. Plain and slow."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,13 +25,24 @@ from tfaot_pkg.compiler.program import (
 from tfaot_pkg.ground.arrays import Array
 
 
-def run(program: Program, batch: int, inputs: Sequence[Array], sizes: Mapping[str, int] = NO_SYMBOLS) -> list[Array]:
+class OutOfTimeError(Exception):
+    """A program takes longer than it may: its loops may not end."""
+
+
+def run(
+    program: Program,
+    batch: int,
+    inputs: Sequence[Array],
+    sizes: Mapping[str, int] = NO_SYMBOLS,
+    *,
+    end: float = math.inf,
+) -> list[Array]:
     """The outputs at batch size `batch` and `sizes` of the other symbols.
 
-    Raises Unsupported for an unknown opcode.
+    Raises Unsupported for an unknown opcode; OutOfTimeError if it is still at work at `end` (of time.monotonic).
     """
     with np.errstate(all="ignore"):
-        return _Run(batch, sizes).call(program.entry, inputs)
+        return _Run(batch, sizes, end).call(program.entry, inputs)
 
 
 def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
@@ -39,11 +52,14 @@ def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) ->
 
 
 class _Run:
-    def __init__(self, batch: int, sizes: Mapping[str, int]) -> None:
+    def __init__(self, batch: int, sizes: Mapping[str, int], end: float = math.inf) -> None:
         self.at = Binding(batch, sizes)
+        self._end = end
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        if self._end < math.inf and time.monotonic() > self._end:
+            raise OutOfTimeError
         # A region may read values of the regions around it.
         self._known = self._known.new_child()
         try:

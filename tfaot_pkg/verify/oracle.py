@@ -28,6 +28,7 @@ from tfaot_pkg.verify import defined
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch
+from tfaot_pkg.verify.rules import UNDEFINED
 from tfaot_pkg.worker_program.messages.elements import held, held_type, write_arrays
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
@@ -44,6 +45,10 @@ the error of a special function."""
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 """The same for the library's run on the main class; the factor also for TensorFlow's runs on perturbed inputs, and for
 those of code that XLA compiles first."""
+
+_SECONDS_OF_DEFINITIONS = 20.0
+"""For the answers of a class in NumPy: rules lose what they excuse if it takes longer, so a right model may be refused,
+but nothing wrong is accepted."""
 
 
 Batches = Mapping[int, tuple[int, ...]]
@@ -197,7 +202,7 @@ class Oracle:
             # A graph that is not the author's model would explain its own answers.
             eager = {name: array for name, array in eager.items() if not name.endswith("/exact")}
         # Answers that came with the model are kept: they are the right ones.
-        return replace(tried, eager={**eager, **tried.eager}, jit=compiled, defined=self._defined(tried, patience))
+        return replace(tried, eager={**eager, **tried.eager}, jit=compiled, defined=self._defined(tried))
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
@@ -328,13 +333,16 @@ class Oracle:
         except ModelError:
             return {}
 
-    def _defined(self, tried: Tried, seconds: float) -> Mapping[str, Array]:
-        """What the operations of a program give by definition; nothing of a model that TensorFlow compiles."""
-        if not self._frozen.is_program:
+    def _defined(self, tried: Tried) -> Mapping[str, Array]:
+        """What the operations of a program give by definition, if the framework does not define the results of some.
+
+        Nothing of a model that TensorFlow compiles: its XLA defines them.
+        """
+        if not self._frozen.is_program or not tried.operations & UNDEFINED:
             return {}
         inputs, sizes = read_arrays(tried.inputs), tried.sizes or self._spec.compilation.batch_sizes
         program, signature = self._frozen.program(), self._frozen.signature
-        return defined.answers(program, signature, inputs, sizes, most=tried.most, seconds=seconds)
+        return defined.answers(program, signature, inputs, sizes, most=tried.most, seconds=_SECONDS_OF_DEFINITIONS)
 
     def _answers(
         self, tried: Tried, kind: str, *, seconds: float | None = None, **options: Any

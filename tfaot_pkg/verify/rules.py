@@ -109,6 +109,10 @@ def _subnormal(seen: Evidence) -> Mask:
     return _like_another(seen) | near
 
 
+def _as_defined(seen: Evidence) -> Mask:
+    return seen.as_defined
+
+
 def _in_order(seen: Evidence) -> Mask:
     """What nearly equal numbers in another order explain."""
     alike = _like_another(seen)
@@ -288,7 +292,7 @@ RULES: tuple[Rule, ...] = (
         kind="undefined result",
         classes=EVERYWHERE,
         freedom=CONVERSION,
-        excuses=lambda seen: seen.as_defined,
+        excuses=_as_defined,
         source="converting NaN, or a number out of range, to an integer is undefined in C++, ONNX and StableHLO: "
         "TensorFlow's kernels give what the CPU's instruction gives; XLA and programs give the nearest "
         "integer, and 0 for NaN",
@@ -299,7 +303,7 @@ RULES: tuple[Rule, ...] = (
         kind="undefined result",
         classes=EVERYWHERE,
         freedom=SHIFT,
-        excuses=lambda seen: seen.as_defined,
+        excuses=_as_defined,
         source="tf.bitwise documents shifts by negative numbers, or by as many bits as the type has, as "
         "implementation defined",
         elements=_DEFINED,
@@ -309,7 +313,7 @@ RULES: tuple[Rule, ...] = (
         kind="undefined result",
         classes=EVERYWHERE - {MAIN},
         freedom=DIVISION,
-        excuses=lambda seen: seen.as_defined,
+        excuses=_as_defined,
         source="integer division by 0, or of the least integer by -1, is undefined in C++ and implementation "
         "defined in StableHLO",
         elements=_DEFINED,
@@ -485,7 +489,7 @@ RULES: tuple[Rule, ...] = (
         name="clamped index",
         kind="out-of-range index",
         classes=frozenset({"integers"}),
-        excuses=lambda seen: seen.as_defined,
+        excuses=_as_defined,
         operations=frozenset(
             "DynamicStitch Gather GatherNd GatherV2 OneHot ResourceGather ResourceGatherNd ScatterNd Slice "
             "StridedSlice TensorScatterAdd TensorScatterUpdate UnsortedSegmentSum UnsortedSegmentMax "
@@ -552,3 +556,8 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 """In the order in which they are tried: an element counts once, for the first rule that excuses it."""
+
+UNDEFINED: frozenset[str] = frozenset().union(
+    *(each.operations or OPERATIONS[each.freedom] for each in RULES if each.excuses is _as_defined)
+)
+"""Operations of frameworks for which rules ask what a program's own operations give by definition."""

@@ -42,7 +42,7 @@ from tfaot_pkg.ground.arrays import Array
 
 _MOST_OPERATIONS = 200_000
 """The limit of a program."""
-_MOST_FOLDED = 1 << 24
+MOST_FOLDED = 1 << 24
 """The most elements of a result that is computed at once."""
 _MOST_SPREAD = 1 << 12
 """The same, for results that are larger than what they are made of, or slow to compute with NumPy."""
@@ -278,7 +278,7 @@ class Builder:
         total = sum(prod(size.constant for size in shape.sizes) for shape in operation.shapes)
         given = max((each.known.size for each in operands if each.known is not None), default=0)
         is_slow = operation.opcode in _SLOW and (total > given or operation.opcode not in ("broadcast", "iota"))
-        if total > (_MOST_SPREAD if is_slow else _MOST_FOLDED):
+        if total > (_MOST_SPREAD if is_slow else MOST_FOLDED):
             return None
         if any(each.numbers is None for each in operands):
             try:
@@ -399,7 +399,7 @@ class Builder:
     def _map_known(self, opcode: str, values: Sequence[Value], attributes: Attributes) -> Value:
         arrays = np.broadcast_arrays(*(each.known for each in values if each.known is not None))
         shape = tuple(map(Size, arrays[0].shape))
-        if arrays[0].size > _MOST_FOLDED:
+        if arrays[0].size > MOST_FOLDED:
             raise Unsupported("a constant of too many elements")
         given = (Value(shape=Shape(each.dtype, shape), known=array) for each, array in zip(values, arrays, strict=True))
         return self.op(opcode, *given, attributes=attributes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Along
 from tfaot_pkg.compiler.program import ONE, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.builder import MOST_FOLDED, Builder
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
@@ -149,6 +149,8 @@ def _weighed(b: Builder, x: Value, axis: int, places: Array, weights: Array) -> 
 def _points(call: Call, mode: str, given: _Axis) -> Array:
     """The position in the input of each element of the output."""
     size, length, scale = given.size, given.length, given.scale
+    if length > MOST_FOLDED:
+        raise call.fault(f"its result would have {length} elements along axis {given.axis}")
     x = np.arange(length, dtype=np.float64)
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and length > 1):
         return (x + 0.5) / scale - 0.5

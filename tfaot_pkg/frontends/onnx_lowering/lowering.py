@@ -141,12 +141,16 @@ class _Walk:
         self._model, self._builder, self._operations = model, builder, operations
         self._known: dict[int, Value] = {}  # by the identity of the array, so that each is written once
         self._faults: dict[str, str] = {}
+        self._lowered = 0
 
     def values(self, graph: Graph, given: Mapping[str, Held], outer: Mapping[str, Held]) -> dict[str, Held]:
         """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
         # An inner graph reads the values of those around it, and hides those whose names it uses itself.
         values: dict[str, Held] = {**outer, **self._constants(graph.tensors), **given}
         for node in graph.nodes:
+            self._lowered += 1
+            if self._lowered > _MOST_NODES:
+                raise Unsupported(f"more than {_MOST_NODES:,} nodes, each turn of a loop that is unrolled counted")
             self._builder.node = node.scope
             made = self._made(node, values)
             # A node may name fewer outputs than its operator has.
@@ -216,6 +220,8 @@ class _Walk:
         return _OfNode(f"{domain}{node.op} (node {node.name!r}, opset {version}): {why}", hint)
 
 
+_MOST_NODES = 500_000
+"""The limit of nodes that are lowered, by a file that may have loops within loops: half a minute."""
 _SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
 _OUTSIDE = "make the rows an output of the graph itself"
 

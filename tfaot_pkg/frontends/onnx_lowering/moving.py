@@ -9,7 +9,7 @@ import numpy as np
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.onnx_lowering.builder import MOST_FOLDED, Builder
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
 from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, as_size, known, number_of, product
 
@@ -303,7 +303,11 @@ def _range(call: Call) -> Value:
     dtype = values[0].dtype
     if all(each.numbers is not None for each in values):
         start, limit, delta = (each.numbers.reshape(()) for each in values if each.numbers is not None)
+        if not delta:
+            raise call.fault("a step of 0")
         count = max(int(np.ceil((limit - start) / delta)), 0)
+        if count > MOST_FOLDED:
+            raise call.fault(f"its result would have {count} elements")
         return known(start + np.arange(count).astype(start.dtype) * delta, dtype)
     if any(each.known is None for each in values):
         raise call.fault("its limits depend on the values of the model's inputs")
