@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.program import Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.errors import ModelError
@@ -43,13 +44,22 @@ def symbols_of(model: Model, least: int, most: int) -> list[Symbol]:
 
 
 def valid(model: Model, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
-    """The program of `model`, verified. Counts of rows that values decide are outputs behind it. Raises Unsupported."""
+    """The program of `model`, verified, that the analyses of rows can read. Raises Unsupported.
+
+    Outputs whose number of rows depends on values have counts as further outputs.
+    """
+    counts: dict[str, str] = {}
     try:
         program = lower(model, symbols, layers=layers)
     except Uncounted as error:
         counts = {each: f"{each}_count" for each in error.outputs}
         program = lower(model, symbols, counts=counts, layers=layers)
     verify(program)
+    plain = lower(model, symbols, counts=counts, layers=False)
+    try:
+        listing_of(plain)
+    except Unsupported as error:  # the file has a program, so it is not refused
+        raise AssertionError(f"no listing: {error}") from error
     return program
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfaot_pkg.compiler.attributes import Constant
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Unsupported
+from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import (
     EQUAL,
@@ -30,7 +29,6 @@ from tfaot_pkg.worker_program.messages.forest import (
     ZERO,
     Forest,
     depth,
-    unpacked,
 )
 
 _MOST_BOUNDARIES = 252
@@ -65,24 +63,6 @@ class Packed:
     @property
     def columns(self) -> int:
         return self.scales + self.derived
-
-
-def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> Forest:
-    """The forest whose bytes are the constant `content` of `operations`.
-
-    Raises ValueError if they are not a forest, or one with another type of result.
-    """
-    known = {each.id: each for each in operations}
-    found = known[content]
-    while found.opcode == "reshape":  # which the bridge adds
-        found = known[found.operands[0]]
-    if found.opcode != "constant" or found.shape.dtype != "u8":
-        raise ValueError("a forest is not a constant")
-    # Checked anew: bytes in a graph may come from a file that this tool did not write.
-    forest = unpacked(Constant.of(found).literal.constant)
-    if result.rank != 2 or result.sizes[1].constant != forest.outputs or NUMPY_TYPES[result.dtype] != forest.total:
-        raise ValueError(f"a forest does not return {result}")
-    return forest
 
 
 def pack(forest: Forest) -> Packed:

@@ -17,11 +17,9 @@ from tfaot_pkg.compiler.attributes import (
     Element,
     MalformedAttributes,
     Slices,
-    Trees,
     attributes_of,
 )
 from tfaot_pkg.compiler.fitting import Fit, Point
-from tfaot_pkg.compiler.forests import forest_in
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
@@ -40,7 +38,6 @@ from tfaot_pkg.compiler.program import (
     Unsupported,
 )
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _MOST_OPERATIONS = 200_000
 """The limit of a program. Computations are copied to each of their calls, which may double them at each level."""
@@ -126,9 +123,6 @@ class _Import:
                     made = (self._converted(instruction, shapes[0], given[0][0], dtypes[instruction.operands[0]], add),)
                 case "bitcast-convert" if _width(instruction.shape.dtype) != _width(dtypes[instruction.operands[0]]):
                     raise Unsupported(f"a bitcast to a type of another width (node {instruction.node!r})")
-                case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
-                    attributes = Trees(forest=forest_in(operations, given[1][0], shapes[0]))
-                    made = (add(instruction, "trees", shapes[0], given[0], attributes=attributes),)
                 case "tuple":
                     made = tuple(value for values_ in given for value in values_)
                 case "get-tuple-element":

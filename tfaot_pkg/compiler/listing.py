@@ -18,6 +18,7 @@ from tfaot_pkg.compiler.attributes import Dot
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import Binding, Operation, Program, Region, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.worker_program.messages import listing
+from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _BATCHES = (5, 7, 132, 2, 3)
 """As the worker's probes (worker_program/hlo.py)."""
@@ -146,6 +147,8 @@ class _Module:
         if operation.opcode == "conditional":
             return self._conditional(body, operation)
         operands = [body.id_of(each) for each in operation.operands]
+        if operation.opcode == "trees":
+            return body.add("custom-call", shape, operands, attributes=listing.CustomCall(target=TREES), node=node)
         if operation.opcode in _OF_SHORT:
             return self._of_short(body, operation, operands)
         if operation.opcode in _WITH_SCALARS:

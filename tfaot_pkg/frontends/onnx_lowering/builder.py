@@ -37,7 +37,7 @@ from tfaot_pkg.compiler.program import (
     reducer,
 )
 from tfaot_pkg.compiler.type_rules import ArrayType, Callee, Malformed, Types, Use
-from tfaot_pkg.frontends.onnx_lowering.values import Ranges, Undecided, Value, as_size, known, number_of, product
+from tfaot_pkg.frontends.onnx_lowering.values import Ranges, Undecided, Value, as_size, known, product
 from tfaot_pkg.ground.arrays import Array
 
 _MOST_OPERATIONS = 200_000
@@ -489,11 +489,3 @@ def _points(symbols: Sequence[Symbol]) -> tuple[tuple[Binding, ...], Fit]:
 def _near(symbol: Symbol, step: int) -> int:
     """A size below the maximum; above it only if there are too few."""
     return symbol.maximum - step if symbol.maximum - step >= symbol.minimum else symbol.maximum + step
-
-
-def constant_size(size: Size, what: str) -> int:
-    """Raises Unsupported if `size` depends on symbols."""
-    found = number_of(size)
-    if found is None:
-        raise Unsupported(f"{what} depends on {size}: give it a number in model.shapes")
-    return found
