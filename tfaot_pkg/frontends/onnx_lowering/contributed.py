@@ -12,8 +12,9 @@ from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.convolutions import channels_first, convolution
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, gelu, hard_sigmoid, leaky_relu, swish
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
-from tfaot_pkg.frontends.onnx_lowering.moving import cut, distance
+from tfaot_pkg.frontends.onnx_lowering.moving import cut
 from tfaot_pkg.frontends.onnx_lowering.normalizing import normalized, softmax
+from tfaot_pkg.frontends.onnx_lowering.places import distance
 from tfaot_pkg.frontends.onnx_lowering.products import gemm, matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import mean, total
 from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, Call, operator

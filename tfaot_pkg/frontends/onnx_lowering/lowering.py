@@ -24,6 +24,7 @@ from tfaot_pkg.frontends.onnx_lowering import (
     linear,
     moving,
     normalizing,
+    places,
     pooling,
     products,
     quantized,
@@ -53,7 +54,7 @@ from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Held, Listed, Short
 NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 FILLED_BY = (
     contributed, control, convolutions, determinants, elementwise, forests, images, indexing, linear, moving,
-    normalizing, pooling, products, quantized, recurrent, reductions, sampling, selecting, sequences, signals,
+    normalizing, places, pooling, products, quantized, recurrent, reductions, sampling, selecting, sequences, signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 

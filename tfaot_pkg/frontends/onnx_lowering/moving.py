@@ -9,9 +9,9 @@ import numpy as np
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import MOST_FOLDED, Builder
+from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, as_size, known, number_of, product
+from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, known, number_of, product
 
 _CONSTANTS = {"value_float": "f32", "value_floats": "f32", "value_int": "s64", "value_ints": "s64"}
 """Attributes with the value of a constant that have no type of their own -> their type."""
@@ -297,53 +297,6 @@ def tiled(b: Builder, x: Value, repeats: Sequence[Size]) -> Value:
     return b.reshape(wide, [many * size for many, size in pairs])
 
 
-@operator("Range")
-def _range(call: Call) -> Value:
-    b, values = call.builder, call.all()
-    dtype = values[0].dtype
-    if all(each.numbers is not None for each in values):
-        start, limit, delta = (each.numbers.reshape(()) for each in values if each.numbers is not None)
-        if not delta:
-            raise call.fault("a step of 0")
-        count = max(int(np.ceil((limit - start) / delta)), 0)
-        if count > MOST_FOLDED:
-            raise call.fault(f"its result would have {count} elements")
-        return known(start + np.arange(count).astype(start.dtype) * delta, dtype)
-    if any(each.known is None for each in values):
-        raise call.fault("its limits depend on the values of the model's inputs")
-    first, last, step = (as_size(each.known.reshape(())[()]) for each in values if each.known is not None)
-    try:
-        size = b.ranges.divide(last + first * _MINUS, step)
-    except Undecided:
-        raise call.fault("its number of elements is no polynomial in the sizes of the inputs") from None
-    made = b.map("multiply", b.iota(dtype, [size], 0), b.size(step, dtype)) if step != ONE else b.iota(dtype, [size], 0)
-    return made if first == ZERO else b.map("add", made, b.size(first, dtype))
-
-
-# -- what depends on places ----------------------------------------------------------------------------------------
-
-
-def distance(b: Builder, rows: Size, columns: Size) -> Value:
-    """[rows, columns]: the number of a column minus that of its row."""
-    return b.op("subtract", b.iota("s64", [rows, columns], 1), b.iota("s64", [rows, columns], 0))
-
-
-@operator("EyeLike")
-def _eye_like(call: Call) -> Value:
-    x, b = call.input(0), call.builder
-    dtype = call.dtype(call.whole("dtype")) if call.has("dtype") else x.dtype
-    is_there = b.compare("EQ", distance(b, *x.sizes), b.constant(call.whole("k", 0), "s64"))
-    return b.convert(is_there, dtype)
-
-
-@operator("Trilu")
-def _trilu(call: Call) -> Value:
-    x, b = call.input(0), call.builder
-    offset = b.constant(0, "s64") if call.maybe(1) is None else b.reshape(b.convert(call.input(1), "s64"), [])
-    kept = b.compare("GE" if call.whole("upper", 1) else "LE", distance(b, *x.sizes[-2:]), offset)
-    return b.map("select", kept, x, call.constant(0, x))
-
-
 @operator("DepthToSpace", "SpaceToDepth")
 def _blocks(call: Call) -> Value:
     x, b, size = call.input(0), call.builder, call.whole("blocksize")
@@ -418,18 +371,3 @@ def _copied(call: Call, x: Value, axis: int, low: int, high: int, mode: str) -> 
 
 def _repeated(b: Builder, x: Value, axis: int, many: int) -> Value:
     return b.spread(x, [Size(many) if each == axis else size for each, size in enumerate(x.sizes)])
-
-
-@operator("OneHot")
-def _one_hot(call: Call) -> Value:
-    b, indices = call.builder, call.input(0)
-    (depth,) = call.sizes(1, "the depth")
-    axis = call.axis(call.whole("axis", -1), indices.rank + 1)
-    off, on = (element(b, call.input(2), 0, place) for place in range(2))
-    indices = b.convert(indices, "s64")
-    # Negative indices count from the end.
-    indices = b.map("select", b.compare("LT", indices, b.constant(0, "s64")),
-                    b.map("add", indices, b.size(depth)), indices)  # fmt: skip
-    wide = stretched(b, indices, [axis])
-    sizes = [depth if each == axis else size for each, size in enumerate(wide.sizes)]
-    return b.map("select", b.compare("EQ", wide, b.iota("s64", sizes, axis)), on, off)
