@@ -100,7 +100,7 @@ def test_paths_of_the_repository_that_a_page_names_exist(page: Path) -> None:
 def _rooms() -> Iterator[tuple[list[Path], str]]:
     """What the architecture page says of each module and folder of tfaot_pkg: its places, and the text."""
     page, package = (ROOT / "docs" / "architecture.md").read_text(), ROOT / "tfaot_pkg"
-    for section in page.partition("\nImports go down only")[0].split("\n### ")[1:]:
+    for section in page.partition("\n## Layers")[0].split("\n## ")[1:]:
         title, _, text = section.partition("\n")
         wing = package / title.strip("`/") if title.startswith("`") else package
         if wing != package:
