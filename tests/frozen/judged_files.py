@@ -34,7 +34,7 @@ def read(folder: str) -> None:
             found = reading.read(ReadOnnx(path=os.path.join(folder, f"{name}.onnx"), shapes={}, out=place), None)
             with np.load(os.path.join(folder, f"{name}.npz")) as file:
                 given = dict(file)
-            runtime = answers._whole(found.file)
+            runtime = answers._whole(found.file, fusing=False)
             feeds = {each.key: given[each.key] for each in found.inputs}
             made = runtime.run([each.key for each in found.outputs], feeds)
         except ModelFault as fault:
