@@ -92,6 +92,9 @@ def _no_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     """No test reads or writes the user's own folders, whatever it does with the environment."""
     empty = tmp_path_factory.getbasetemp() / "no-home"
     empty.mkdir(exist_ok=True)
+    # pytest deletes the folders of earlier runs before it ends: one that a test starts would delete hundreds of thousands
+    # of files of the run before, within the time of that test.
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(empty))
     monkeypatch.setenv("TFAOT_HOME", str(empty / "tfaot"))
     monkeypatch.setenv("CONAN_HOME", str(empty / "conan"))
 

@@ -217,14 +217,24 @@ def compare(tmp_path: Path) -> Compare:
         for part, default in {"WORDS": "more", "SECOND": "worded('two')"}.items():
             text = text.replace(part, changed.get(part.lower(), default))
         (tmp_path / "test_words.py").write_text(text)
-        # A place of its own: in the usual one pytest removes what earlier runs left, which took this test 80 s.
-        argv = [sys.executable, "-m", "pytest", "-q", f"--basetemp={tmp_path}/made", *ALONE, *arguments]
+        argv = [sys.executable, "-m", "pytest", "-q", *ALONE, *arguments]
         try:
             return 0, run(argv, cwd=tmp_path, env={**os.environ, **VARIABLES}, timeout=300).stdout
         except CommandFailed as failed:
             return 1, failed.output
 
     return run_with
+
+
+@pytest.mark.slow
+def test_a_run_within_a_test_removes_nothing_of_other_runs(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_place.py").write_text("def test_place(tmp_path):\n    print(tmp_path)\n")
+    argv = [sys.executable, "-m", "pytest", "-q", "--capture=no", *ALONE, "test_place.py"]
+    said = run(argv, cwd=tmp_path, env={**os.environ, **VARIABLES}, timeout=300).stdout
+    assert Path(said.splitlines()[0]).is_relative_to(tmp_path_factory.getbasetemp())
 
 
 @pytest.mark.slow
