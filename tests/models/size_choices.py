@@ -696,6 +696,40 @@ def products_of_zeros(x):
     return x + tf.matmul(tf.zeros([batch(x), 4]), tf.ones([4, 4]))
 
 
+@same_at_any_n
+def relu_of_counted_elements(x):
+    return x + tf.nn.relu(tf.reshape(tf.cast(tf.range(4 * length(x)), tf.float32), [length(x), 4]) - 100.0)
+
+
+@chosen_by_n
+def relu_of_a_flat_square(x):
+    """An element of the square has another place for each n."""
+    places = tf.cast(tf.range(length(x)), tf.float32)
+    flat = tf.nn.relu(tf.reshape(places[:, None] - places, [-1]))
+    return tf.matmul(tf.reshape(flat, [1, length(x), length(x)]), x)
+
+
+@same_at_any_n
+def diagonal_of_an_identity(x):
+    return x + tf.linalg.diag_part(tf.eye(length(x)))[:, None]
+
+
+@chosen_by_n
+def several_diagonals(x):
+    return x + tf.reduce_max(tf.linalg.diag_part(tf.eye(length(x)), k=(-1, 1)))
+
+
+@same_at_any_n
+def mapped_over_n(x):
+    return tf.transpose(tf.vectorized_map(lambda i: tf.gather(x, i, axis=1) * 2.0, tf.range(length(x))), [1, 0, 2])
+
+
+@chosen_by_n
+def places_for_more_than_two(x):
+    places = tf.range(length(x))
+    return x * tf.cast(tf.where(length(x) > 2, places, tf.zeros_like(places)), tf.float32)[:, None]
+
+
 def of_stablehlo(lines):
     """A model that is a module of StableHLO; %n is the batch size, %z what multiplies the rows."""
     text = """module @m attributes {jax.uses_shape_polymorphism = true} {

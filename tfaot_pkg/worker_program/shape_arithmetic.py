@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
-from polynomials import BATCH, Polynomial
+from polynomials import Polynomial
 from shape_values import Choice, Known
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _EXACT = {"int64": (1 << 63) - 1, "float64": 1 << 53, "float32": 1 << 24, "float
 _EXACT_INT32 = (1 << 31) - 1
 
 
+_ANY = (1, math.inf)
 Ranges: TypeAlias = Mapping[str, tuple[int, float]]
 """The least and the largest size of each symbol; infinity for no limit."""
 
@@ -52,7 +53,7 @@ Function: TypeAlias = Callable[..., "Polynomial | None"]
 
 @dataclass(frozen=True)
 class _Several:
-    """A step of at least two rows."""
+    """A step at sizes of at least two."""
 
     ranges: Ranges
 
@@ -67,8 +68,10 @@ def computed(step: Step, function: Function, contents: Sequence[Known], dtype: s
         found = function(step, *operands)
         if found is not None and _is_reliable(step, function, operands, found, dtype):
             return found
-        several = function(_Several({**step.ranges, BATCH: (2, math.inf)}), *operands)
-        made = step.choice(frozenset().union(*(each.names for each in operands)))
+        names = frozenset().union(*(each.names for each in operands))
+        least = {name: (max(2, low), high) for name in names for low, high in [step.ranges.get(name, _ANY)]}
+        several = function(_Several({**step.ranges, **least}), *operands)
+        made = step.choice(names)
         return made if several is None or several.names else replace(made, of_several=several)
 
     values = np.frompyfunc(element, len(contents), 1)(*(each.values for each in contents))

@@ -130,11 +130,28 @@ def rearranged(step: Step) -> Choice | tuple[frozenset[str], bool, bool]:
         before = frozenset().union(*(growing(each.shape) for each in step.operands))
         is_cut = kind in _CUTTING and bool(made - before)
         return frozenset(), is_cut, is_cut
+    if kind == "Reshape" and (inner := _inner_elements(step)) is not None:
+        # Of one axis, the number of an element is linear in its new position; of rows, it is a rounded quotient.
+        return frozenset(), inner != 1, inner != 1
     placing = frozenset().union(*(sizes_of(step.contents[place]) for place in PLACING.get(kind, ())))
     # Programs continue what they see at small batches, where a table neither begins nor ends.
     if (BATCH in made and kind in JOINING) or (placing and kind not in JOINING):
         return step.choice(made | placing)
     return placing.union(*(each.positions for each in step.operands)), bool(made), False
+
+
+def _inner_elements(step: Step) -> int | None:
+    """How many elements stand in one of the outermost axis, if a reshape has no other axis of an open size, before and
+    after it; None otherwise.
+    """
+    counts = []
+    for shape in (step.operands[0].shape, step.shapes[0]):
+        sizes = complete(shape)
+        outer = [each for each in sizes or () if each != Polynomial.number(1)]
+        if not outer or BATCH in growing(shape) or any(each.names for each in outer[1:]):
+            return None
+        counts.append(math.prod(int(each.constant) for each in outer[1:]))
+    return counts[0]
 
 
 def _only_ones(step: Step) -> bool:

@@ -313,7 +313,9 @@ def _random(step: Step) -> Content:
 
 def _gathered(step: Step) -> Content | Sequence[Content]:
     """Elements of an array at positions; a table that is read at growing positions is any function of these."""
-    array, places, *_ = step.contents
+    array, places, *axes = step.contents
+    if isinstance(places, Spread) and places.counted is not None and _is_whole(step, places.counted, axes):
+        return array
     if not isinstance(places, Spread) or not is_folded(array):
         return _moved(0)(step)
     positions = step.operands[1].positions
@@ -325,6 +327,28 @@ def _gathered(step: Step) -> Content | Sequence[Content]:
             else step.choice(positions | places.sizes | sizes_of(array))
         )
     return Spread(is_placed=bool(positions), is_bent=bool(positions))
+
+
+def _is_whole(step: Step, counted: str, axes: Sequence[Content]) -> bool:
+    """Whether all elements along an axis are gathered, each in its place."""
+    shape, number = step.operands[0].shape, axes[0] if axes else known(0)
+    if shape is None or not isinstance(number, Known) or number.numbers is None:
+        return False
+    if step.op.type == "GatherV2" and step.op.get_attr("batch_dims"):
+        return False
+    return shape[int(number.element.constant)] == Polynomial.of([((counted,), 1)])
+
+
+def _diagonal(step: Step) -> Content | Sequence[Content]:
+    """One diagonal of matrices: numbers of a position each."""
+    matrices, *of_which = step.contents
+    number = of_which[0] if of_which else known(0)
+    is_one = isinstance(number, Known) and number.numbers is not None and number.values.size == 1
+    over = growing(step.operands[0].shape) | growing(step.shapes[0])
+    is_plain = isinstance(matrices, Spread) and not matrices.sizes and not matrices.is_inverse
+    if not is_one or not is_plain or BATCH in over:
+        return _default(step)
+    return Spread(is_placed=bool(over), is_bent=bool(over))
 
 
 def _scattered(step: Step) -> Content | Sequence[Content]:
@@ -353,9 +377,15 @@ def _filled(value: int) -> Rule:
 def _selected(step: Step) -> Content | Sequence[Content]:
     """A selection between polynomials by constants."""
     condition, one, two = step.contents
-    # As vectorized_map writes: the numbers of all rows are [0] for one row.
+    # As vectorized_map writes: all numbers below a size are [0] for a size of one.
     found = condition.choice if isinstance(condition, Known) and not condition.values.ndim else None
-    if found is not None and found.of_several == Polynomial.number(1) and isinstance(one, Spread) and one.is_rows:
+    counted = one.counted if isinstance(one, Spread) else None
+    if (
+        counted is not None
+        and found is not None
+        and found.of_several == Polynomial.number(1)
+        and found.sizes == {counted}
+    ):
         if isinstance(two, Known) and two.numbers is not None and not two.numbers.any():
             return one
     is_known = isinstance(condition, Known) and condition.numbers is not None
@@ -433,8 +463,9 @@ def _range(step: Step) -> Content | Sequence[Content]:
         return _default(step)
     if isinstance(found := length_of_range(step), Choice):
         return found
-    is_rows = not start.terms and delta == Polynomial.number(1) and limit == Polynomial.of([((BATCH,), 1)])
-    return Spread(start.names, is_placed=True, is_rows=is_rows)
+    is_whole = not start.terms and delta == Polynomial.number(1)
+    counted = next((name for name in limit.names if is_whole and limit == Polynomial.of([((name,), 1)])), None)
+    return Spread(start.names, is_placed=True, counted=counted)
 
 
 def _listed(step: Step) -> Content:
@@ -489,6 +520,7 @@ _RULES: dict[str, Rule] = {
     "Floor": _elementwise(arithmetic.ROUNDED["floor"]),
     "FloorDiv": _elementwise(arithmetic.floored),
     "FloorMod": _elementwise(arithmetic.remainder(arithmetic.floored)),
+    **dict.fromkeys(("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"), _diagonal),
     "Max": _reduced(arithmetic.larger, None),
     "Maximum": _elementwise(arithmetic.larger),
     "Min": _reduced(arithmetic.smaller, None),

@@ -29,7 +29,7 @@ Shape: TypeAlias = "tuple[Polynomial | None, ...] | None"
 class Choice:
     """A number or a shape that depends on `sizes`, and not as a polynomial, because of the operation of `node`.
 
-    `of_several` is the number for all batches of at least two rows, if they have the same one.
+    `of_several` is the number for all sizes of at least two, if they have the same one.
     """
 
     node: str
@@ -58,15 +58,15 @@ class Spread:
     """Numbers that no input decides, as linear functions of `sizes`, and of their positions if `is_placed`.
 
     With `is_bent`, they are any function of their positions alone. With `is_inverse`, they are constants divided by a
-    polynomial. Constants are one without sizes. Positions are those along axes that depend on sizes. With `is_rows`,
-    they are the numbers of the batch's rows, from 0 on.
+    polynomial. Constants are one without sizes. Positions are those along axes that depend on sizes. With `counted`,
+    they are the numbers from 0 on that are less than the size of this name.
     """
 
     sizes: frozenset[str] = frozenset()
     is_placed: bool = False
     is_bent: bool = False
     is_inverse: bool = False
-    is_rows: bool = False
+    counted: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
