@@ -86,13 +86,7 @@ TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
   const Power power = nearestPower(limited);
   const Vector r = reducedBy(power, limited);
   const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
-#if defined(TFAOT_AVX512)
-  return _mm512_maskz_scalef_ps(kAllLanes, mantissa, power.n);
-#else
-  const Unsigned minus = (127u - power.biased) & 0xffu;
-  const Unsigned half = minus >> 1;
-  return mantissa * bitsAs<Vector>((127u - half) << 23) * bitsAs<Vector>((127u - (minus - half)) << 23);
-#endif
+  return timesFractionOfTwo(mantissa, power.n, power.biased);
 }
 
 /// exp(-|x|) - 1 is at least x for x <= 0, and negative for x > 0, so the larger one of both is elu(x). For zeros it is x,

@@ -125,7 +125,7 @@ TFAOT_BY_LANES(powerOf)
 
 /// Rounded towards zero, in doubles, which hold all quotients except that of the most negative number and -1.
 TFAOT_INLINE Integers plainQuotient(Integers a, Integers b) {
-  using HalfOfIntegers = std::int32_t __attribute__((vector_size(kLanes * sizeof(float) / 2)));
+  using HalfOfIntegers = VectorType<std::int32_t, kLanes / 2>::Type;
   HalfOfIntegers above[2], below[2];
   std::memcpy(above, &a, sizeof a);
   std::memcpy(below, &b, sizeof b);

@@ -170,7 +170,7 @@ TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& p
 struct Target {
   float* data;
   std::size_t stride;         ///< floats from row to row
-  std::size_t last = kLanes;  ///< floats of the last vector of each row; less than kLanes only if kStoresParts
+  std::size_t last = kLanes;  ///< floats of the last vector of each row; less than kLanes only if kHasMasks<float>
 };
 
 /// Keeps NaN and the sign of zero, like `positivePart` and `clipped`.
@@ -246,7 +246,7 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       if constexpr (kShares) {
         const Vector shared = sums[r / 2 * 2][kWidth - 1];
         storeFirst(to + (kWidth - 1) * kLanes, out.last, r % 2 == 0 ? shared : upperHalf(shared));
-      } else if (!kStoresParts || out.last == kLanes) {
+      } else if (!kHasMasks<float> || out.last == kLanes) {
         store(to + (kWidth - 1) * kLanes, sums[r][kWidth - 1]);
       } else {  // callers do so only if no activation loads it again, because a partial store cannot be forwarded to a load
         storeFirst(to + (kWidth - 1) * kLanes, out.last, sums[r][kWidth - 1]);

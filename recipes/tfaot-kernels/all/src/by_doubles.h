@@ -23,38 +23,10 @@ inline constexpr double kLn2Double = 0x1.62e42fefa39efp-1;
 TFAOT_INLINE bool isNegative(float x) { return bitsAs<std::uint32_t>(x) >> 31 != 0; }
 TFAOT_INLINE double signedAs(double value, float sign) { return isNegative(sign) ? -value : value; }
 
-/// As many doubles as fit into a vector, and their operations.
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
-using Longs = std::int64_t __attribute__((vector_size(kLanes * sizeof(float))));
-using HalfOfVector = float __attribute__((vector_size(kLanes * sizeof(float) / 2)));
-
 TFAOT_INLINE Doubles chosen(Longs which, Doubles yes, Doubles no) { return which ? yes : no; }
-TFAOT_INLINE Doubles doubles(double x) { return x - Doubles{}; }
+TFAOT_INLINE Doubles doubles(double x) { return broadcast(x); }
 
-inline constexpr int kWideLanes = kLanes / 2;
-
-/// a * b + c, rounded as that of floats (vectors.h).
-TFAOT_INLINE double multiplyAdd(double a, double b, double c) {
-#if defined(TFAOT_FUSED)
-  return __builtin_fma(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) {
-#if defined(TFAOT_AVX512)
-  return _mm512_fmadd_pd(a, b, c);
-#elif defined(TFAOT_AVX2) && defined(TFAOT_FUSED)
-  return _mm256_fmadd_pd(a, b, c);
-#elif defined(TFAOT_NEON)
-  return vfmaq_f64(c, a, b);
-#elif defined(TFAOT_FUSED)
-  for (int i = 0; i < kWideLanes; ++i) c[i] = multiplyAdd(a[i], b[i], c[i]);
-  return c;
-#else
-  return a * b + c;
-#endif
-}
+inline constexpr int kWideLanes = kLanesOf<double>;
 
 template <int kCount>
 struct Series {
@@ -227,6 +199,7 @@ inline double angleByDoubles(float y, float x) {
 
 template <class Function, class... Vectors>
 TFAOT_INLINE Vector byHalves(Function function, Vectors... x) {
+  using HalfOfVector = VectorType<float, kLanes / 2>::Type;
   HalfOfVector made[2];
   TFAOT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -242,18 +215,6 @@ TFAOT_INLINE Vector byHalves(Function function, Vectors... x) {
   return both;
 }
 
-TFAOT_INLINE bool isAny(Mask which) {
-#if defined(TFAOT_AVX512)
-  return _mm512_test_epi32_mask(reinterpret_cast<__m512i>(which), reinterpret_cast<__m512i>(which)) != 0;
-#elif defined(TFAOT_AVX2)
-  return _mm256_movemask_ps(reinterpret_cast<__m256>(which)) != 0;
-#else
-  std::int32_t all = 0;
-  for (int i = 0; i < kLanes; ++i) all |= which[i];
-  return all != 0;
-#endif
-}
-
 TFAOT_INLINE Doubles magnitude(Doubles x) { return bitsAs<Doubles>(bitsAs<Longs>(x) & 0x7fffffffffffffff); }
 
 /// m and e in m * 2^e, with m between the roots of 1/2 and of 2, for positive numbers that are not denormal.
@@ -261,7 +222,7 @@ struct Parts {
   Doubles mantissa, exponent;
 };
 TFAOT_INLINE Parts partsOf(Doubles x) {
-  using Plain = std::uint64_t __attribute__((vector_size(kLanes * sizeof(float))));
+  using Plain = VectorOf<std::uint64_t>;
   constexpr std::uint64_t kRoot = 0x3fe6a09e667f3bcdu, kBias = std::uint64_t{1023} << 52;
   const Plain bits = bitsAs<Plain>(x);
   // Shifted as unsigned numbers, and converted to doubles by their bits: AVX2 lacks the direct instructions.

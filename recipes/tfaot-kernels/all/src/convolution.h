@@ -193,13 +193,6 @@ struct Inside {
         first(begin < 0 ? -begin : 0), end(static_cast<std::ptrdiff_t>(window.inWidth) - begin) {}
 };
 
-// More iterations than GCC unrolls by TFAOT_UNROLL: 8 windows of 5 columns with stride 2 have 19 inputs.
-#if defined(__clang__)
-#define TFAOT_UNROLL_PLACES TFAOT_UNROLL
-#else
-#define TFAOT_UNROLL_PLACES _Pragma("GCC unroll 32")
-#endif
-
 /// Adds one line of inputs, which begins at `line`, to the sums of `kColumns` adjacent windows, for one vector of channels:
 /// each input is loaded once for all windows that contain it.
 template <int kColumns, int kTaps, int kStride>
@@ -213,7 +206,7 @@ TFAOT_INLINE void addLine(const float* line, const Inside& inside, const float* 
     keepInRegister(weight[x]);
   }
   const float* group = line + inside.begin * static_cast<std::ptrdiff_t>(channels);
-  TFAOT_UNROLL_PLACES
+  TFAOT_UNROLL_LONG
   for (int place = 0; place < kPlaces; ++place) {
     if (place > 0 && place % 4 == 0) group += 4 * channels;
     keepInRegister(group);

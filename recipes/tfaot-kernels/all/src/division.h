@@ -55,7 +55,7 @@ constexpr std::size_t widestOf(const Extent& extent, std::size_t rows) {
 /// There must be enough sums left to keep the units busy.
 constexpr bool isShared(std::size_t columns, std::size_t rows, std::size_t width) {
   const std::size_t last = (columns + kLanes - 1) % kLanes + 1;
-  return kStoresParts && last <= kHalfLanes && rows >= width && rows * (width - 1) + (rows + 1) / 2 >= kLeastSums;
+  return kHasMasks<float> && last <= kHalfLanes && rows >= width && rows * (width - 1) + (rows + 1) / 2 >= kLeastSums;
 }
 
 /// Divides `count` rows into blocks of nearly equal size: 8 into 4 and 4 rather than 6 and 2, which would take longer.

@@ -17,8 +17,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-using Integers = Mask;
-
 TFAOT_INLINE Integers filled(std::int32_t x) { return bitsAs<Integers>(broadcast(bitsAs<float>(x))); }
 TFAOT_INLINE Vector filled(float x) { return broadcast(x); }
 TFAOT_INLINE Mask filled(bool x) { return filled(-static_cast<std::int32_t>(x)); }
@@ -45,7 +43,6 @@ template <int kStride>
 TFAOT_INLINE Vector loadEvery(const float* row) {
   return loadEvery<kStride>(row, load(row));
 }
-#if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
 /// The first `count` floats, at least one, that lie kStride apart, and zeros. Nothing beyond the last one is read.
 template <int kStride, int kVector = 0>
 TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector found = Vector{}) {
@@ -66,106 +63,13 @@ TFAOT_INLINE Vector loadEveryFirst(const float* row, std::size_t count, Vector f
   }
   return found;
 }
-#endif
 TFAOT_INLINE Vector turnedAround(Vector x) {
   return permuted(x, [](int lane) { return kLanes - 1 - lane; });
 }
 
-/// kLanes bytes as integers, and back. GCC 12 does not use vector instructions for conversions between such widths.
-TFAOT_INLINE Integers integersAt(const void* bytes) {
-#if defined(TFAOT_AVX512)
-  __m128i narrow;
-  std::memcpy(&narrow, bytes, sizeof narrow);
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(kAllLanes, narrow));
-#elif defined(TFAOT_AVX2)
-  return reinterpret_cast<Integers>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(bytes))));
-#else
-  signed char narrow[kLanes];
-  std::memcpy(narrow, bytes, sizeof narrow);
-  Integers wide;
-  for (int i = 0; i < kLanes; ++i) wide[i] = narrow[i];
-  return wide;
-#endif
-}
-TFAOT_INLINE void storeBytes(void* bytes, Integers wide) {
-#if defined(TFAOT_AVX512)
-  const __m128i narrow = _mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(wide));
-  std::memcpy(bytes, &narrow, sizeof narrow);
-#elif defined(TFAOT_AVX2)
-  const __m256i both = reinterpret_cast<__m256i>(wide);
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-  _mm_storel_epi64(static_cast<__m128i*>(bytes), _mm_packs_epi16(words, words));
-#else
-  signed char narrow[kLanes];
-  for (int i = 0; i < kLanes; ++i) narrow[i] = static_cast<signed char>(wide[i]);
-  std::memcpy(bytes, narrow, sizeof narrow);
-#endif
-}
-
-/// The first `count` bytes, fewer than kLanes, and zeros; and back.
-TFAOT_INLINE Integers integersAt(const void* bytes, std::size_t count) {
-#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
-  const __m128i narrow = _mm_maskz_loadu_epi8(firstOf(count), bytes);
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(kAllLanes, narrow));
-#else
-  signed char narrow[kLanes] = {};
-  std::memcpy(narrow, bytes, count);
-  return integersAt(narrow);
-#endif
-}
-TFAOT_INLINE void storeBytes(void* bytes, std::size_t count, Integers wide) {
-#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
-  _mm_mask_storeu_epi8(bytes, firstOf(count), _mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(wide)));
-#else
-  signed char narrow[kLanes];
-  storeBytes(narrow, wide);
-  std::memcpy(bytes, narrow, count);
-#endif
-}
-
-/// kLanes unsigned integers of 16 bits as integers, and back.
-TFAOT_INLINE Integers integersAt(const std::uint16_t* from) {
-#if defined(TFAOT_AVX512)
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu16_epi32(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
-#elif defined(TFAOT_AVX2)
-  return reinterpret_cast<Integers>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#else
-  Integers wide;
-  for (int i = 0; i < kLanes; ++i) wide[i] = from[i];
-  return wide;
-#endif
-}
-TFAOT_INLINE Integers integersAt(const std::uint16_t* from, std::size_t count) {
-#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu16_epi32(kAllLanes, _mm256_maskz_loadu_epi16(firstOf(count), from)));
-#else
-  std::uint16_t narrow[kLanes] = {};
-  std::memcpy(narrow, from, count * sizeof *from);
-  return integersAt(narrow);
-#endif
-}
-TFAOT_INLINE void storeShorts(std::uint16_t* to, Integers wide) {
-#if defined(TFAOT_AVX512)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));
-#elif defined(TFAOT_AVX2)
-  const __m256i both = reinterpret_cast<__m256i>(wide);
-  const __m128i low = _mm256_castsi256_si128(both), high = _mm256_extracti128_si256(both, 1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(low, high));
-#else
-  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::uint16_t>(wide[i]);
-#endif
-}
-
-TFAOT_INLINE void storeShorts(std::uint16_t* to, std::size_t count, Integers wide) {
-#if defined(TFAOT_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
-  const __m256i narrow = _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide));
-  _mm256_mask_storeu_epi16(to, firstOf(count), narrow);
-#else
-  std::uint16_t narrow[kLanes];
-  storeShorts(narrow, wide);
-  std::memcpy(to, narrow, count * sizeof *to);
-#endif
-}
+/// Truth values as bytes.
+TFAOT_INLINE const std::int8_t* bytesOf(const bool* row) { return reinterpret_cast<const std::int8_t*>(row); }
+TFAOT_INLINE std::int8_t* bytesOf(bool* row) { return reinterpret_cast<std::int8_t*>(row); }
 
 /// The members that whole vectors and parts of them share: access to elements that are not adjacent, and equal lanes.
 template <class Place>
@@ -187,37 +91,23 @@ struct Lanes {
       if (__builtin_constant_p(stride == 3) && stride == 3) return loadEvery<3>(first);
       if (__builtin_constant_p(stride == 4) && stride == 4) return loadEvery<4>(first);
     }
-#if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
-    if constexpr (!Place::kIsWhole) {
+    if constexpr (!Place::kIsWhole && kLoadsParts<float>) {
       if (__builtin_constant_p(stride == 2) && stride == 2) return loadEveryFirst<2>(first, self().count());
       if (__builtin_constant_p(stride == 3) && stride == 3) return loadEveryFirst<3>(first, self().count());
       if (__builtin_constant_p(stride == 4) && stride == 4) return loadEveryFirst<4>(first, self().count());
     }
-#endif
-#if defined(TFAOT_AVX512)
-    // Otherwise the numbers would be stored to memory one by one, and the load of all of them would wait for the last
-    // store. For whole vectors a gather takes longer than that.
-    if constexpr (!Place::kIsWhole) {
-      const Integers places = laneNumbers() * static_cast<std::int32_t>(stride);
-      const auto mask = static_cast<__mmask16>((1u << self().count()) - 1u);
-      return _mm512_mask_i32gather_ps(Vector{}, mask, reinterpret_cast<__m512i>(places), first, sizeof(float));
-    }
-#endif
-    float values[kLanes] = {};
-    TFAOT_UNROLL
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      if (i < self().count()) values[i] = first[static_cast<std::ptrdiff_t>(i) * stride];
-    }
-    return tfaot_kernels::load(values);
+    // Whole vectors in the portable way: a gather takes longer for them.
+    if constexpr (Place::kIsWhole) return loadApart<float>(first, kLanes, stride);
+    return loadApart(first, self().count(), stride);
   }
   TFAOT_INLINE Integers load(const std::int32_t* row, std::ptrdiff_t stride) const {
     return bitsAs<Integers>(load(reinterpret_cast<const float*>(row), stride));
   }
   TFAOT_INLINE Mask load(const bool* row, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) return -integersAt(row + self().start);
-    if (stride == 1) return -integersAt(row + self().start, self().count());
+    if (Place::kIsWhole && stride == 1) return -widened(bytesOf(row) + self().start);
+    if (stride == 1) return -widened(bytesOf(row) + self().start, self().count());
     if (Place::kIsWhole && stride == -1) {
-      const Vector turned = bitsAs<Vector>(-integersAt(row - static_cast<std::ptrdiff_t>(self().start) - (kLanes - 1)));
+      const Vector turned = bitsAs<Vector>(-widened(bytesOf(row) - static_cast<std::ptrdiff_t>(self().start) - (kLanes - 1)));
       return bitsAs<Mask>(turnedAround(turned));
     }
     std::int32_t values[kLanes] = {};
@@ -227,8 +117,8 @@ struct Lanes {
     return bitsAs<Mask>(tfaot_kernels::load(reinterpret_cast<const float*>(values)));
   }
   TFAOT_INLINE Integers load(const std::uint16_t* row, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) return integersAt(row + self().start);
-    if (stride == 1) return integersAt(row + self().start, self().count());
+    if (Place::kIsWhole && stride == 1) return widened(row + self().start);
+    if (stride == 1) return widened(row + self().start, self().count());
     std::int32_t values[kLanes] = {};
     for (std::size_t i = 0; i < self().count(); ++i) {
       values[i] = row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride];
@@ -245,15 +135,15 @@ struct Lanes {
     store(reinterpret_cast<float*>(row), bitsAs<Vector>(value), stride);
   }
   TFAOT_INLINE void store(bool* row, Mask value, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) return storeBytes(row + self().start, value & 1);
-    if (stride == 1) return storeBytes(row + self().start, self().count(), value & 1);
+    if (Place::kIsWhole && stride == 1) return storeNarrowed(bytesOf(row) + self().start, value & 1);
+    if (stride == 1) return storeNarrowed(bytesOf(row) + self().start, self().count(), value & 1);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
     }
   }
   TFAOT_INLINE void store(std::uint16_t* row, Integers value, std::ptrdiff_t stride = 1) const {
-    if (Place::kIsWhole && stride == 1) return storeShorts(row + self().start, value);
-    if (stride == 1) return storeShorts(row + self().start, self().count(), value);
+    if (Place::kIsWhole && stride == 1) return storeNarrowed(row + self().start, value);
+    if (stride == 1) return storeNarrowed(row + self().start, self().count(), value);
     for (std::size_t i = 0; i < self().count(); ++i) {
       row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride] = static_cast<std::uint16_t>(value[i]);
     }
@@ -379,9 +269,7 @@ TFAOT_INLINE void eachTogether(std::size_t size, Body body) {
 template <class Body>
 TFAOT_INLINE void eachAlone(std::size_t size, Body body) {
   // No element is read where another one was written: no loop has to look whether arrays overlap.
-#if !defined(__clang__)
-#pragma GCC ivdep
-#endif
+  TFAOT_INDEPENDENT
   for (std::size_t i = 0; i < size; ++i) body(OneElement{i});
 }
 
@@ -410,9 +298,7 @@ struct OneTruth {
 };
 template <class Body>
 TFAOT_INLINE void eachTruth(std::size_t size, Body body) {
-#if !defined(__clang__)
-#pragma GCC ivdep
-#endif
+  TFAOT_INDEPENDENT
   for (std::size_t i = 0; i < size; ++i) body(OneTruth{i});
 }
 
@@ -456,7 +342,6 @@ TFAOT_INLINE To converted(From x) {
   }
 }
 
-
 // As in HLO: NaN if one of them is NaN.
 TFAOT_INLINE Vector maximum(Vector a, Vector b) { return chosen(a != a, a, larger(a, b)); }
 TFAOT_INLINE Vector minimum(Vector a, Vector b) { return chosen(a != a, a, smaller(a, b)); }
@@ -478,31 +363,6 @@ TFAOT_INLINE Element negated(Element x) {
   return static_cast<Element>(~x);
 }
 
-template <class Function>
-TFAOT_INLINE Vector byLane(Vector x, Function function) {
-  float values[kLanes];
-  store(values, x);
-  for (float& value : values) value = function(value);
-  return load(values);
-}
-
-#if defined(TFAOT_AVX512)
-TFAOT_INLINE Vector squareRoot(Vector x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
-TFAOT_INLINE Vector roundedDown(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_FLOOR); }
-TFAOT_INLINE Vector roundedUp(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_CEIL); }
-TFAOT_INLINE Vector roundedToEven(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_RINT); }
-#elif defined(TFAOT_AVX2)
-TFAOT_INLINE Vector squareRoot(Vector x) { return _mm256_sqrt_ps(x); }
-TFAOT_INLINE Vector roundedDown(Vector x) { return _mm256_floor_ps(x); }
-TFAOT_INLINE Vector roundedUp(Vector x) { return _mm256_ceil_ps(x); }
-TFAOT_INLINE Vector roundedToEven(Vector x) { return _mm256_round_ps(x, _MM_FROUND_CUR_DIRECTION); }
-#else
-TFAOT_INLINE Vector squareRoot(Vector x) { return byLane(x, [](float value) { return __builtin_sqrtf(value); }); }
-TFAOT_INLINE Vector roundedDown(Vector x) { return byLane(x, [](float value) { return __builtin_floorf(value); }); }
-TFAOT_INLINE Vector roundedUp(Vector x) { return byLane(x, [](float value) { return __builtin_ceilf(value); }); }
-TFAOT_INLINE Vector roundedToEven(Vector x) { return byLane(x, [](float value) { return __builtin_rintf(value); }); }
-#endif
-
 inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
 
 /// exp(x) for any x.
@@ -511,15 +371,7 @@ TFAOT_INLINE Vector exponentialOf(Vector x) {
   const Power power = nearestPower(limited);
   const Vector r = reducedBy(power, limited);
   const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
-#if defined(TFAOT_AVX512)
-  const Vector value = _mm512_maskz_scalef_ps(kAllLanes, mantissa, power.n);
-#else
-  const Mask n = bitsAs<Mask>(power.biased & 0x1ffu) - 127;
-  const Mask half = n >> 1;
-  const Vector first = bitsAs<Vector>((half + 127) << 23), second = bitsAs<Vector>((n - half + 127) << 23);
-  const Vector value = mantissa * first * second;
-#endif
-  return chosen(x != x, x, value);
+  return chosen(x != x, x, timesPowerOfTwo(mantissa, power.n, power.biased));
 }
 
 TFAOT_INLINE Vector logistic(Vector x) { return sigmoid(x); }

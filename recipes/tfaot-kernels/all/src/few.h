@@ -20,22 +20,6 @@ inline constexpr std::size_t kFewWeights = 1 << 15;
 /// autoencoder of 9 KB took 0.69 of its time for 16 rows (benchmarks/families.py).
 inline constexpr std::size_t kTinyWeights = 1 << 12;
 
-/// The most rows that there is code for, and the panels of columns at a time for each number of rows: the registers hold
-/// all sums, an input of each row and a weight.
-#if defined(__AVX512F__)
-inline constexpr std::size_t kFewRows = 4;
-inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 16, 12, 8, 6};
-#elif defined(__AVX2__)
-inline constexpr std::size_t kFewRows = 4;
-inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 6, 3, 2, 1};
-#elif defined(__aarch64__)
-inline constexpr std::size_t kFewRows = 4;
-inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 4, 3, 2, 1};
-#else
-inline constexpr std::size_t kFewRows = 3;
-inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 3, 1, 1};
-#endif
-
 /// The most rows of a layer that are computed here.
 constexpr std::size_t mostFew(std::size_t inputs, std::size_t outputs) {
   const std::size_t size = packedSize(inputs, outputs);
@@ -45,13 +29,7 @@ constexpr std::size_t mostFew(std::size_t inputs, std::size_t outputs) {
 
 /// Rows that are computed at a time if there are many: four rows with one vector of sums each would wait for these sums half
 /// of the time. With twice the rows the autoencoder takes 0.96 of its time for 16 rows.
-constexpr std::size_t manyRows([[maybe_unused]] std::size_t outputs) {
-#if defined(__AVX2__)
-  return outputs <= kLanes ? 2 * kFewRows : kFewRows;
-#else
-  return kFewRows;
-#endif
-}
+constexpr std::size_t manyRows(std::size_t outputs) { return outputs <= kLanes ? kFewRowsOfOne : kFewRows; }
 
 /// The products of each of kRows rows, `step` apart, and a column, added in the tree of a row's sums (`reduced`) up to its last
 /// kLanes numbers.
@@ -171,13 +149,8 @@ TFAOT_INLINE void sumNarrow(const NarrowProduct& product) {
 }
 /// The most rows at a time, a power of two: registers hold their sums beside a row of the matrix.
 constexpr int narrowRows(int columns) {
-#if defined(__AVX512F__) || defined(__aarch64__)
-  constexpr int kSums = 16;
-#else
-  constexpr int kSums = 8;
-#endif
   int rows = 8;
-  while (rows * vectorsOf(columns) > kSums) rows /= 2;
+  while (rows * vectorsOf(columns) > kRegisters / 2) rows /= 2;
   return rows;
 }
 /// `rows` rows times kColumns columns, at most kPanel.

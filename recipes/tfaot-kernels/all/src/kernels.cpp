@@ -7,10 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 // All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activating.h"

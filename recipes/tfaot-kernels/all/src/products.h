@@ -29,11 +29,11 @@ inline void multiplyLastStrip(const Product& product, const Strip& strip, std::s
   const std::size_t step = width * kLanes;
   const bool isWhole = columns == out.stride;  // rows without gaps are activated as one row, so that no lanes are wasted
   Product plain = product;
-  const bool isBounded = kStoresParts && isBounds(product.activation);
+  const bool isBounded = kHasMasks<float> && isBounds(product.activation);
   if (isWhole && !isBounded) plain.activation = Activation::none;
   float* const begin = out.data;
   // The last vector is stored in part if the activation does not read it again from memory.
-  if (kStoresParts && !product.chained && (isBounded || plain.activation == Activation::none)) {
+  if (kHasMasks<float> && !product.chained && (isBounded || plain.activation == Activation::none)) {
     multiplyStrip(plain, strip, width, rows, size, blocks, {out.data, out.stride, columns - (width - 1) * kLanes});
     if (plain.activation != product.activation) activateRow(*product.dispatch, product.activation, begin, blocks * size * columns);
     return;

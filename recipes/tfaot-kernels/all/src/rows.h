@@ -33,11 +33,8 @@ struct SameRow {
 template <int kSize, bool kIsWhole>
 struct RowsOfVector {
   static constexpr int kMost = kLanes / kSize;
-#if defined(TFAOT_AVX512)
-  static constexpr int kMostTogether = (kMost - 1) * kLanes;  ///< with more elements from first to last, each row is loaded
-#else
-  static constexpr int kMostTogether = kMost * kLanes;
-#endif
+  /// With more elements from first to last, each row is loaded.
+  static constexpr int kMostTogether = (kHasMasks<float> ? kMost - 1 : kMost) * kLanes;
   std::size_t start, rows;
 
   template <class Element>
@@ -130,21 +127,12 @@ struct RowsOfVector {
         const Mask here = laneNumbers() >= kNumber * kSize;
         found = here ? broadcast(from[kNumber * kRow]) : found;
       } else {
-        const Vector row = loadFew<kWidth>(from + kNumber * kRow);
+        const Vector row = loadAtLeast<kWidth>(from + kNumber * kRow);
         found = kNumber == 0 ? row : permuted(found, row, [](int lane) { return lane / kSize == kNumber ? kLanes + lane % kSize : lane; });
       }
       return rowByRow<kRow, kWidth, kNumber + 1>(from, found);
     }
     return found;
-  }
-  /// The first kCount floats; other lanes may hold anything. Short loads cross fewer cache lines.
-  template <int kCount>
-  static TFAOT_INLINE Vector loadFew(const float* from) {
-#if defined(TFAOT_AVX512)
-    if constexpr (kCount <= 4) return _mm512_castps128_ps512(_mm_maskz_loadu_ps((1u << kCount) - 1u, from));
-    if constexpr (kCount <= 8) return _mm512_castps256_ps512(_mm256_maskz_loadu_ps((1u << kCount) - 1u, from));
-#endif
-    return loadFirst(from, kCount);
   }
 };
 
@@ -217,13 +205,12 @@ struct TailsOfRows {
   }
   template <class Element, int kRow, int kColumn>
   TFAOT_INLINE auto load(const Element* from, Apart<kRow, kColumn> apart) const {
-#if defined(TFAOT_AVX512)
-    if constexpr (kRow > 0 && kColumn > 0) {
+    if constexpr (kHasMasks<float> && kRow > 0 && kColumn > 0) {
       const auto* const first = reinterpret_cast<const float*>(from + kBefore) + tails.start * kRow;
       return bitsAs<decltype(filled(Element{}))>(loadRows<kRow>(first, Vector{}));
+    } else {
+      return tails.load(from + kColumn * kBefore, apart);
     }
-#endif
-    return tails.load(from + kColumn * kBefore, apart);
   }
   template <class Element>
   TFAOT_INLINE auto load(const SameRow<kSize, Element>& row) const {
@@ -235,33 +222,31 @@ struct TailsOfRows {
   }
 
  private:
-#if defined(TFAOT_AVX512)
-  /// The lanes of row kNumber; none if it does not exist.
+  /// The lanes of row kNumber, one bit each; none if it does not exist.
   template <int kNumber>
-  TFAOT_INLINE __mmask16 lanesOf() const {
+  TFAOT_INLINE std::uint32_t lanesOf() const {
     constexpr std::uint32_t kLanesOfRow = ((1u << kRest) - 1u) << (kNumber * kRest);
-    return static_cast<__mmask16>(kNumber == 0 ? kLanesOfRow : kLanesOfRow & ((1u << tails.rows * kRest) - 1u));
+    return kNumber == 0 ? kLanesOfRow : kLanesOfRow & ((1u << tails.rows * kRest) - 1u);
   }
   template <int kRow, int kNumber = 0>
   TFAOT_INLINE Vector loadRows(const float* from, Vector found) const {
     if constexpr (kNumber < kMost) {
       if (endsAt<kNumber>()) return found;
-      found = _mm512_mask_loadu_ps(found, lanesOf<kNumber>(), from + kNumber * (kRow - kRest));
+      found = loadLanes(found, lanesOf<kNumber>(), from + kNumber * (kRow - kRest));
       return loadRows<kRow, kNumber + 1>(from, found);
     }
     return found;
   }
-#endif
   template <int kRow, int kNumber = 0>
   TFAOT_INLINE void storeRows(float* to, [[maybe_unused]] Vector value) const {
     if constexpr (kNumber < kMost) {
       if (endsAt<kNumber>()) return;
-#if defined(TFAOT_AVX512)
-      _mm512_mask_storeu_ps(to + kNumber * (kRow - kRest), lanesOf<kNumber>(), value);
-#else
-      const Vector first = permuted(value, [](int lane) { return (lane + kNumber * kRest) % kLanes; });
-      storeFirst(to + kNumber * kRow, kRest, first);
-#endif
+      if constexpr (kHasMasks<float>) {
+        storeLanes(to + kNumber * (kRow - kRest), lanesOf<kNumber>(), value);
+      } else {
+        const Vector first = permuted(value, [](int lane) { return (lane + kNumber * kRest) % kLanes; });
+        storeFirst(to + kNumber * kRow, kRest, first);
+      }
       storeRows<kRow, kNumber + 1>(to, value);
     }
   }
@@ -269,9 +254,7 @@ struct TailsOfRows {
   /// comparison is as large as a load.
   template <int kNumber>
   TFAOT_INLINE bool endsAt() const {
-#if defined(TFAOT_AVX512)
-    if (kNumber != 1 && kNumber % 4 != 0) return false;
-#endif
+    if (kHasMasks<float> && kNumber != 1 && kNumber % 4 != 0) return false;
     return kNumber > 0 && kNumber >= tails.rows;
   }
 };

@@ -19,28 +19,12 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-#if defined(__AVX2__)
-inline constexpr std::size_t kWide = 32;
-#else
-inline constexpr std::size_t kWide = 16;
-#endif
+inline constexpr std::size_t kWide = kRanks;       ///< rows of a vector
 inline constexpr std::size_t kFew = 16;            ///< rows of the narrower vectors
 inline constexpr std::size_t kWalking = 7;         ///< most rows that walk down trees one by one
 inline constexpr std::size_t kTrees = 8;           ///< trees that a row walks down at a time
 inline constexpr std::size_t kTable = 256;         ///< bytes of a table
 inline constexpr std::uint32_t kNext = 0xFFFFFFFF;  ///< in place of a table: each rank plus one; missing values wrap to 0
-
-/// A byte for each of kBytes rows.
-template <std::size_t kBytes>
-struct Bytes;
-template <>
-struct Bytes<16> {
-  using Vector = std::int8_t __attribute__((vector_size(16)));
-};
-template <>
-struct Bytes<32> {
-  using Vector = std::int8_t __attribute__((vector_size(32)));
-};
 
 /// How the numbers of one feature become ranks: the rank is how many of `count` ascending boundaries are not above a number.
 /// If `kind` is 1 or 2, `count` words of `sets` from `first` on hold a set of categories instead: the rank is 0 if the
@@ -91,37 +75,17 @@ struct Forest {
   const Sum* base;
 };
 
-#if defined(TFAOT_AVX512)
-inline constexpr std::size_t kLine = 64;  ///< bytes of boundaries that are compared at a time
-TFAOT_INLINE int notAbove(const float* boundaries, float x) {
-  return __builtin_popcount(_mm512_cmp_ps_mask(_mm512_set1_ps(x), _mm512_loadu_ps(boundaries), _CMP_GE_OQ));
-}
-TFAOT_INLINE int notAbove(const double* boundaries, double x) {
-  return __builtin_popcount(_mm512_cmp_pd_mask(_mm512_set1_pd(x), _mm512_loadu_pd(boundaries), _CMP_GE_OQ));
-}
-#elif defined(TFAOT_AVX2)
-inline constexpr std::size_t kLine = 32;
-TFAOT_INLINE int notAbove(const float* boundaries, float x) {
-  const __m256 found = _mm256_cmp_ps(_mm256_set1_ps(x), _mm256_loadu_ps(boundaries), _CMP_GE_OQ);
-  return __builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps(found)));
-}
-TFAOT_INLINE int notAbove(const double* boundaries, double x) {
-  const __m256d found = _mm256_cmp_pd(_mm256_set1_pd(x), _mm256_loadu_pd(boundaries), _CMP_GE_OQ);
-  return __builtin_popcount(static_cast<unsigned>(_mm256_movemask_pd(found)));
-}
-#endif
-
 /// The boundaries of each scale are padded with NaN to a multiple of 64 bytes: no number is above a NaN.
 template <class Input>
 TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t count) {
-#if defined(TFAOT_AVX512) || defined(TFAOT_AVX2)
   // The steps of a search wait for one another: up to 16 independent comparisons are faster.
-  if (constexpr std::size_t kAtOnce = kLine / sizeof(Input); count <= 16 * kAtOnce) {
-    int rank = 0;
-    for (std::size_t i = 0; i < count; i += kAtOnce) rank += notAbove(boundaries + i, x);
-    return static_cast<std::uint8_t>(x == x ? rank : 255);
+  if constexpr (kCountsNotAbove<Input>) {
+    if (count <= 16 * kLanesOf<Input>) {
+      int rank = 0;
+      for (std::size_t i = 0; i < count; i += kLanesOf<Input>) rank += notAbove(boundaries + i, x);
+      return static_cast<std::uint8_t>(x == x ? rank : 255);
+    }
   }
-#endif
   const Input* at = boundaries;
   while (count > 1) {
     const std::size_t half = count / 2;
@@ -263,9 +227,9 @@ struct CompleteTrees {
 
   /// The leaf, within the tree below node `i`, of each row of a vector.
   template <int kHeight, std::size_t kStride>
-  static TFAOT_INLINE typename Bytes<kStride>::Vector below(const Split<Column>* from, std::size_t i,
+  static TFAOT_INLINE typename VectorType<std::int8_t, kStride>::Type below(const Split<Column>* from, std::size_t i,
                                                             const std::int8_t* keys) {
-    using RowBytes = typename Bytes<kStride>::Vector;
+    using RowBytes = typename VectorType<std::int8_t, kStride>::Type;
     RowBytes ranks;
     std::memcpy(&ranks, keys + from[i].column * kStride, kStride);
     const RowBytes right = ranks > (RowBytes{} + from[i].key);
@@ -318,7 +282,7 @@ struct AnyTrees {
   static constexpr bool kHasVectors = kSmall;
   template <std::size_t kStride>
   TFAOT_INLINE void together(std::size_t number, const std::int8_t* keys, std::uint8_t* leaves) const {
-    using RowBytes = typename Bytes<kStride>::Vector;
+    using RowBytes = typename VectorType<std::int8_t, kStride>::Type;
     const auto* const nodes = reinterpret_cast<const Side*>(sides) + (first[number] - number);
     const std::size_t count = first[number + 1] - first[number] - 1;
     RowBytes found = {};

@@ -10,44 +10,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-TFAOT_INLINE Doubles loadWide(const double* from) {
-  Doubles value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-TFAOT_INLINE Longs loadWide(const std::int64_t* from) {
-  Longs value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-/// The first `count` doubles, at most kWideLanes, and zeros.
-TFAOT_INLINE Doubles loadFirst(const double* from, std::size_t count) {
-#if defined(TFAOT_AVX512)
-  return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1u), from);
-#elif defined(TFAOT_AVX2)
-  return _mm256_maskload_pd(from, reinterpret_cast<__m256i>(Longs{0, 1, 2, 3} < static_cast<std::int64_t>(count)));
-#else
-  double padded[kWideLanes];
-  for (std::size_t i = 0; i < kWideLanes; ++i) padded[i] = i < count ? from[i] : 0.0;
-  return loadWide(padded);
-#endif
-}
-
-TFAOT_INLINE void storeFirst(double* to, std::size_t count, Doubles value) {
-#if defined(TFAOT_AVX512)
-  _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1u), value);
-#else
-  std::memcpy(to, &value, count * sizeof(double));
-#endif
-}
-
-/// As of a vector of floats.
-TFAOT_INLINE void keepInRegister([[maybe_unused]] Doubles& value) {
-#if !defined(__clang__) && (defined(TFAOT_AVX512) || defined(TFAOT_AVX2) || defined(TFAOT_SSE))
-  asm("" : "+v"(value));
-#endif
-}
-
 // Products
 
 /// Rows of doubles, `step` apart, times a row-major matrix whose rows lie `down` apart.
@@ -60,13 +22,8 @@ struct WideProduct {
   std::size_t outStep;
 };
 
-#if defined(TFAOT_AVX512) || defined(TFAOT_NEON)
-inline constexpr int kWideSums = 24;  ///< vectors of sums that registers hold beside weights and inputs
-inline constexpr int kWideRows = 8;   ///< most rows of a block, a power of two
-#else
-inline constexpr int kWideSums = 12;
-inline constexpr int kWideRows = 4;
-#endif
+inline constexpr int kWideSums = kRegisters * 3 / 4;  ///< vectors of sums that registers hold beside weights and inputs
+inline constexpr int kWideRows = kRegisters / 4;      ///< most rows of a block, a power of two
 
 /// The sums of kRows rows and kWidth vectors of columns, the last one of kLast columns; of `last` ones if that is 0.
 /// Each adds up in the order of the matrix's rows, rounded once a step, whatever the block.
@@ -79,7 +36,7 @@ TFAOT_INLINE void sumWide(const WideProduct& product, std::size_t column, std::s
     TFAOT_UNROLL
     for (int v = 0; v < kWidth; ++v) {
       const bool isWhole = v + 1 < kWidth || kLast == kWideLanes;
-      weights[v] = isWhole ? loadWide(matrix + v * kWideLanes) : loadFirst(matrix + v * kWideLanes, last);
+      weights[v] = isWhole ? load(matrix + v * kWideLanes) : loadFirst(matrix + v * kWideLanes, last);
       keepInRegister(weights[v]);
     }
     TFAOT_UNROLL
@@ -97,7 +54,7 @@ TFAOT_INLINE void sumWide(const WideProduct& product, std::size_t column, std::s
     for (int v = 0; v < kWidth; ++v) {
       const bool isWhole = v + 1 < kWidth || kLast == kWideLanes;
       if (isWhole) {
-        std::memcpy(out + v * kWideLanes, &sums[r][v], sizeof(Doubles));
+        store(out + v * kWideLanes, sums[r][v]);
       } else {
         storeFirst(out + v * kWideLanes, last, sums[r][v]);
       }
@@ -171,31 +128,28 @@ TFAOT_INLINE void multiplyWide(WideProduct product, std::size_t rows, std::size_
 
 // Places of loops
 
-TFAOT_INLINE Doubles filledWide(double x) { return doubles(x); }
-TFAOT_INLINE Longs filledWide(std::int64_t x) { return x - Longs{}; }
-TFAOT_INLINE Longs filledWide(bool x) { return filledWide(-std::int64_t{x}); }
-
 /// kWideLanes elements of 64 bits, the first of them at `start`.
 struct WholeWide {
   std::size_t start;
   template <class Element>
   TFAOT_INLINE auto fill(Element x) const {
-    return filledWide(x);
+    return broadcast(x);
   }
+  TFAOT_INLINE Longs fill(bool x) const { return broadcast(-std::int64_t{x}); }
   template <class Element>
   TFAOT_INLINE auto load(const Element* row) const {
-    return loadWide(row + start);
+    return tfaot_kernels::load(row + start);
   }
   template <class Element>
   TFAOT_INLINE auto load(const Element* row, std::ptrdiff_t stride) const {
     Element values[kWideLanes];
     TFAOT_UNROLL
     for (int i = 0; i < kWideLanes; ++i) values[i] = row[(static_cast<std::ptrdiff_t>(start) + i) * stride];
-    return loadWide(values);
+    return tfaot_kernels::load(values);
   }
   template <class Element, class Values>
   TFAOT_INLINE void store(Element* row, Values value) const {
-    std::memcpy(row + start, &value, sizeof value);
+    tfaot_kernels::store(row + start, value);
   }
   template <class Element, class Values>
   TFAOT_INLINE void store(Element* row, Values value, std::ptrdiff_t stride) const {
@@ -212,31 +166,13 @@ TFAOT_INLINE void eachWide(std::size_t size, Body body) {
 }
 
 TFAOT_INLINE Longs chosen(Longs which, Longs yes, Longs no) { return which ? yes : no; }
-TFAOT_INLINE Doubles larger(Doubles a, Doubles b) {
-#if defined(TFAOT_AVX512)
-  return _mm512_maskz_max_pd(0xff, a, b);
-#elif defined(TFAOT_AVX2)
-  return _mm256_max_pd(a, b);
-#else
-  return a > b ? a : b;
-#endif
-}
-TFAOT_INLINE Doubles smaller(Doubles a, Doubles b) {
-#if defined(TFAOT_AVX512)
-  return _mm512_maskz_min_pd(0xff, a, b);
-#elif defined(TFAOT_AVX2)
-  return _mm256_min_pd(a, b);
-#else
-  return a < b ? a : b;
-#endif
-}
 TFAOT_INLINE Doubles maximum(Doubles a, Doubles b) { return chosen(a != a, a, larger(a, b)); }
 TFAOT_INLINE Doubles minimum(Doubles a, Doubles b) { return chosen(a != a, a, smaller(a, b)); }
 TFAOT_INLINE Longs maximum(Longs a, Longs b) { return chosen(a > b, a, b); }
 TFAOT_INLINE Longs minimum(Longs a, Longs b) { return chosen(a < b, a, b); }
 TFAOT_INLINE Longs negated(Longs x) { return ~x; }
 
-using PlainLongs = std::uint64_t __attribute__((vector_size(kLanes * sizeof(float))));
+using PlainLongs = VectorOf<std::uint64_t>;
 TFAOT_INLINE Longs sumOf(Longs a, Longs b) { return bitsAs<Longs>(bitsAs<PlainLongs>(a) + bitsAs<PlainLongs>(b)); }
 TFAOT_INLINE Longs differenceOf(Longs a, Longs b) { return bitsAs<Longs>(bitsAs<PlainLongs>(a) - bitsAs<PlainLongs>(b)); }
 TFAOT_INLINE Longs productOf(Longs a, Longs b) { return bitsAs<Longs>(bitsAs<PlainLongs>(a) * bitsAs<PlainLongs>(b)); }

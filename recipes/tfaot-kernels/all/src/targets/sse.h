@@ -1,0 +1,23 @@
+// sse.h: x86-64, whatever the CPU.
+#ifndef TFAOT_KERNELS_TARGETS_SSE_H_
+#define TFAOT_KERNELS_TARGETS_SSE_H_
+
+#include <immintrin.h>
+
+#include "four.h"
+
+#include "../vector_types.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+TFAOT_INLINE void keepInRegister(Vector& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
+TFAOT_INLINE void keepInRegister(Doubles& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
+
+TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm_max_ps(a, b); }
+TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm_min_ps(a, b); }
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_TARGETS_SSE_H_
