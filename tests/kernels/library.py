@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +42,7 @@ def compile_server(folder: Path, target: Target, *, compiler: str, more: Sequenc
 
 def _compiled(folder: Path, target: Target, compiler: str, more: Sequence[str], caller: Path) -> Path:
     files = sorted([BRIDGE, caller, Path(__file__), *RECIPE.rglob("*.h"), *RECIPE.rglob("*.cpp")])
-    state = "-".join(sha256_file(file)[:4] for file in files)
+    state = hashlib.sha256("".join(map(sha256_file, files)).encode()).hexdigest()[:16]
     made = folder / f"{compiler}-{target.name}-{state}{''.join(more).replace('=', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f"{made.name}.lock", what="the tests' kernels"):
