@@ -37,7 +37,8 @@ FLAGS = (
     f"-O1 {NO_CONTRACTION} -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
 )
 HEADERS = (
-    "arithmetic.h", "elementwise.h", "longrows.h", "order.h", "reached.h", "rows.h", "tiles.h", "trees.h", "wide.h",
+    "arithmetic.h", "elementwise.h", "kernels_64_bit.h", "longrows.h", "order.h", "reachable_functions.h", "rows.h", "tiles.h",
+    "trees.h",
 )  # fmt: skip
 INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
 

@@ -1,14 +1,15 @@
 // What the tests call: the kernels by C names. The structures are passed as they are (tests/kernels/library.py).
 //
-// Dense layers and convolutions get a table of what they alone can reach (reached.h): a call of anything else fails.
-#include "reached.h"
+// Dense layers and convolutions get a table of what they alone can reach (reachable_functions.h): a call of anything else
+// fails.
+#include "reachable_functions.h"
 #include "rows.h"
 
 // What programs include besides, for the warnings of every compiler.
+#include "kernels_64_bit.h"
 #include "longrows.h"
 #include "order.h"
 #include "trees.h"
-#include "wide.h"
 
 namespace kernels = tfaot_kernels;
 

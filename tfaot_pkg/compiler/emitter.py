@@ -69,7 +69,7 @@ class Emitter(Lines):
         self.known = {operation.id: operation for operation in program.entry.everything()}
         self.new, self.fresh = count(), count(1 + max(self.known))
         self.buffers: dict[str, Buffer] = {}
-        self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in order, each once
+        self.reached: dict[str, None] = {}  # calls of Reached (reachable_functions.h), in order, each once
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, Scalar] = {}

@@ -213,7 +213,7 @@ TFAOT_INLINE std::int64_t inOrder(double x) {
   return bits ^ ((bits >> 63) & 0x7fffffffffffffff);
 }
 
-// For float by the functions of this project; for double by of_doubles.h, or by the C library.
+// For float by the functions of this project; for double by double_functions.h, or by the C library.
 #define TFAOT_BY_DOUBLES(name, ours)                                                 \
   TFAOT_INLINE float name(float x) { return static_cast<float>(ours(x)); }           \
   TFAOT_INLINE Vector name(Vector x) {                                               \

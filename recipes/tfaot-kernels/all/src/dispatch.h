@@ -1,8 +1,8 @@
 // dispatch.h: the functions among which layers choose at run time.
 //
 // Each shape of a block, activation and kind of convolution has a function, which layers call through a table. The library's
-// own table has all functions; the table of a program has only those that its layers can reach (reached.h), so that linkers
-// drop the others.
+// own table has all functions; the table of a program has only those that its layers can reach (reachable_functions.h), so
+// that linkers drop the others.
 #ifndef TFAOT_KERNELS_DISPATCH_H_
 #define TFAOT_KERNELS_DISPATCH_H_
 

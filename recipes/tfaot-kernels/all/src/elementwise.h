@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "activations.h"
-#include "by_doubles.h"
-#include "of_doubles.h"
+#include "double_functions.h"
+#include "float_via_double.h"
 #include "softmax.h"
 
 namespace tfaot_kernels {
@@ -436,7 +436,7 @@ TFAOT_INLINE Vector remainderOf(Vector a, Vector b) {
   return withSignOf(found, a);
 }
 
-// One float is computed as in vectors; one double by of_doubles.h, exactly, or by the C library.
+// One float is computed as in vectors; one double by double_functions.h, exactly, or by the C library.
 #define TFAOT_OF_ONE(ours) \
   TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }
 TFAOT_OF_ONE(exponentialOf)

@@ -16,7 +16,7 @@
 #include "packing.h"
 #include "pooling.h"
 #include "products.h"
-#include "reached.h"
+#include "reachable_functions.h"
 #include "softmax.h"
 #pragma GCC visibility pop
 

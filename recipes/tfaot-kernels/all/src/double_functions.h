@@ -1,17 +1,17 @@
-// of_doubles.h: functions of doubles, with the same bits on every CPU.
+// double_functions.h: functions of doubles, with the same bits on every CPU.
 //
 // The results of the C library's functions depend on its version and on the CPU. These functions use only sums, products
 // and quotients, each rounded once (-ffp-contract=off). Errors are below 1 unit in the last place for exp, log and log1p, and
 // below 2.5 for the others (tests/compiler/test_operations.py). The argument reductions are those of fdlibm (Ng, 1993); the
 // series are Taylor series.
-#ifndef TFAOT_KERNELS_OF_DOUBLES_H_
-#define TFAOT_KERNELS_OF_DOUBLES_H_
+#ifndef TFAOT_KERNELS_DOUBLE_FUNCTIONS_H_
+#define TFAOT_KERNELS_DOUBLE_FUNCTIONS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
-#include "by_doubles.h"
+#include "float_via_double.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -122,4 +122,4 @@ TFAOT_INLINE double logarithmOfOnePlus(double x) {
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 
-#endif  // TFAOT_KERNELS_OF_DOUBLES_H_
+#endif  // TFAOT_KERNELS_DOUBLE_FUNCTIONS_H_

@@ -1,8 +1,8 @@
-// reached.h: which functions of the kernel library the layers of a program can reach, and a table of them.
-#ifndef TFAOT_KERNELS_REACHED_H_
-#define TFAOT_KERNELS_REACHED_H_
+// reachable_functions.h: which functions of the kernel library the layers of a program can reach, and a table of them.
+#ifndef TFAOT_KERNELS_REACHABLE_FUNCTIONS_H_
+#define TFAOT_KERNELS_REACHABLE_FUNCTIONS_H_
 
-#include "few.h"
+#include "small_dense.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -30,7 +30,7 @@ struct Rows {
 /// The functions that layers can reach. Each member function returns what can be reached with one more layer.
 class Reached {
  public:
-  /// With a layer of `dense` (few.h).
+  /// With a layer of `dense` (small_dense.h).
   constexpr Reached dense(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
     return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, mostFew(inputs, outputs));
   }
@@ -40,7 +40,7 @@ class Reached {
     return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, 0);
   }
 
-  /// With a layer of `denseInTree` (few.h).
+  /// With a layer of `denseInTree` (small_dense.h).
   constexpr Reached activating(Activation activation) const {
     Reached all = *this;
     all.activations_[activation] = true;
@@ -236,4 +236,4 @@ constexpr Dispatch Reached::table() const {
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 
-#endif  // TFAOT_KERNELS_REACHED_H_
+#endif  // TFAOT_KERNELS_REACHABLE_FUNCTIONS_H_

@@ -1,11 +1,11 @@
-// by_doubles.h: functions of one or two floats that are computed in double precision and rounded once.
+// float_via_double.h: functions of one or two floats that are computed in double precision and rounded once.
 //
 // Sums, products and quotients of doubles have the same bits on every CPU, also fused ones; those of the C library's functions
 // depend on its version and on the CPU. Relative errors of the doubles are below 2^-40, so that the result is the float
 // nearest to the true value except in about one of a million cases, in which it is the second nearest. Series are Taylor
 // series with exact coefficients, of sufficient length.
-#ifndef TFAOT_KERNELS_BY_DOUBLES_H_
-#define TFAOT_KERNELS_BY_DOUBLES_H_
+#ifndef TFAOT_KERNELS_FLOAT_VIA_DOUBLE_H_
+#define TFAOT_KERNELS_FLOAT_VIA_DOUBLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -283,4 +283,4 @@ TFAOT_INLINE Doubles angleByDoubles(Doubles y, Doubles x) {
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 
-#endif  // TFAOT_KERNELS_BY_DOUBLES_H_
+#endif  // TFAOT_KERNELS_FLOAT_VIA_DOUBLE_H_

@@ -1,9 +1,9 @@
-// wide.h: vectors of doubles and of integers of 64 bits: products of matrices, and reductions.
+// kernels_64_bit.h: vectors of doubles and of integers of 64 bits: products of matrices, and reductions.
 //
 // Loops over such elements become vectors by the compiler. What it cannot turn into vectors is here: sums that must stay
 // in registers, and those whose order is fixed.
-#ifndef TFAOT_KERNELS_WIDE_H_
-#define TFAOT_KERNELS_WIDE_H_
+#ifndef TFAOT_KERNELS_KERNELS_64_BIT_H_
+#define TFAOT_KERNELS_KERNELS_64_BIT_H_
 
 #include "arithmetic.h"
 
@@ -227,4 +227,4 @@ TFAOT_INLINE double reducedWide(std::size_t size, Body body) {
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 
-#endif  // TFAOT_KERNELS_WIDE_H_
+#endif  // TFAOT_KERNELS_KERNELS_64_BIT_H_

@@ -1,9 +1,9 @@
-// few.h: dense layers for a few rows, by code that is specialized for their sizes.
+// small_dense.h: dense layers for a few rows, by code that is specialized for their sizes.
 //
 // A call of `dense` (kernels.h) takes about 80 ns in addition to its multiply-adds, because it divides rows and columns
 // into blocks. A small layer takes less than that for one row (docs/decisions/038).
-#ifndef TFAOT_KERNELS_FEW_H_
-#define TFAOT_KERNELS_FEW_H_
+#ifndef TFAOT_KERNELS_SMALL_DENSE_H_
+#define TFAOT_KERNELS_SMALL_DENSE_H_
 
 #include "activating.h"
 #include "dispatch.h"
@@ -399,4 +399,4 @@ inline void denseInTree(const Dispatch& dispatch, const float* weights, const fl
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 
-#endif  // TFAOT_KERNELS_FEW_H_
+#endif  // TFAOT_KERNELS_SMALL_DENSE_H_
