@@ -368,9 +368,18 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
         # Sizes with symbols would need divisions with remainders to combine steps.
         pairs = [(one, two) for one, two in zip(outer, inner, strict=True) if one is not None and two is not None]
         if len(pairs) == len(outer):
-            slices = tuple((i[0] + o[0] * i[2], i[0] + o[1] * i[2], o[2] * i[2]) for o, i in pairs)
+            slices = tuple(_combined(o, i) for o, i in pairs)
             return rewrite.add(replace(operation, operands=operand.operands, attributes=Slices(slices=slices)))
     return operation
+
+
+def _combined(outer: Sequence[int], inner: Sequence[int]) -> tuple[int, int, int]:
+    """`outer` of what `inner` cuts out. It ends behind the last element that is taken: a stride may lead out of the array."""
+    (begin, end, step), (start, _, stride) = outer, inner
+    if begin == end:
+        return (start, start, 1)
+    last = end - 1 - (end - 1 - begin) % step
+    return (start + begin * stride, start + last * stride + 1, step * stride)
 
 
 def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
