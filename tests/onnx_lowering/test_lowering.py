@@ -53,6 +53,13 @@ def test_arithmetic_on_shapes_costs_no_operation() -> None:
     assert _result(program) == Shape("f32", (ROWS, Size.symbol("n") * Size(4)))
 
 
+@pytest.mark.parametrize("end", [10**9, 2**31 - 1, 2**63 - 1])
+def test_what_exporters_write_for_the_end_is_the_end(end: int) -> None:
+    nodes = [node("Slice", "x begin end axes steps", "y")]
+    program = _lowered(nodes, begin=[0, 1, 3], end=[end, end, -end], axes=[0, 1, 2], steps=[1, 1, -1])
+    assert _result(program) == Shape("f32", (ROWS, Size.symbol("n") + Size(-1), Size(4)))
+
+
 def test_conditions_on_sizes_are_decided_by_their_ranges() -> None:
     """N is at least 4: it is never -1, and larger than 3; an If on that takes its branch."""
     branches: dict[str, object] = {

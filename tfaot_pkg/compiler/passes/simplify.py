@@ -374,7 +374,7 @@ def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int |
 
 
 def _combined(outer: Sequence[int], inner: Sequence[int]) -> tuple[int, int, int]:
-    """`outer` of what `inner` cuts out. It ends behind the last element that is taken: a stride may lead out of the array."""
+    """`outer` of what `inner` cuts out, which ends behind the last element: its stride may lead out of the array."""
     (begin, end, step), (start, _, stride) = outer, inner
     if begin == end:
         return (start, start, 1)

@@ -12,7 +12,7 @@ from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph
 from tfaot_pkg.frontends.onnx_lowering.moving import join, reverse, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Held, Listed, Value, number_of
+from tfaot_pkg.frontends.onnx_lowering.values import NO_LIMIT, Held, Listed, Value, number_of
 
 _MOST_UNROLLED = 32
 """Iterations of loops that are unrolled (decision 055)."""
@@ -20,8 +20,6 @@ _MOST_OF_SEQUENCES = 1024
 """Iterations of loops whose states are sequences, which can only be unrolled."""
 _MOST_COUNTED = 256
 """Steps up to which the conditions of a loop are looked at, to learn how often it runs."""
-_FAR = 2**31 - 1
-"""Exporters write the largest int64 if there is no limit."""
 
 
 @operator("If")
@@ -82,7 +80,7 @@ def _most(call: Call) -> Size | None:
     if call.maybe(0) is None:
         return None
     (most,) = call.sizes(0, "the number of its iterations")
-    return None if most.is_constant and most.constant >= _FAR else most
+    return None if most.is_constant and most.constant >= NO_LIMIT else most
 
 
 def _counted(call: Call, graph: Graph, states: Sequence[Held]) -> Size | None:

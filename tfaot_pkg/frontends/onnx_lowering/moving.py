@@ -11,12 +11,10 @@ from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, known, number_of, product
+from tfaot_pkg.frontends.onnx_lowering.values import NO_LIMIT, Undecided, Value, known, number_of, product
 
 _CONSTANTS = {"value_float": "f32", "value_floats": "f32", "value_int": "s64", "value_ints": "s64"}
 """Attributes with the value of a constant that have no type of their own -> their type."""
-_FAR = 2**31 - 1
-"""Exporters write the largest int64, or int32, for "to the end"."""
 _MINUS = Size(-1)
 
 
@@ -254,9 +252,9 @@ def _cut_in_order(b: Builder, x: Value, axis: int, start: Size, end: Size, step:
 def _bound(b: Builder, place: Size, size: Size, most: Size, least: Size = ZERO) -> Size:
     """A place that may be negative, counted from the end, or beyond the axis: it is then `least` or `most`."""
     number = number_of(place)
-    if number is not None and number >= _FAR:
+    if number is not None and number >= NO_LIMIT:
         return most
-    if number is not None and number <= -_FAR:
+    if number is not None and number <= -NO_LIMIT:
         return least
     try:
         if b.ranges.compare("LT", place, ZERO):

@@ -23,6 +23,10 @@ Short = Literal["", "f16", "bf16"]
 """Floats of 16 bits, which programs compute in float32."""
 
 
+NO_LIMIT = 10**9
+"""Exporters write this (tf2onnx), the largest int32 or the largest int64 for "to the end" and "without limit"."""
+
+
 class Undecided(Exception):
     """A result that depends on the numbers that symbols stand for, and is no polynomial."""
 
