@@ -290,6 +290,46 @@ model("segment sum", 12, 5)(by_columns(lambda x: tf.math.unsorted_segment_sum(x,
 model("segment mean", 12, 5)(by_columns(lambda x: tf.math.unsorted_segment_mean(x, PARTS, 4)))
 model("segment max", 12, 16)(by_columns(lambda x: tf.math.unsorted_segment_max(x, PARTS, 4)))
 
+
+def flattened(i: Any, count: int) -> Any:
+    """Indices among the `count` elements of all rows."""
+    first = count * tf.reshape(tf.range(tf.shape(i)[0]), [-1] + [1] * (len(i.shape) - 1))
+    return tf.reshape(i + first, [-1])
+
+
+def over_edges(x: Any, combine: Callable[..., Any]) -> Any:
+    """`combine(senders' features, receivers' features, receivers, points in all)` of 40 edges between 16 points."""
+    points, count = tf.reshape(x, [-1, 8]), 16 * tf.shape(x)[0]
+    edges = places(tf.reshape(x[:, :10], [-1, 2, 40]), 16)
+    senders, receivers = (flattened(edges[:, side], 16) for side in (0, 1))
+    found = combine(tf.gather(points, senders), tf.gather(points, receivers), receivers, count)
+    return tf.reshape(found, [-1, 16, 8])
+
+
+def attended(sent: Any, received: Any, receivers: Any, count: Any) -> Any:
+    scores = tf.reduce_sum(sent * received, 1, keepdims=True)
+    largest = tf.math.unsorted_segment_max(scores, receivers, count)
+    weights = tf.exp(scores - tf.gather(largest, receivers))
+    whole = tf.math.unsorted_segment_sum(weights, receivers, count)
+    return tf.math.unsorted_segment_sum(weights / tf.gather(whole, receivers) * sent, receivers, count)
+
+
+model("messages over edges", 16, 8)(
+    lambda x: over_edges(x, lambda sent, _, receivers, count: tf.math.unsorted_segment_sum(sent, receivers, count))
+)
+model("largest over edges", 16, 8)(
+    lambda x: over_edges(x, lambda sent, _, receivers, count: tf.math.unsorted_segment_max(sent, receivers, count))
+)
+model("attention over edges", 16, 8)(lambda x: over_edges(x, attended))
+model("pooled by the largest", 16, 8)(
+    lambda x: tf.reshape(
+        tf.math.unsorted_segment_sum(
+            tf.reshape(x, [-1, 8]), flattened(tf.argmax(x, -1, output_type=tf.int32), 8), 8 * tf.shape(x)[0]
+        ),
+        [-1, 8, 8],
+    )
+)
+
 model("cumsum middle 7 of 5", 7, 5)(lambda x: tf.cumsum(x, 1))
 model("cumsum reversed", 20)(lambda x: tf.cumsum(x, 1, exclusive=True, reverse=True))
 model("cumprod middle 9 of 6", 9, 6)(lambda x: tf.math.cumprod(x, 1))

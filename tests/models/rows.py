@@ -342,6 +342,77 @@ independent("special functions", lambda x: tf.math.betainc(2.0, 3.0, tf.sigmoid(
 independent("integers", lambda x: x // 3 + x % 2 - tf.abs(x), rows(4, dtype=tf.int32))
 independent("random weights", lambda x: x @ tf.random.stateless_normal([4, 3], [1, 2]))
 
+# -- sums over segments of flattened rows ------------------------------------------------------------------------------
+
+graph = (rows(5, 3, name="points"), rows(2, 8, dtype=tf.int32, name="edges"))
+
+
+def flattened(i, count=5):
+    """Indices among the elements of all rows, of which each has `count`."""
+    first = count * tf.reshape(row_numbers(i), [-1] + [1] * (len(i.shape) - 1))
+    return tf.reshape(i + first, [-1])
+
+
+def sums(values, ids, count=5):
+    """By row and segment; `ids` are flattened."""
+    flat = tf.reshape(values, [-1, values.shape[-1]])
+    found = tf.math.unsorted_segment_sum(flat, ids, count * batch_size(values))
+    return tf.reshape(found, [-1, count, values.shape[-1]])
+
+
+def clipped(i, most=4):
+    return tf.clip_by_value(i, 0, most)
+
+
+def messages(points, edges, guard):
+    senders, receivers = (flattened(guard(edges[:, side])) for side in (0, 1))
+    sent = tf.tanh(tf.gather(tf.reshape(points, [-1, 3]), senders))
+    return sums(tf.reshape(sent, [-1, 8, 3]), receivers)
+
+
+def attended(points, edges):
+    """Weights of a softmax over the edges that a point receives."""
+    senders, receivers = (flattened(clipped(edges[:, side])) for side in (0, 1))
+    flat, count = tf.reshape(points, [-1, 3]), 5 * batch_size(points)
+    scores = tf.reduce_sum(tf.gather(flat, senders) * tf.gather(flat, receivers), -1, keepdims=True)
+    largest = tf.math.unsorted_segment_max(scores, receivers, count)
+    weights = tf.exp(scores - tf.gather(largest, receivers))
+    whole = tf.math.unsorted_segment_sum(weights, receivers, count)
+    sent = weights / tf.gather(whole, receivers) * tf.gather(flat, senders)
+    return sums(tf.reshape(sent, [-1, 8, 3]), receivers)
+
+
+def neighbours(points):
+    distances = tf.reduce_sum((points[:, :, None] - points[:, None]) ** 2, -1)
+    nearest = tf.math.top_k(-distances, 3).indices
+    return tf.reshape(tf.gather(tf.reshape(points, [-1, 3]), flattened(nearest)), [-1, 5, 3, 3])
+
+
+def masked(points, edges, other):
+    """Some edges belong to no segment."""
+    receivers = tf.where(tf.reshape(edges[:, 0] > 2, [-1]), flattened(clipped(edges[:, 1])), other(points))
+    return sums(tf.cast(edges[:, 0, :, None], tf.float32), receivers)
+
+
+dependent("edges as they come", lambda x, e: messages(x, e, lambda i: i), *graph)
+dependent("edges up to the number of points", lambda x, e: messages(x, e, lambda i: clipped(i, 5)), *graph)
+dependent("edges below a wrong limit", lambda x, e: messages(x, e, lambda i: i % 6), *graph)
+dependent("masked edges to the first row", lambda x, e: masked(x, e, lambda _: 0), *graph)
+independent("clipped edges", lambda x, e: messages(x, e, clipped), *graph)
+independent("edges modulo the number of points", lambda x, e: messages(x, e, lambda i: i % 5), *graph)
+independent("checked edges", lambda x, e: messages(x, e, lambda i: tf.where((i >= 0) & (i < 5), i, 0)), *graph)
+independent("masked edges", lambda x, e: masked(x, e, lambda _: -1), *graph)
+independent("masked edges beyond", lambda x, e: masked(x, e, lambda x: 5 * batch_size(x)), *graph)
+independent("attention over edges", attended, *graph)
+independent("nearest neighbours", neighbours, graph[0])
+independent(
+    "pooled by the largest", lambda x: sums(x, flattened(tf.argmax(x, -1, output_type=tf.int32), 3), 3), graph[0]
+)
+independent("bins", lambda x: sums(x, flattened(
+    tf.cast(tf.clip_by_value(tf.floor(x[..., 0] * 4.0), 0.0, 3.0), tf.int32), 4), 4), graph[0])  # fmt: skip
+independent("bins by edges", lambda x: sums(x, flattened(tf.reshape(
+    tf.searchsorted([0.1, 0.2, 0.5], tf.reshape(x[..., 0], [-1])), [-1, 5]), 4), 4), graph[0])  # fmt: skip
+
 
 def main():
     folder, worker_program = sys.argv[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.analysis.program import integers
-from tfaot_pkg.analysis.program.hlo import Instruction, Program, Shape
+from tfaot_pkg.analysis.program.hlo import INTEGERS, Instruction, Program, Shape
 from tfaot_pkg.analysis.program.values import (
     PLACED,
     UNKNOWN_OPERATION,
@@ -60,7 +61,7 @@ def reduce(step: Step) -> Known:
     program, instruction, operands = step.program, step.instruction, step.operands
     dimensions = instruction.attribute("dimensions")
     arrays = operands[: len(operands) // 2]
-    opcode = _reducer(program, instruction)
+    opcode = _root(program, instruction).opcode
     # These reductions of equal elements give the element itself, for any number of them.
     known = opcode in ("maximum", "minimum", "and", "or") and len(arrays) == 1
     value = together(operands, instruction)
@@ -74,17 +75,65 @@ def reduce(step: Step) -> Known:
         )
     if not known:
         value = _by_size(step, value, dimensions)
-    elif arrays[0].integers is not None and operands[1].integers is not None:
+        return _results(instruction, [_counted(step, value, number) for number in range(len(arrays))])
+    if arrays[0].integers is not None and operands[1].integers is not None:
         extreme = integers.maximum if opcode in ("maximum", "or") else integers.minimum
         whole = arrays[0].integers.reduced(tuple(dimensions))
-        found = None if whole is None else extreme(whole, operands[1].known)
+        found = None if whole is None or whole.leaves else extreme(whole, operands[1].known)
         value = with_integers(value, found, operands, instruction)
     return _result(instruction, value)
 
 
-def _reducer(program: Program, instruction: Instruction) -> str:
+def _root(program: Program, instruction: Instruction) -> Instruction:
+    """The last instruction of a function that reduces."""
     computation = program.computations[instruction.called[0]]
-    return next(each.opcode for each in computation.instructions if each.id == computation.root)
+    return next(each for each in computation.instructions if each.id == computation.root)
+
+
+def _results(instruction: Instruction, values: Sequence[Value]) -> Known:
+    return values[0] if instruction.shape.parts is None else tuple(values)
+
+
+def _counted(step: Step, value: Value, number: int) -> Value:
+    """A result of a reduction with the bounds of its integers: sums, as of truth values, and chosen elements."""
+    count = len(step.operands) // 2
+    array, start = step.operands[number], step.operands[count + number]
+    if array.integers is None or start.integers is None or array.integers.placed or start.integers.placed:
+        return value
+    dimensions = tuple(step.instruction.attribute("dimensions"))
+    whole, root = array.integers.reduced(dimensions), _root(step.program, step.instruction)
+    if whole is None or step.shapes[number].dtype not in INTEGERS:
+        return value
+    if count == 1 and root.opcode == "add":
+        sizes = [step.shapes[0].sizes[d] for d in dimensions]
+        if any(small != large for small, large in sizes):
+            return value
+        elements = math.prod(size for size, _ in sizes)
+        total = integers.between(whole.low * elements, whole.high * elements)
+        return replace(value, integers=integers.add(total, start.integers))
+    if count > 1 and _chooses(step.program, step.instruction, number):
+        return replace(value, integers=integers.join(whole, start.integers))
+    return value
+
+
+def _chooses(program: Program, instruction: Instruction, number: int) -> bool:
+    """Whether a function that reduces several arrays gives one of the two elements of array `number` that it gets."""
+    computation = program.computations[instruction.called[0]]
+    known, count = {each.id: each for each in computation.instructions}, len(instruction.operands) // 2
+    waiting, seen = [known[computation.root].operands[number]], set[int]()
+    while waiting:
+        each = known[waiting.pop()]
+        if each.id in seen:
+            continue
+        seen.add(each.id)
+        if each.opcode == "parameter":
+            if each.attribute("number") % count != number:
+                return False
+        elif each.opcode in ("select", "minimum", "maximum", "copy"):
+            waiting += each.operands[-2:]
+        else:
+            return False
+    return True
 
 
 def dot(step: Step) -> Value:

@@ -29,6 +29,8 @@ _Binary = Callable[[Integers, Integers], "Integers | None"]
 def elementwise(step: Step) -> Value:
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     value = together(operands, instruction)
+    if any(each.known.leaves for each in operands) and not _is_followed(instruction):
+        return value
     if instruction.opcode in _KEPT and _keeps_whole_numbers(instruction, shapes):
         return operands[0]
     rule = _RULES.get(instruction.opcode)
@@ -42,10 +44,15 @@ def elementwise(step: Step) -> Value:
     return found
 
 
+def _is_followed(instruction: Instruction) -> bool:
+    """Whether the result has only numbers of the operands, also negative ones: see `Integers.leaves`."""
+    return instruction.opcode in (*_KEPT, "select") and instruction.shape.dtype in ("s32", "s64")
+
+
 def _keeps_whole_numbers(instruction: Instruction, shapes: Sequence[Shape]) -> bool:
     # Integers are followed through floats that hold them exactly, but not through quotients of floats.
     dtype, operand = instruction.shape.dtype, shapes[0].dtype
-    if instruction.opcode in ("divide", "remainder", "and", "or", "not"):
+    if instruction.opcode in ("divide", "remainder", "and", "or", "not", "xor"):
         return dtype in INTEGERS
     if instruction.opcode == "convert":
         # Only from integers: from a float, HLO's conversion truncates, and nothing shows that it is a whole number.
@@ -114,6 +121,14 @@ def _either(value: Value, instruction: Instruction, operands: Sequence[Value]) -
     return with_integers(value, found, operands, instruction)
 
 
+def _different(value: Value, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    if instruction.shape.dtype != "pred" or any(each.below_batch for each in operands):
+        return value
+    one, two = map(_truth, operands)
+    found = None if one.placed or two.placed else integers.compare("NE", one, two)[0]
+    return with_integers(value, found, operands, instruction)
+
+
 def _not(value: Value, instruction: Instruction, operands: Sequence[Value]) -> Value:
     if instruction.shape.dtype != "pred" or operands[0].below_batch:
         return value
@@ -142,7 +157,12 @@ def _clamp(value: Value, instruction: Instruction, operands: Sequence[Value]) ->
     return with_integers(value, found, operands, instruction)
 
 
+def _absolute(value: Value, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    return with_integers(value, integers.absolute(operands[0].known), operands, instruction)
+
+
 _RULES: Mapping[str, Callable[[Value, Instruction, Sequence[Value]], Value]] = {
+    "abs": _absolute,
     "add": _binary(integers.add),
     "and": _both,
     "clamp": _clamp,
@@ -157,4 +177,5 @@ _RULES: Mapping[str, Callable[[Value, Instruction, Sequence[Value]], Value]] = {
     "remainder": _binary(integers.remainder),
     "select": _select,
     "subtract": _binary(integers.subtract),
+    "xor": _different,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfaot_pkg.analysis.program import contracting, elementwise, indexing, integers, moving
+from tfaot_pkg.analysis.program import contracting, elementwise, guards, indexing, integers, moving
 from tfaot_pkg.analysis.program.hlo import Computation, Instruction, Program, Shape, Unlike, read_program
 from tfaot_pkg.analysis.program.loops import Loop, independent_of_iterations
 from tfaot_pkg.analysis.program.terms import Terms
@@ -90,10 +90,13 @@ class _Analysis:
         arrays = tuple(each for each in operands if isinstance(each, Value))
         if transfer is None or len(arrays) < len(operands):
             return self._named(without_terms(contracting.unknown(instruction, operands)), instruction.shape)
-        step = Step(program=self.program, instruction=instruction, operands=arrays, shapes=tuple(shapes))
+        given = guards.guarded(self.terms, arrays) if instruction.opcode == "select" else arrays
+        step = Step(program=self.program, instruction=instruction, operands=given, shapes=tuple(shapes))
         result = without_terms(kept_even(transfer(step), step))
         if not isinstance(result, Value):
             return self._named(result, instruction.shape)
+        if instruction.opcode == "convert" and result.integers is None and instruction.shape.dtype in ("s32", "s64"):
+            result = replace(result, integers=guards.converted(self.terms, arrays[0]))
         return replace(result, term=self.terms.of(instruction, [each.term for each in arrays], result))
 
     def _named(self, value: Known, shape: Shape) -> Known:

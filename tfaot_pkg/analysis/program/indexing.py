@@ -208,7 +208,9 @@ def _own_dimension(
         if factor is None or d not in inserted:
             continue
         axis = Axis(dimension=d, inner=factor)
-        if _is_own_row(_component(indices, shapes[1], vector, number), axis, 1):
+        component = _component(indices, shapes[1], vector, number)
+        # Updates at other indices are left out.
+        if component is not None and _is_own_row(component.inside(factor), axis, 1):
             return axis
     return None
 

@@ -2,6 +2,10 @@
 
 Each element is `row * R + batch * B + iteration * T + r`: R is the number of its row in the batch, B the batch size, T
 the number of the iteration of a loop over the rows; r does not depend on the position in the batch, `low <= r <= high`.
+
+An index that a scatter leaves out, as in `where(mask, index, -1)` or `where(mask, index, B * limit)`, is not of this
+form. If `limit` is finite, only elements from 0 to `B * limit - 1` are, with `least <= r <= most`, and no arithmetic is
+followed.
 """
 
 from __future__ import annotations
@@ -16,7 +20,10 @@ import numpy.typing as npt
 # float64, because bounds may be infinite; it holds integers up to 2**53 exactly, far more than any index.
 Array = npt.NDArray[np.float64]
 
-# The five arrays of one `Integers` of this size take 40 MiB.
+NEGATIVE = float(np.finfo(np.float64).max)
+"""`limit` if the only elements of another form are negative."""
+
+# The eight arrays of one `Integers` of this size take 64 MiB.
 LARGEST = 1 << 20
 """The largest array, in elements, whose elements are tracked one by one."""
 
@@ -30,6 +37,9 @@ class Integers:
     iteration: Array
     low: Array
     high: Array
+    least: Array
+    most: Array
+    limit: Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -37,12 +47,17 @@ class Integers:
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        return (self.row, self.batch, self.iteration, self.low, self.high)
+        return (self.row, self.batch, self.iteration, self.low, self.high, self.least, self.most, self.limit)
 
     @property
     def placed(self) -> bool:
         """Whether any element depends on its position in the batch, or on the batch size."""
-        return bool(self.coefficients.any())
+        return bool(self.coefficients.any() or self.leaves)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether elements may be outside on purpose: their r may depend on the position in the batch."""
+        return bool(np.isfinite(self.limit).any())
 
     @property
     def coefficients(self) -> npt.NDArray[np.bool_]:
@@ -78,12 +93,20 @@ class Integers:
         """What holds of any element along `axis`; None if coefficients differ."""
         if self.shape == ():
             return self
-        low, high = self.low.min(axis=axis), self.high.max(axis=axis)
+        lower = (part.min(axis=axis) for part in (self.low, self.least, self.limit))
+        upper = (part.max(axis=axis) for part in (self.high, self.most))
+        (low, least, limit), (high, most) = lower, upper
         coefficients = self.parts[:3]
         # One set of coefficients describes all elements, so elements with different ones have no common description.
         if any((part.min(axis=axis) != part.max(axis=axis)).any() for part in coefficients):
             return None
-        return _of([*(part.min(axis=axis) for part in coefficients), low, high])
+        return _of([*(part.min(axis=axis) for part in coefficients), low, high, least, most, limit])
+
+    def inside(self, limit: float) -> Integers:
+        """What holds of those elements that are 0 to `B * limit - 1`."""
+        if (self.limit < limit).any():
+            return self
+        return _of([*self.parts[:3], self.least, self.most])
 
     def bounds(self) -> tuple[Array, Array]:
         """The least and the largest value over all rows, iterations and batch sizes."""
@@ -103,8 +126,14 @@ class Integers:
 
 
 def _of(parts: Sequence[Any]) -> Integers:
-    row, batch, iteration, low, high = np.broadcast_arrays(*[np.asarray(part, np.float64) for part in parts])
-    return Integers(row=row, batch=batch, iteration=iteration, low=low, high=high)
+    """Of all parts, or of the first five: nothing more is known of some elements then."""
+    row, batch, iteration, low, high, *inside = parts
+    least, most, limit = inside or (low, high, np.inf)
+    arrays = [np.asarray(part, np.float64) for part in (row, batch, iteration, low, high, least, most, limit)]
+    row, batch, iteration, low, high, least, most, limit = np.broadcast_arrays(*arrays)
+    return Integers(
+        row=row, batch=batch, iteration=iteration, low=low, high=high, least=least, most=most, limit=limit
+    )  # fmt: skip
 
 
 def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, iteration: Any = 0) -> Integers:
@@ -116,7 +145,7 @@ UNKNOWN = between(-np.inf, np.inf)
 
 
 def add(one: Integers, two: Integers) -> Integers:
-    return _of([first + second for first, second in zip(one.parts, two.parts, strict=True)])
+    return _of([first + second for first, second in zip(one.parts[:5], two.parts[:5], strict=True)])
 
 
 def negate(one: Integers) -> Integers:
@@ -146,16 +175,32 @@ def divide(one: Integers, two: Integers) -> Integers | None:
         return None
     divisor = two.low
     # Nothing is negative here, so floor equals HLO's division, which rounds toward zero.
-    return _of([*(part / divisor for part in one.parts[:3]), *(np.floor(part / divisor) for part in one.parts[3:])])
+    return _of([*(part / divisor for part in one.parts[:3]), *(np.floor(part / divisor) for part in one.parts[3:5])])
+
+
+def absolute(one: Integers) -> Integers | None:
+    """None if an element depends on the position, or may be the least integer of its type, which has no opposite."""
+    if one.placed or np.isinf(one.low).any():
+        return None
+    least = np.maximum(np.maximum(one.low, -one.high), 0)
+    return between(least, np.maximum(np.abs(one.low), np.abs(one.high)))
 
 
 def remainder(one: Integers, two: Integers) -> Integers | None:
+    """HLO's, which has the sign of the dividend."""
     if not _divides(two, one):
-        return None
+        return _remainder_of_any(one, two)
     divisor = two.low
     # The coefficients are multiples of the divisor, so they vanish: only r counts. A smaller r is its own remainder.
     small = one.high < divisor
     return between(np.where(small, one.low, 0), np.where(small, one.high, divisor - 1))
+
+
+def _remainder_of_any(one: Integers, two: Integers) -> Integers | None:
+    if one.placed or two.placed or (two.low <= 0).any():
+        return None
+    most = two.high - 1
+    return between(np.where(one.low >= 0, 0, -most), np.where(one.high <= 0, 0, most))
 
 
 def _divides(two: Integers, one: Integers) -> bool:
@@ -190,7 +235,7 @@ def _chosen(
     coefficients = [np.where(first | same, x, y) for x, y in zip(one.parts[:3], two.parts[:3], strict=True)]
     ends = [
         np.where(first, x, np.where(second, y, of_both(x, y)))
-        for x, y in zip(one.parts[3:], two.parts[3:], strict=True)
+        for x, y in zip(one.parts[3:5], two.parts[3:5], strict=True)
     ]
     return _of([*coefficients, *ends])
 
@@ -200,8 +245,25 @@ def join(one: Integers, two: Integers) -> Integers | None:
     if one.shape != two.shape and () not in (one.shape, two.shape):
         return None
     if any((x != y).any() for x, y in zip(one.parts[:3], two.parts[:3], strict=True)):
-        return None
-    return _of([*one.parts[:3], np.minimum(one.low, two.low), np.maximum(one.high, two.high)])
+        return _or_outside(one, two)
+    return _of([
+        *one.parts[:3],
+        np.minimum(one.low, two.low), np.maximum(one.high, two.high),
+        np.minimum(one.least, two.least), np.maximum(one.most, two.most),
+        np.minimum(one.limit, two.limit),
+    ])  # fmt: skip
+
+
+def _or_outside(one: Integers, two: Integers) -> Integers | None:
+    """What holds for elements of either, if all of one of them are negative, or at least a multiple of B."""
+    for inside, other in ((one, two), (two, one)):
+        beyond = (other.row == 0) & (other.iteration == 0) & (other.batch > 0) & (other.low >= 0)
+        negative = other.bounds()[1] < 0
+        if (negative | beyond).all():
+            limit = np.where(negative, NEGATIVE, other.batch)
+            least, most = inside.least, inside.most
+            return _of([*inside.parts[:3], -np.inf, np.inf, least, most, np.minimum(inside.limit, limit)])
+    return None
 
 
 def widened(before: Integers, after: Integers) -> Integers:
@@ -209,11 +271,16 @@ def widened(before: Integers, after: Integers) -> Integers:
     before = before.expanded(after.shape) if before.shape == () else before
     low = np.where(after.low < before.low, -np.inf, after.low)
     high = np.where(after.high > before.high, np.inf, after.high)
-    return _of([*after.parts[:3], low, high])
+    least = np.where(after.least < before.least, -np.inf, after.least)
+    most = np.where(after.most > before.most, np.inf, after.most)
+    limit = np.where(after.limit < before.limit, 0, after.limit)
+    return _of([*after.parts[:3], low, high, least, most, limit])
 
 
 def select(pred: Integers, one: Integers, two: Integers) -> Integers | None:
     first, second = pred.low >= 1, pred.high <= 0
+    if one.leaves or two.leaves or not (first | second).any():
+        return join(one, two)
     same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
     if not (first | second | same).all():
         return None

@@ -318,7 +318,7 @@ def concatenate(step: Step) -> Value:
         parts.append(each.known.expanded(sizes))
     found = Integers(**{
         name: np.concatenate([getattr(part, name) for part in parts], axis=dimension)
-        for name in ("row", "batch", "iteration", "low", "high")
+        for name in Integers.__slots__
     })  # fmt: skip
     return with_integers(value, found, operands, instruction)
 

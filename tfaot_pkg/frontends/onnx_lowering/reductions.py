@@ -115,8 +115,9 @@ def place_of_extreme(b: Builder, x: Value, axis: int, *, largest: bool, last: bo
         numbers = a.where(b.compare("NE", x, x), extreme(x.dtype, largest=largest), x)
     best = (maximum if largest else minimum)(b, numbers, [axis], keep=True)
     places = b.iota("s64", x.sizes, axis)
-    nowhere = extreme("s64", largest=last)
-    chosen = b.map("select", b.compare("EQ", x, best), places, b.constant(nowhere, "s64"))
+    # An element is the best one, so other elements may count as the worst place: thus all places are within the axis.
+    nowhere = b.constant(0, "s64") if last else b.size(x.sizes[axis] + Size(-1))
+    chosen = b.map("select", b.compare("EQ", x, best), places, nowhere)
     found = (maximum if last else minimum)(b, chosen, [axis], keep=False)
     if x.is_float:
         first = element(b, x, axis, 0)
