@@ -1,12 +1,12 @@
 """Layers of a graph that are shown as one block each, under their common names.
 
 Layers that TensorFlow runs as loops (GRU, LSTM, SimpleRNN, in one direction or both) are recognized by the operations
-of an iteration, because names depend on the framework, and ONNX files may have none. A layer is its loop and the
-operations that only feed it or only read from it: lists of tensors, transpositions, reversals. So no other operation
-lies between those of a layer, and a layer as one node never closes a cycle.
+of an iteration, because names depend on the version of Keras. A layer is its loop and the operations that only feed it
+or only read from it: lists of tensors, transpositions, reversals. So no other operation lies between those of a layer,
+and a layer as one node never closes a cycle.
 
-Other layers are recognized by their scopes: attention and normalization by the names that Keras and PyTorch give,
-nodes of ONNX files by those of their operators, and a block used twice by its weights.
+Other layers are recognized by their scopes: attention and normalization by the names that Keras gives, and a block used
+twice by its weights.
 """
 
 from __future__ import annotations
@@ -53,11 +53,6 @@ _KERAS = {
     "transformer_decoder": "TransformerDecoder",
     "transformer_encoder": "TransformerEncoder",
 }
-_TORCH = {"self_attn": "MultiheadAttention", "multihead_attn": "MultiheadAttention"}
-_ENCODER_PARTS = frozenset("self_attn linear1 linear2 norm1 norm2".split())
-_WITHIN_NODES = frozenset("Tensordot einsum moments".split())
-_OF_ONNX = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")
-_CALLS = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 
 Operations: TypeAlias = Mapping[str, "tf.Operation"]
@@ -126,15 +121,12 @@ def _scoped(operations: Operations, sources: Sources, after: Users, taken: froze
         parts = name.split("/")
         for depth in range(1, len(parts)):
             inside.setdefault("/".join(parts[:depth]), []).append(name)
-    children: dict[str, set[str]] = {}
-    for scope in inside:
-        children.setdefault(scope.rpartition("/")[0], set()).add(scope.rpartition("/")[2])
     shared = _shared_scopes(operations, sources, inside)
     places = _places(sources, after)
     found: list[Layer] = []
     # Outermost scopes first: what they contain is then taken.
     for scope in sorted(inside, key=lambda one: (one.count("/"), one)):
-        label = _label_of_scope(scope, children.get(scope, set()), scope in shared)
+        label = _label_of_scope(scope, scope in shared)
         members = frozenset(inside[scope])
         if label and len(members) > 1 and not members & taken and not _between(members, sources, after, places):
             found.append(Layer(label, members))
@@ -142,16 +134,11 @@ def _scoped(operations: Operations, sources: Sources, after: Users, taken: froze
     return found
 
 
-def _label_of_scope(scope: str, children: set[str], is_shared: bool) -> str:
+def _label_of_scope(scope: str, is_shared: bool) -> str:
     last = scope.rpartition("/")[2]
     plain = _NUMBERED.sub("", last)
-    label = _KERAS.get(plain) or _TORCH.get(last) or ""
-    if children >= _ENCODER_PARTS:
-        label = "TransformerDecoderLayer" if "multihead_attn" in children else "TransformerEncoderLayer"
-    if is_shared:
-        return f"{label or (scope if last.isdecimal() else plain)}, shared"
-    is_node = _OF_ONNX.fullmatch(last) and children <= _WITHIN_NODES and not _CALLS.fullmatch(last)
-    return label or (plain if is_node else "")
+    label = _KERAS.get(plain, "")
+    return f"{label or (scope if last.isdecimal() else plain)}, shared" if is_shared else label
 
 
 def _shared_scopes(operations: Operations, sources: Sources, inside: Mapping[str, list[str]]) -> set[str]:

@@ -20,7 +20,6 @@ from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
 from tfaot_pkg.compiler.passes.raise_dense import dense
 from tfaot_pkg.compiler.passes.raise_interpolate import interpolated
 from tfaot_pkg.compiler.passes.raise_max_pool import max_pool
-from tfaot_pkg.compiler.passes.raise_one_nan import one_nan
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
 from tfaot_pkg.compiler.passes.raise_top_k import top_k
@@ -76,7 +75,6 @@ _RAISING = (
     _rule("pad-convolutions", padded, "Zeros around the image of a depthwise convolution become its padding."),
     _rule("raise-conv2d", conv2d, "Convolutions over two axes with constant filters become `conv2d`."),
     _rule("raise-max-pool", max_pool, "Maxima over windows of images become `max_pool`."),
-    _rule("raise-one-nan", one_nan, "A choice of a NaN for each NaN becomes `one-nan`."),
     _rule("raise-softmax", softmax, "Quotients of exponentials and their sums become `softmax`."),
     _rule("fuse-epilogues", absorbed, "Scales, offsets, activations and reshapes after a layer become part of it."),
     _rule("fuse-prologues", preceded, "A scale and an offset by channel before a layer become part of its weights."),
