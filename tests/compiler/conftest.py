@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,14 @@ import pytest
 from tests.compiler.guarded import guarded
 from tests.kept import REPOSITORY, kept
 from tfaot_pkg.analysis.program import hlo
-from tfaot_pkg.compiler.emit import Emitted, emit
+from tfaot_pkg.compiler.chains import Step
+from tfaot_pkg.compiler.each import EachLoop
+from tfaot_pkg.compiler.emit import Emitted, emit, loops_of
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.loops import Block, Loops, Nest, Node
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.compiler.rows import RowsLoop
+from tfaot_pkg.compiler.tiles import TiledLoop
 from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.frontends.toolchain.environment import ensure
@@ -54,6 +59,25 @@ class Network:
 
 
 Networks = Callable[[str, str], Network]
+
+
+def nests(program: Program) -> list[Loops]:
+    """The loops over elements that the compiler makes of a program, in their order, with those in blocks."""
+    return [*nests_in(loops_of(program).nodes)]
+
+
+def nests_in(nodes: Iterable[Node]) -> Iterator[Loops]:
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield node.loops
+        elif isinstance(node, Block):
+            yield from nests_in(node.nodes)
+
+
+def opcodes_in(loops: Loops) -> list[str]:
+    """What a loop computes for each element."""
+    assert isinstance(loops, EachLoop | RowsLoop | TiledLoop | Step)
+    return [each.operation.opcode for each in loops.inner.statements]
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.fitting import Fit, Point, check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
-from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.frontends.toolchain.environment import ensure
@@ -180,14 +180,12 @@ def test_a_size_at_which_a_part_is_larger_than_its_array_is_rejected(networks: M
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 def test_layers_over_particles_are_computed_by_the_kernel_library(networks: Mapping[str, Network]) -> None:
-    emitted = emit(recognize(simplify(networks["attention"].program)), "program", 4)
-    assert "softmax(" in emitted.source and "dense<" in emitted.source
-    assert (
-        emit(recognize(simplify(networks["convolved"].program)), "program", 4).source.count("conv2d(dispatch, {window")
-        == 2
+    attention, convolved = (
+        [each.opcode for each in recognize(simplify(networks[name].program)).entry.operations]
+        for name in ("attention", "convolved")
     )
-    assert emitted.source.count("size_n") > 5
-    assert BATCH not in emitted.source
+    assert {"softmax", "dense"} <= {*attention}
+    assert convolved.count("conv2d") == 2
     small, large = (
         emit(Program(entry=each.entry, symbols=(Symbol("n", most),)), "program", 4).scratch
         for each in [recognize(simplify(networks["sets"].program))]

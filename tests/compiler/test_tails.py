@@ -8,7 +8,8 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.emit import loops_of
+from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
@@ -103,19 +104,22 @@ def inputs_of_lstm(units: int, steps: int, rows: int) -> list[Array]:
     return [random.normal(size=(rows, *sizes)).astype(np.float32) for sizes in ((steps, 4 * units), (units,), (units,))]
 
 
-def _source(program: Program) -> str:
-    return emit(recognize(simplify(program)), "program").source
+_SHARED = "by vectors, and rows in vectors for the rest"
+
+
+def _loops(program: Program) -> str:
+    return text_of_loops(loops_of(recognize(simplify(program))))
 
 
 @pytest.mark.parametrize("size", [9, 17, 20, 33, 50, 100])
 def test_rows_share_a_vector_if_what_is_computed_takes_long(size: int) -> None:
-    assert f"eachWithTails<{size}>" in _source(_halves(size))
-    assert "eachWithTails" not in _source(_halves(size, "abs"))
+    assert f"loop [batch, {size}] {_SHARED}" in _loops(_halves(size))
+    assert _SHARED not in _loops(_halves(size, "abs"))
 
 
 @pytest.mark.parametrize("size", [15, 16, 31, 48])
 def test_rows_have_vectors_of_their_own_if_no_target_gains(size: int) -> None:
-    assert "eachWithTails" not in _source(_halves(size))
+    assert _SHARED not in _loops(_halves(size))
 
 
 def test_what_is_computed_once_for_a_row_stays_before_its_loop() -> None:
@@ -124,10 +128,10 @@ def test_what_is_computed_once_for_a_row_stays_before_its_loop() -> None:
     # Users of a broadcast compute its operand, so this is what a loop would hold.
     spread = writer.add("broadcast", (N, *shape), of_row, dimensions=(0, 1))
     made = writer.add("tanh", (N, *shape), writer.add("multiply", (N, *shape), x, spread))
-    assert "eachWithTails<50>" in _source(writer.program(made))
+    assert _SHARED in _loops(writer.program(made))
     spread = writer.add("broadcast", (N, *shape), writer.add("abs", (N, _LINES), of_row), dimensions=(0, 1))
     made = writer.add("tanh", (N, *shape), writer.add("multiply", (N, *shape), x, spread))
-    assert "eachWithTails" not in _source(writer.program(made))
+    assert _SHARED not in _loops(writer.program(made))
 
 
 @pytest.mark.slow
@@ -149,7 +153,7 @@ def test_random_chains_give_the_bits_of_one_long_row_and_what_the_interpreter_do
 @pytest.mark.slow
 def test_an_lstm_of_50_units_has_the_same_bits_in_every_batch(compiled: Compile) -> None:
     program = lstm(50, 3)
-    assert "eachWithTails<50>" in _source(program)
+    assert f"50] {_SHARED}" in _loops(program)
     code, inputs = compiled(recognize(simplify(program)), 16), inputs_of_lstm(50, 3, 40)
     whole = code(*inputs)
     for given, wanted in zip(whole, interpret.run(program, 40, inputs), strict=True):
@@ -167,8 +171,8 @@ def test_rows_may_lie_far_apart(compiled: Compile, size: int) -> None:
     step = writer.add("slice", (N, 1, size), x, slices=((0, N, 1), (7, 8, 1), (0, size, 1)))
     rows = writer.add("reshape", (N, size), step)
     program = simplify(writer.program(writer.add("exponential", (N, size), rows)))
-    source = emit(program, "program", 12).source
-    assert f"Apart<{16000 * size}, 1>" in source
+    text = text_of_loops(loops_of(program))
+    assert "rows in vectors" in text and f"[{16000 * size}*i0 + i1 + {7 * size}]" in text
     given = np.random.default_rng(size).normal(size=(12, 16000, size)).astype(np.float32)
     (found,) = compiled(program, 12)(given)
     np.testing.assert_allclose(found, np.exp(given[:, 7]), rtol=3e-7)
