@@ -46,6 +46,7 @@ void both(const char* name, Function function, Exact exact, float least, float b
 }
 
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
+double hardSwishOf(double x) { return x * std::fmin(std::fmax(x + 3.0, 0.0), 6.0) / 6.0; }
 double geluByTanh(double x) { return x / (1.0 + std::exp(-std::sqrt(8.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x))); }
 
 }  // namespace
@@ -61,6 +62,7 @@ int main(int count, char** arguments) {
   both("expm1", TFAOT_OF(exponentialMinusOne), [](double x) { return std::expm1(x); }, 0x1p-14f, 20.0f, 88.7f);
   both("gelu", TFAOT_OF(geluErf), gelu, 0x1p-14f, 15.0f, 8.0f);
   both("gelu_tanh", TFAOT_OF(geluTanh), geluByTanh, 0x1p-14f, 11.0f, 8.0f);
+  both("hard_swish", TFAOT_OF(hardSwish), hardSwishOf, 0x1p-14f, 4.0f, 4.0f);
   both("sigmoid", TFAOT_OF(logistic), [](double x) { return 1.0 / (1.0 + std::exp(-x)); }, 0x1p-14f, 104.0f, 20.0f);
   both("softplus", TFAOT_OF(softplus), [](double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }, 0x1p-14f, 104.0f, 20.0f);
   both("swish", TFAOT_OF(swish), [](double x) { return x / (1.0 + std::exp(-x)); }, 0x1p-14f, 110.0f, 20.0f);

@@ -61,10 +61,10 @@ STATED = {
     "tanh": 2.0,
     "sigmoid": 2.0,
     "softplus": 2.0,
-    "gelu_erf": 4.0,
+    "gelu_erf": 2.0,
     "gelu_tanh": 2.0,
     "swish": 2.0,
-    "hard_swish": 3.0,
+    "hard_swish": 2.0,
     "leaky_relu": 1.0,
     "falling_relu": 1.0,
     "clip": 0.0,
@@ -72,6 +72,8 @@ STATED = {
 
 
 NOT_FUSED = ("x86-64", "x86-64-v2")  # targets without fused multiply-add
+_ROUGHER = ("tanh", "softplus", "gelu_erf", "gelu_tanh", "hard_swish")
+"""What they compute with larger errors."""
 
 
 def every(step: int) -> Floats:
@@ -104,7 +106,7 @@ def test_the_error_is_as_stated_over_the_whole_range(
         exact = EXACT[activation](values.astype(np.float64))
         allowed = np.full(len(values), STATED[activation])
         if request.node.callspec.params["kernels"] in NOT_FUSED:
-            allowed += {"tanh": 1.0, "softplus": 1.0, "gelu_tanh": 1.0}.get(activation, 0.0)
+            allowed += 1.0 if activation in _ROUGHER else 0.0
             if activation == "gelu_tanh":
                 allowed += np.where(values < 0, 7.0 * np.abs(inner(values.astype(np.float64))), 0.0)
     error = units(kernels.activate(activation, values), exact)

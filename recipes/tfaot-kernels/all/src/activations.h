@@ -23,12 +23,15 @@ inline constexpr float kExp[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.008
 // (log(1 + e) - e) / e^2, 0 <= e <= 1; relative error of log(1 + e) below 2^-26.
 inline constexpr float kLog[] = {-0.499999315f, 0.333301961f, -0.249532163f, 0.196592912f,  -0.152310729f,
                                  0.104407415f,  -0.0550434403f, 0.0186882466f, -0.00295770168f};
-// exp(t^2 / 2) * Phi(-t) * (t + kTailStart), where Phi is the normal distribution, as a function of w - kTailMiddle, with
-// w = t / (t + kTailStart), 0 <= t <= 15; relative error below 2^-24.5.
-inline constexpr float kTail[] = {0.954403996f, -1.10288739f, 0.389519721f, 0.268255085f, -0.106487937f,
-                                  -0.148513019f, -0.0254605692f, 0.06591364f, 0.101160489f, -0.0803311318f};
-inline constexpr float kTailStart = 2.5f, kTailMiddle = 0.25f;
+// exp(t^2 / 2) * Phi(-t) * (kTailSlope * t + kTailStart) - 1, where Phi is the normal distribution, as a function of
+// w - kTailMiddle, with w = t / (kTailSlope * t + kTailStart), 0.6 <= t <= 15; relative error of the sum with 1 below 2^-27.1.
+inline constexpr float kTail[] = {0.134348333f, -1.81450486f, -0.47109735f, 3.96365809f, 4.45412016f,
+                                  -8.83023739f, -32.4086151f, -17.8584805f, 121.952927f, 259.916016f};
+inline constexpr float kTailSlope = 1.9f, kTailStart = 3.154f, kTailMiddle = 0.306801796f;
 inline constexpr float kTailLimit = 14.8f;  // gelu of -14.8 is rounded to zero
+// (Phi(x) - 1/2) / x as a function of x^2, |x| <= kCentre; error of Phi(x) below 2^-27.
+inline constexpr float kCentralPhi[] = {0.398942173f, -0.0664869398f, 0.00994333439f, -0.00108705892f};
+inline constexpr float kCentre = 0.62f;
 
 // (tanh(r) / r - 1) / r^2 as a function of r^2, |r| <= log(2) / 4; relative error of tanh(r) below 2^-23.3, and below 2^-25 from 0.13 on,
 // where tanh of 0.17 to 0.25 comes from.
@@ -159,19 +162,37 @@ TFAOT_INLINE Vector softplus(Vector x) {
   return positivePart(x) + multiplyAdd(e * e, polynomial(e, kLog), e);
 }
 
-/// max(x, 0) - t * Phi(-t), t = |x|, where t * Phi(-t) is a product of w, exp(-t^2 / 2) and a polynomial of w (kTail). Its terms are
-/// small beside the first one, so roundings of the last steps alone count. exp(-t^2 / 2) is scaled by 2^64 until the end.
+/// A square that is rounded, and what the rounding lost.
+struct Square {
+  Vector rounded, lost;
+};
+TFAOT_INLINE Square minusHalfSquare(Vector t) {
+  if constexpr (kFuses) {
+    const Vector half = -0.5f * t, square = half * t;
+    return {square, multiplyAdd(half, t, -square)};
+  } else {
+    // The first part is exact, because its root has 12 bits.
+    const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
+    return {-0.5f * root * root, -0.5f * (t - root) * (t + root)};
+  }
+}
+
+/// x * Phi(x) near zero; elsewhere max(x, 0) - t * Phi(-t), t = |x|, where t * Phi(-t) is the product of w, exp(-t^2 / 2) and 1 + q. Both
+/// of these are added to 1 only in the last step, so that their roundings count little: the slope and start of w are such that q is
+/// small, and that w and its divisor are not just above powers of two, where roundings count most, for results just below them.
+/// exp(-t^2 / 2) is scaled by 2^64 until the end. Decision 078 has the errors of others.
 TFAOT_INLINE Vector geluErf(Vector x) {
   constexpr float kRounderUp = kRounder + 64.0f;
-  const Vector t = smaller(broadcast(kTailLimit), magnitude(x)), w = t / (t + kTailStart);
-  // The square in two parts: the first is exact, because its root has 12 bits.
-  const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u), square = -0.5f * root * root;
-  const Vector rounded = multiplyAdd(square, broadcast(kLog2OfE), broadcast(kRounderUp));
-  const Power power = {rounded - broadcast(kRounderUp), bitsAs<Unsigned>(rounded)};
-  const Vector r = reducedBy(power, square) - 0.5f * (t - root) * (t + root);
-  const Vector rest = multiplyAdd(r * r, polynomial(r, kExp), r);  // of 2^n * (1 + rest)
-  const Vector scaled = multiplyAdd(w, rest, w) * polynomial(w - kTailMiddle, kTail) * bitsAs<Vector>(power.biased << 23);
-  return (x < 0.0f ? x * 0.0f : x) - scaled * kScaled;
+  const Vector t = smaller(broadcast(kTailLimit), magnitude(x));
+  const Vector w = t / multiplyAdd(broadcast(kTailSlope), t, broadcast(kTailStart));
+  const Square square = minusHalfSquare(t);
+  const Vector rounded = multiplyAdd(square.rounded, broadcast(kLog2OfE), broadcast(kRounderUp)), n = rounded - broadcast(kRounderUp);
+  const Vector high = subtractProduct(square.rounded, n, broadcast(kLn2High)), low = subtractProduct(square.lost, n, broadcast(kLn2Low));
+  const Vector r = high + low, rest = high + multiplyAdd(r * r, polynomial(r, kExp), low);  // of 2^n * (1 + rest)
+  const Vector q = polynomial(w - kTailMiddle, kTail), more = multiplyAdd(q, rest, q + rest);
+  const Vector scaled = multiplyAdd(w, more, w) * bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23);
+  const Vector far = subtractProduct(x < 0.0f ? x * 0.0f : x, scaled, broadcast(kScaled));
+  return t < kCentre ? x * multiplyAdd(x, polynomial(x * x, kCentralPhi), 0.5f) : far;
 }
 
 /// x * sigmoid(y), y = 2 * sqrt(2 / pi) * 0.044715 * x * (x^2 + 1 / 0.044715). The error of y, which exp would multiply by up to 110, is
@@ -197,8 +218,12 @@ TFAOT_INLINE Vector clipped(Vector x, float low, float high) {
   return smaller(broadcast(high), larger(broadcast(low), x));
 }
 
-/// x + 3 is exact if it is small.
-TFAOT_INLINE Vector hardSwish(Vector x) { return x * (clipped(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f)); }
+/// x + 3 is exact if it is small. 1/6 is the sum of two floats, so its product is rounded once, and 1 for 6.
+TFAOT_INLINE Vector hardSwish(Vector x) {
+  constexpr float kSixth = 1.0f / 6.0f, kSixthLow = static_cast<float>(1.0 / 6.0 - kSixth);
+  const Vector sum = clipped(x + 3.0f, 0.0f, 6.0f);
+  return x * multiplyAdd(sum, broadcast(kSixth), sum * kSixthLow);
+}
 
 TFAOT_INLINE Vector leakyRelu(Vector x, float slope) { return x > 0.0f ? x : x * slope; }
 
