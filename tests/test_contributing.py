@@ -17,7 +17,7 @@ import pytest
 from tools import lock_requirements
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("add-an-operation.md", "add-a-pass.md", "add-an-onnx-operator.md")
+PAGES = ("add-an-operation.md", "add-a-pass.md", "add-an-onnx-operator.md", "add-a-kernel.md")
 """In this order: the pass makes the operation."""
 _STEP = re.compile(
     r"^ *(In|New file) `([^`]+)`:\n\n(?P<indent> *)```(?:diff|python|text)\n(.*?)^(?P=indent)```$"
@@ -45,7 +45,7 @@ def _changed(before: str, change: str) -> str:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contributing") / "project"
     folder.mkdir()
-    for name in ("tfaot_pkg", "tools", "tests", "docs"):
+    for name in ("tfaot_pkg", "tools", "tests", "docs", "recipes"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in ROOT.iterdir():
         if not (folder / path.name).exists() and not path.name.startswith(".") and path.name != "build":
