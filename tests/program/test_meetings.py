@@ -35,6 +35,7 @@ CONVOLUTION: dict[str, Any] = {
     "batch_groups": 1,
 }
 INTERACT = "rows interact"
+UNLIMITED = "an index may be that of another row, so rows interact"
 PLACED = "its rows depend on their position in the batch, or on the batch size"
 
 
@@ -583,8 +584,8 @@ CASES: dict[Callable[[Rows], int], tuple[str, str]] = {
     own_row_or_the_fourth: ("gather", INTERACT),
     largest_of_two_row_numbers: ("gather", INTERACT),
     rows_by_a_constant_of_squares: ("gather", INTERACT),
-    unsigned_difference_below_zero: ("gather", INTERACT),
-    quotient_of_floats: ("gather", INTERACT),
+    unsigned_difference_below_zero: ("gather", UNLIMITED),
+    quotient_of_floats: ("gather", UNLIMITED),
     numbers_of_one_more_than_the_batch: ("iota", PLACED),
     numbers_of_five_more_than_the_batch: ("iota", PLACED),
     row_numbers: ("", PLACED),

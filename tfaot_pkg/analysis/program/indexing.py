@@ -13,7 +13,17 @@ import numpy as np
 from tfaot_pkg.analysis.program.hlo import Instruction, Program, Shape
 from tfaot_pkg.analysis.program.integers import Integers
 from tfaot_pkg.analysis.program.moving import row_sizes
-from tfaot_pkg.analysis.program.values import Axis, Step, Value, mixed, settled, together, with_integers
+from tfaot_pkg.analysis.program.values import (
+    INTERACT,
+    UNLIMITED,
+    Axis,
+    Step,
+    Value,
+    mixed,
+    settled,
+    together,
+    with_integers,
+)
 
 
 def _component(value: Value, shape: Shape, vector: int, number: int) -> Integers | None:
@@ -33,6 +43,13 @@ def _is_own_row(found: Integers | None, axis: Axis, size: int) -> bool:
     """Whether slices of `size` elements that start at such an index lie in the index's own row."""
     # Each row has `inner` elements, so it starts at row * inner, and a slice must end before the next row starts.
     return found is not None and axis.outer == 1 and found.is_exactly(row=axis.inner, high=axis.inner - size)
+
+
+def _reason(found: Integers | None, factor: int) -> str:
+    """Why an index that is not shown to be of its own row, of `factor` elements, mixes rows."""
+    if found is None or (found.row != factor).any() or found.batch.any():
+        return INTERACT
+    return UNLIMITED if ((found.low < factor) & (found.high >= 0)).all() else INTERACT
 
 
 def _is_row_of_iteration(found: Integers | None, axis: Axis, size: int) -> bool:
@@ -73,7 +90,7 @@ def gather(step: Step) -> Value:
     if _is_row_of_iteration(component, operand.axis, sizes[0][d]):
         return _row_of_iteration(operand, indices, instruction)
     if indices.axis is None or not _is_own_row(component, operand.axis, sizes[0][d]):
-        return mixed(instruction)
+        return mixed(instruction, _reason(component, operand.axis.inner))
     own = _others_settled(indices, shapes[1], vector, indexed.index(d), instruction)
     return together(
         [replace(settled(operand, instruction), axis=index_axis), replace(own, axis=index_axis)], instruction
@@ -148,7 +165,7 @@ def scatter(step: Step) -> Value:
         return _scattered_into_rows(step)
     axis, own = _scattered_axis(step, source)
     if axis is None:
-        return mixed(step.instruction)
+        return mixed(step.instruction, _reason_of_scatter(step))
     parts = [settled(operand, step.instruction), replace(own, axis=axis if indices.axis else None),
              replace(settled(updates, step.instruction), axis=axis if updates.axis else None)]  # fmt: skip
     return together(parts, step.instruction)
@@ -189,6 +206,15 @@ def _scattered_axis(step: Step, source: Axis) -> tuple[Axis | None, Value]:
         return None, after
     number = numbers("indexed").index(axis.dimension)
     return axis, _others_settled(indices, step.shapes[1], vector, number, step.instruction)
+
+
+def _reason_of_scatter(step: Step) -> str:
+    vector, inserted = step.instruction.attribute("vector"), step.instruction.attribute("inserted")
+    for number, d in enumerate(step.instruction.attribute("indexed")):
+        factor = step.program.factor(step.shapes[0].sizes[d])
+        if factor is not None and d in inserted:
+            return _reason(_component(step.operands[1], step.shapes[1], vector, number), factor)
+    return INTERACT
 
 
 def _own_dimension(

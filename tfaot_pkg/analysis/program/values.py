@@ -49,6 +49,7 @@ class Step:
 
 
 INTERACT = "rows interact"
+UNLIMITED = "an index may be that of another row, so rows interact"
 PLACED = "its rows depend on their position in the batch, or on the batch size"
 CHOSEN = "what computes it is chosen by the batch size"
 UNKNOWN_OPERATION = "rows may interact in an unknown operation"
