@@ -9,8 +9,8 @@ It runs in the environment in which the model works, and needs PyTorch 2.6 or ne
 packages onnx and onnxscript. Nothing else of tfaot_pkg is imported: this file may be copied and run alone.
 
 FILE.aten is the program of torch.export in PyTorch's core operators, which needs no other package, and what the model
-itself answered before it was exported. It is a zip archive of uncompressed members: `program.json`, and the elements of
-arrays, little-endian and row-major, as `arrays/0`, `arrays/1` ... The document has
+itself answered. It is a zip archive: `program.json`, and the elements of arrays, little-endian and row-major, as
+`arrays/0`, `arrays/1` ... Those of answers are compressed. The document has
 
     format      1
     framework, version
@@ -20,7 +20,13 @@ arrays, little-endian and row-major, as `arrays/0`, `arrays/1` ... The document 
     outputs     [{name, value}]
     arrays      [{dtype, shape, sha256}]
     weights     {value: number of an array}
-    answers     {"in/NAME" or "out/NAME": number of an array}
+    answers     {"in/NAME" or "out/NAME": number of an array}, to the example inputs
+    classes     [{name, sizes, inputs, runs}]: answers to the classes of inputs that packages are verified with.
+                `sizes` are those of symbols, `inputs` {NAME: number of an array} with a row of each for a batch axis;
+                of `runs`, [{rows, ran, outputs, beside}], one has batches of so many `rows`: `ran` says which of them
+                the model did not reject, `outputs` {NAME: number} has their answers one after the other, along a first
+                axis, and `beside` what tells roundings from faults: {"low/NAME", "high/NAME", "spread/NAME",
+                "missing/NAME": number} of inputs that are off by some roundings, {"exact/NAME": number} in float64
     nodes       [{name, op, arguments, results, module, line}], each after what it reads
 
 A node's `arguments` are by the names of the operator's schema, with its defaults: JSON values, or {"value": name of an
@@ -37,6 +43,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib
@@ -44,6 +51,7 @@ import inspect
 import io
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -79,6 +87,8 @@ def export(
     shapes: Mapping[str, str] | None = None,
     dynamic: Iterable[str] = (),
     outputs: Sequence[str] = (),
+    ranges: Mapping[str, tuple[float | str, float | str]] | None = None,
+    batches: Sequence[int] = (),
 ) -> Path:
     """Write `model`, a torch.nn.Module, an ExportedProgram or a TorchScript module, to `path` (.aten, .onnx, .pt2).
 
@@ -87,12 +97,17 @@ def export(
     `shapes` gives the axes of inputs, such as {"x": "batch,n,16"}: names are sizes that vary. Without it the first axis
     is the batch if all inputs have one of the same size. `dynamic` limits names: "n<=128" or "4<=n<=128".
     `outputs` names the outputs; else they have the keys of a dict, the fields of a named tuple, or `output`.
+    An .aten file has answers to random inputs, too. `ranges` are the least and the largest number of an input, or the
+    names of sizes, as in {"edges": (0, "n-1")}: by default those of indices are found in the program, other integers
+    are some of the examples. If rows of a batch depend on one another, `batches` are the sizes of batches to answer.
 
     Modules are exported in evaluation mode. Raises ExportError.
     """
     target, limits = Path(path), _limits(dynamic)
     _require_writable(target)
     is_aten = target.suffix.lower() == ".aten"
+    if (ranges or batches) and not is_aten:
+        raise ExportError(f"{target}: only .aten files have answers to random inputs: leave out ranges and batches")
     torch = _torch(() if is_aten else ("onnx", "onnxscript"))
     script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     program = isinstance(model, torch.export.ExportedProgram)
@@ -114,9 +129,11 @@ def export(
             made = None if script else model if program else _exported(torch, model, names, examples, axes, limits)
             found = _Program(torch, made, names, axes, limits) if is_aten else None
         if found is not None:
-            document, arrays = found.written(list(fetched), answers)
+            document = found.document(list(fetched), answers)
+            answerer = _Answerer(found, document, model.module() if program else model, ranges or {}, batches)
+            document["classes"] = answerer.classes(dict(zip(names, given, strict=True)))
             with _replacing(target) as file:
-                _write_archive(file, document, arrays)
+                _write_archive(file, document, found.tensors, found.answers)
             return target
         if script:
             proto = _traced(torch, model, names, examples, axes, list(fetched))
@@ -144,15 +161,24 @@ def _require_writable(target: Path) -> None:
 
 @contextlib.contextmanager
 def _evaluating(torch: Any, model: Any) -> Iterator[None]:
-    """Run the block without gradients and warnings, and with the module in evaluation mode."""
-    was_training = getattr(model, "training", False)
+    """Run the block without gradients and warnings, and with the module in evaluation mode.
+
+    Attention runs as its code says: PyTorch's fast path gives NaN for a row whose keys are all masked, and the program
+    zeros.
+    """
+    was_training, mha = getattr(model, "training", False), torch.backends.mha
+    was_fast = mha.get_fastpath_enabled()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if was_training:
             model.eval()
+        if was_fast:
+            mha.set_fastpath_enabled(False)
         try:
             yield
         finally:
+            if was_fast:
+                mha.set_fastpath_enabled(True)
             if was_training:
                 model.train()
 
@@ -495,14 +521,21 @@ class _Program:
     """The program of torch.export as the document of an .aten file, and its arrays."""
 
     def __init__(self, torch: Any, program: Any, names: list[str], axes: list[Axes], limits: Limits) -> None:
-        self._torch, self._program, self._limits = torch, _decomposed(torch, program), limits
+        self.torch, self._program, self._limits = torch, _decomposed(torch, program), limits
         self._names, self._axes = names, axes
         self._symbols: dict[str, str] = {}  # PyTorch's names -> ours
         self._arrays: list[dict[str, Any]] = []
-        self._tensors: list[Any] = []
         self._places: dict[int, int] = {}
+        self.tensors: list[Any] = []
+        self.answers: set[int] = set()
+        """The arrays of the document, and the numbers of those that are answers."""
 
-    def written(self, outputs: list[str], answers: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    @property
+    def nodes(self) -> list[Any]:
+        return [node for node in self._program.graph.nodes if node.op == "call_function"]
+
+    def document(self, outputs: list[str], answers: Mapping[str, Any]) -> dict[str, Any]:
+        """The document without `classes`; `answer` adds to its arrays."""
         program = self._program
         placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
         specs = program.graph_signature.input_specs
@@ -513,20 +546,25 @@ class _Program:
                    and s.arg.name is not None and type(s.arg).__name__ == "TensorArgument"]  # fmt: skip
         if len(results) != len(outputs):
             raise ExportError("the model returns an output in one way and not in another: wrap it")
-        document = {
+        return {
             "format": 1,
             "framework": "PyTorch",
-            "version": self._torch.__version__,
+            "version": self.torch.__version__,
             "inputs": inputs,
             "outputs": [{"name": name, "value": value} for name, value in zip(outputs, results, strict=True)],
             "weights": weights,
-            "nodes": [self._node(node) for node in program.graph.nodes if node.op == "call_function"],
-            "answers": {name: self._array(tensor) for name, tensor in answers.items()},
+            "nodes": [self._node(node) for node in self.nodes],
+            "answers": {name: self.answer(tensor) for name, tensor in answers.items()},
             "symbols": self._ranges(),
             "guards": self._guards(),
             "arrays": self._arrays,
         }
-        return document, self._tensors
+
+    def answer(self, tensor: Any) -> int:
+        """The number of an array that is an answer, or an input for one."""
+        number = self._array(tensor)
+        self.answers.add(number)
+        return number
 
     def _given(self, taken: list[str]) -> Iterator[tuple[str, str, Axes]]:
         if len(taken) != len(self._names):
@@ -568,8 +606,8 @@ class _Program:
         if same is None or place is None or any(same[name] != value for name, value in wanted.items()):
             place = len(self._arrays)
             # Kept here, so that no other tensor gets its address.
-            self._tensors.append(own.contiguous())
-            digest = hashlib.sha256(_bytes(self._torch, self._tensors[-1])).hexdigest()
+            self.tensors.append(own.contiguous())
+            digest = hashlib.sha256(_bytes(self.torch, self.tensors[-1])).hexdigest()
             self._arrays.append({**wanted, "sha256": digest})
             self._places[key] = place
         return place
@@ -577,7 +615,7 @@ class _Program:
     def _node(self, node: Any) -> dict[str, Any]:
         found = node.meta.get("val")
         tensors = found if isinstance(found, list | tuple) else [found]
-        is_tensor = [self._torch.is_tensor(each) for each in tensors]
+        is_tensor = [self.torch.is_tensor(each) for each in tensors]
         return {
             "name": node.name,
             "op": _operator_name(node.target),
@@ -588,9 +626,10 @@ class _Program:
         }
 
     def _type(self, tensor: Any) -> dict[str, Any]:
-        return {"dtype": _dtype_name(tensor.dtype), "shape": [self._size(each) for each in tensor.shape]}
+        return {"dtype": _dtype_name(tensor.dtype), "shape": [self.size(each) for each in tensor.shape]}
 
-    def _size(self, size: Any) -> Any:
+    def size(self, size: Any) -> Any:
+        """A size in the document's form."""
         if isinstance(size, int):
             return size
         expression = size.node.expr
@@ -608,7 +647,7 @@ class _Program:
         return found if all(whole == exact for (whole, _), (_, exact) in zip(found, terms, strict=True)) else None
 
     def _argument(self, value: Any) -> Any:
-        torch = self._torch
+        torch = self.torch
         if isinstance(value, torch.fx.Node):
             return {"value": value.name}
         if value is None or isinstance(value, bool | int | str):
@@ -635,7 +674,7 @@ class _Program:
 
     def _guards(self) -> list[str]:
         node = next((n.meta["val"].shape for n in self._program.graph.nodes if n.op == "placeholder"
-                     and self._torch.is_tensor(n.meta.get("val"))), ())  # fmt: skip
+                     and self.torch.is_tensor(n.meta.get("val"))), ())  # fmt: skip
         environment = next((size.node.shape_env for size in node if not isinstance(size, int)), None)
         said = [str(guard.expr) for guard in environment.guards] if environment is not None else []
         named = {re.sub(r"[A-Za-z_]\w*", lambda found: self._symbols.get(found[0], found[0]), each) for each in said}
@@ -702,14 +741,449 @@ def _bytes(torch: Any, tensor: Any) -> bytes:
     return bytes(tensor.reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else b""
 
 
-def _write_archive(path: Path, document: Mapping[str, Any], arrays: list[Any]) -> None:
+def _write_archive(path: Path, document: Mapping[str, Any], arrays: list[Any], answers: set[int]) -> None:
     import torch
 
     with zipfile.ZipFile(path, "w") as archive:
         # The same bytes from the same model: members have no date.
         archive.writestr(zipfile.ZipInfo("program.json"), json.dumps(document, allow_nan=False))
         for place, tensor in enumerate(arrays):
-            archive.writestr(zipfile.ZipInfo(f"arrays/{place}"), _bytes(torch, tensor))
+            kind = zipfile.ZIP_DEFLATED if place in answers else zipfile.ZIP_STORED
+            archive.writestr(zipfile.ZipInfo(f"arrays/{place}"), _bytes(torch, tensor), kind)
+
+
+# -- answers to classes of inputs ----------------------------------------------------------------------------------
+
+_FLOATS = ("scaled", "large", "huge", "subnormal", "boundary", "nonfinite")
+_INTEGERS, _NEGATIVE, _MAIN = "integers", "integers negative", "main"
+_ROWS_OF_MAIN, _ROWS_OF_CLASS, _MOST_BYTES = 64, 8, 4 << 20
+"""Rows of the classes, and the most bytes of the inputs of one, or of its outputs."""
+_OPEN = 128
+"""The largest size of axes without a limit: `tfaot-pkg init` proposes the same."""
+_TRIES, _SHIFT = 9, 2
+"""Runs on inputs that are off by at most so many units in the last place."""
+_KNOWN_TYPES = frozenset("bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64".split())
+_MOVING = frozenset(
+    "_to_copy alias clone contiguous detach expand flatten getitem lift_fresh_copy permute repeat reshape select slice "
+    "split split_with_sizes squeeze t to transpose unbind unsqueeze unsafe_view _unsafe_view view view_copy".split()
+)
+"""Operators whose results have no other elements than their operand."""
+_INDEXED = {
+    "embedding": ("weight", "indices"), "embedding_bag": ("weight", "indices"), "gather": ("self", "index"),
+    "index_add": ("self", "index"), "index_copy": ("self", "index"), "index_fill": ("self", "index"),
+    "index_select": ("self", "index"), "scatter": ("self", "index"), "scatter_add": ("self", "index"),
+    "scatter_reduce": ("self", "index"),
+}  # fmt: skip
+"""The operands of operators by their schemas: what is indexed, and by what; along `dim`, or the first axis."""
+
+
+class _Answerer:
+    """Draws classes of inputs, by the rules of tfaot_pkg/verify/inputs.py, and runs the module itself on them."""
+
+    def __init__(
+        self,
+        program: _Program,
+        document: Mapping[str, Any],
+        model: Any,
+        ranges: Mapping[str, Any],
+        batches: Sequence[int],
+    ) -> None:
+        import numpy as np
+
+        self._np, self._torch, self._program, self._model = np, program.torch, program, model
+        self._inputs, self._outputs = document["inputs"], [each["name"] for each in document["outputs"]]
+        types = {node["name"]: node["results"] for node in document["nodes"]}
+        self._types = {each["name"]: next(iter(types.get(each["value"], [])), None) for each in document["outputs"]}
+        self._batches = sorted(set(batches))
+        ends = dict(document["symbols"])
+        self._unit: int = max(1, ends.pop("batch", (1, None))[0])
+        self._most = document["symbols"].get("batch", (1, None))[1]
+        self._largest = {name: most or max(_OPEN, 2 * least) for name, (least, most) in ends.items()}
+        self._least = {name: max(least, 1) for name, (least, _) in ends.items()}
+        self._found = {name: (0, size) for name, size in _index_sizes(program, document).items()}
+        self._stated = {name: self._checked(name, pair) for name, pair in ranges.items()}
+        self._double = self._in_float64()
+        self._way, self._fault = "", ""
+        self._examples: dict[str, Any] = {}
+
+    def classes(self, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The entries of the document; none of models with types that packages do not have."""
+        if not all(each["dtype"] in _KNOWN_TYPES for each in self._inputs):
+            return []
+        self._examples = {name: tensor.numpy() for name, tensor in examples.items()}
+        for self._way in ("usual", "positive", "rows"):
+            if self._tells(self._drawn(_MAIN, self._largest, self._unit)):
+                break
+        else:
+            raise ExportError(
+                f"the model gives no answers to inputs of the sizes {self._largest}{self._fault}: state which numbers "
+                'its inputs take, ranges={"ids": (0, 999)}, or limit its sizes, dynamic=["n<=32"]'
+            )
+        middle = {name: (least + self._largest[name]) // 2 for name, least in self._least.items()}
+        next_ = {name: least + 1 for name, least in self._least.items()}
+        names = self._names()
+        sized = [self._least, next_, middle] if self._least else []
+        wanted = [(_MAIN, self._largest), *((name, self._largest) for name in names)]
+        wanted += [(_MAIN, each) for each in sized] + [(name, middle) for name in names if sized]
+        unique = {(name, *sizes.items()): (name, sizes) for name, sizes in wanted}
+        # A range of one size has no next one.
+        fits = [each for each in unique.values() if all(size <= self._largest[n] for n, size in each[1].items())]
+        entries = [self._entry(name, sizes) for name, sizes in fits]
+        return [*entries, self._answered("examples", self._sizes_of_examples(), self._examples)]
+
+    def _sizes_of_examples(self) -> dict[str, int]:
+        axes = {
+            axis: size
+            for each in self._inputs
+            for axis, size in zip(each["axes"], self._examples[each["name"]].shape, strict=True)
+        }
+        return {name: axes[name] for name in self._largest}
+
+    def _names(self) -> list[str]:
+        kinds = {each["dtype"].startswith("float") for each in self._inputs if each["dtype"] != "bool"}
+        names = [*(_FLOATS if True in kinds else ()), *([_INTEGERS] if False in kinds else [])]
+        indices = any(each["name"] in self._found and each["dtype"].startswith("int") for each in self._inputs)
+        return [*names, *([_NEGATIVE] if indices else [])]
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+
+    def _checked(self, name: str, pair: Any) -> tuple[Any, Any]:
+        known = [each["name"] for each in self._inputs]
+        if name not in known:
+            raise ExportError(f"there is no input {name!r}; there are: {', '.join(known)}")
+        for end in pair:
+            match = re.fullmatch(r"([A-Za-z_]\w*)\s*(?:[+-]\s*\d+)?", end) if isinstance(end, str) else None
+            if isinstance(end, str) and (match is None or match[1] not in self._largest):
+                raise ExportError(f"the range of {name}: {end!r} is neither a number nor a size such as n-1")
+        low, high = pair
+        return low, high
+
+    def _ends(self, name: str, sizes: Mapping[str, int]) -> tuple[float, float] | None:
+        if name in self._stated:
+            low, high = (_end(each, sizes) for each in self._stated[name])
+            return low, max(low, high)
+        if name not in self._found:
+            return None
+        size = self._found[name][1]
+        many = (
+            size if isinstance(size, int) else sum(c * math.prod(sizes.get(n, 1) for n in names) for c, names in size)
+        )
+        return 0, max(0, many - 1)
+
+    def _drawn(self, name: str, sizes: Mapping[str, int], rows: int) -> dict[str, Any]:
+        return {each["name"]: self._draw(name, each, sizes, rows) for each in self._inputs}
+
+    def _draw(self, name: str, given: Mapping[str, Any], sizes: Mapping[str, int], rows: int) -> Any:
+        np = self._np
+        generator = np.random.default_rng([0, *f"{name} {given['name']}".encode()])
+        shape = [rows if axis == "batch" else sizes.get(axis, axis) for axis in given["axes"]]
+        dtype, ends = np.dtype(given["dtype"]), self._ends(given["name"], sizes)
+        if dtype.kind == "b":
+            return self._like_examples(given, shape) if self._way == "rows" else generator.integers(0, 2, shape) > 0
+        if dtype.kind == "f":
+            return self._floats(name, given, generator, shape, ends)
+        usual = self._whole(given, generator, shape, ends)
+        if name == _NEGATIVE and ends is not None and given["name"] in self._found and dtype.kind == "i":
+            return generator.integers(-int(ends[1]) - 1, int(ends[1]) + 1, shape).astype(dtype)
+        if name != _INTEGERS:
+            return usual
+        limits = np.iinfo(dtype)
+        numbers = (limits.min, limits.min + 1, -1, 0, 1, 2, 7, 100, limits.max - 1, limits.max)
+        special = generator.choice(np.array([n for n in numbers if limits.min <= n <= limits.max], dtype), shape)
+        if ends is not None:
+            special = np.where(generator.random(shape) < 0.5, _beyond(np, generator, ends, dtype, shape), special)
+        if given["axes"][:1] != ["batch"]:
+            return np.where(generator.random(shape) < 0.4, special, usual)
+        # Every second row has usual numbers.
+        even = (np.arange(rows) % 2 == 0).reshape(-1, *[1] * (len(shape) - 1))
+        return np.where(even, usual, special)
+
+    def _floats(self, name: str, given: Mapping[str, Any], generator: Any, shape: list[int], ends: Any) -> Any:
+        np, dtype = self._np, self._np.dtype(given["dtype"])
+        if self._way == "rows" and name == _MAIN:
+            return self._like_examples(given, shape)
+        if given["name"] in self._stated:
+            if name in (_MAIN, _INTEGERS, _NEGATIVE):
+                return generator.uniform(*ends, shape).astype(dtype)
+        elif ends is not None:  # floats that become indices
+            return generator.integers(int(ends[0]), int(ends[1]) + 1, shape).astype(dtype)
+        found = floats_of(name, generator, shape, dtype)
+        return np.abs(found) if self._way == "positive" else found
+
+    def _whole(self, given: Mapping[str, Any], generator: Any, shape: list[int], ends: Any) -> Any:
+        dtype = self._np.dtype(given["dtype"])
+        if self._way == "rows" and given["name"] not in self._stated:
+            return self._like_examples(given, shape)
+        if ends is not None:
+            limits = self._np.iinfo(dtype)
+            low, high = max(int(ends[0]), limits.min), min(int(ends[1]), limits.max)
+            return generator.integers(low, high, shape, dtype=dtype, endpoint=True)
+        known = self._examples[given["name"]]
+        return generator.choice(known.ravel(), shape) if known.size else generator.integers(0, 2, shape).astype(dtype)
+
+    def _like_examples(self, given: Mapping[str, Any], shape: list[int]) -> Any:
+        """The example, cut or again and again along each axis."""
+        np, found = self._np, self._examples[given["name"]]
+        if not all(found.shape):
+            return np.zeros(shape, found.dtype)
+        for axis, size in enumerate(shape):
+            found = np.take(found, np.arange(size) % found.shape[axis], axis)
+        return found
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def _entry(self, name: str, sizes: Mapping[str, int]) -> dict[str, Any]:
+        rows = self._rows(_ROWS_OF_MAIN if name == _MAIN and sizes == self._largest else _ROWS_OF_CLASS, sizes)
+        return self._answered(name, sizes, self._drawn(name, sizes, rows))
+
+    def _answered(self, name: str, sizes: Mapping[str, int], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        rows = min((len(value) for key, value in inputs.items() if self._is_batched(key)), default=1)
+        unit = min(self._unit, rows)
+        ran, alone = self._batched(inputs, unit)
+        self._require_axes(alone, unit, sizes)
+        runs = [self._stored(unit, ran, alone, {})]
+        kept = self._np.repeat(ran, unit)
+        # What roundings change is seen in whole batches: rows that the model rejects have others in their place.
+        order = self._np.where(kept, self._np.arange(rows), self._np.argmax(kept))
+        safe = {key: value[order] if self._is_batched(key) else value for key, value in inputs.items()}
+        for size in dict.fromkeys((rows, *(each for each in self._batches if each <= rows))):
+            if size == unit:
+                if ran.any():
+                    runs[0] = self._stored(unit, ran, alone, self._beside(safe, size))
+                continue
+            if self._most is not None and size > self._most:
+                continue
+            whole, answers = self._batched(inputs, size)
+            beside = self._beside(safe, size) if kept.any() else {}
+            runs.append(self._stored(size, whole, answers, beside))
+        numbers = {key: self._keep(value) for key, value in inputs.items()}
+        return {"name": name, "sizes": dict(sizes), "inputs": numbers, "runs": runs}
+
+    def _rows(self, wanted: int, sizes: Mapping[str, int]) -> int:
+        """How many rows a class has: as many as are wanted, or fewer of a large model; whole batches."""
+        if not any(each["axes"][:1] == ["batch"] for each in self._inputs):
+            return 1
+        one = self._drawn(_MAIN, sizes, self._unit)
+        answers = self._answers(self._model, one) or []
+        largest: float = max(sum(each.nbytes for each in arrays) for arrays in (one.values(), answers)) / self._unit
+        wanted = max([wanted, *self._batches]) if self._batches else min(wanted, int(_MOST_BYTES / max(largest, 1)))
+        return max(1, -(-wanted // self._unit)) * self._unit
+
+    def _is_batched(self, name: str) -> bool:
+        return any(each["name"] == name and each["axes"][:1] == ["batch"] for each in self._inputs)
+
+    def _batched(self, inputs: Mapping[str, Any], size: int) -> tuple[Any, list[Any]]:
+        """Which batches of `size` rows ran, and the outputs of all of them, one after the other along a first axis."""
+        np = self._np
+        counts = [len(value) for name, value in inputs.items() if self._is_batched(name)]
+        batches: list[list[Any] | None] = []
+        for start in range(0, min(counts, default=size) - size + 1, size):
+            cut = {n: v[start : start + size] if self._is_batched(n) else v for n, v in inputs.items()}
+            batches.append(self._answers(self._model, cut))
+        first = next((each for each in batches if each is not None), None)
+        if first is None:
+            return np.zeros(len(batches), bool), []
+        ran = [
+            each is not None and all(a.shape == b.shape for a, b in zip(each, first, strict=True)) for each in batches
+        ]
+        nothing = [np.zeros_like(each) for each in first]
+        columns = zip(*(each if ok and each else nothing for each, ok in zip(batches, ran, strict=True)), strict=True)
+        return np.array(ran), [np.stack(each) for each in columns]
+
+    def _answers(self, model: Any, feeds: Mapping[str, Any]) -> list[Any] | None:
+        """The outputs; None if the model rejects `feeds`."""
+        tensors = [self._torch.from_numpy(self._np.array(value, order="C")) for value in feeds.values()]
+        try:
+            found = _named_outputs(self._torch, model(*tensors), self._outputs)
+        except ExportError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a module raises for numbers that it does not take
+            self._fault = f" ({' '.join(str(error).split())[:200]})"
+            return None
+        return [each.detach().cpu().contiguous().numpy() for each in found.values()]
+
+    def _tells(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether the answers to `inputs` have finite numbers."""
+        np, found = self._np, self._answers(self._model, inputs)
+        floats = [each for each in found or [] if each.dtype.kind == "f" and each.size]
+        return found is not None and all(np.isfinite(each).any() for each in floats)
+
+    def _beside(self, inputs: Mapping[str, Any], size: int) -> dict[str, Any]:
+        """What the model gives if inputs are off by some roundings, and in float64."""
+        np, generator = self._np, self._np.random.default_rng(0)
+        ran, answers = self._batched(inputs, size)
+        if not ran.any():
+            return {}
+        low, high = ([each.astype(np.float64) for each in answers] for _ in range(2))
+        spread = [np.zeros(each.shape) for each in answers]
+        missing = [np.isnan(each) for each in low]
+        floats = any(value.dtype.kind == "f" for value in inputs.values())
+        for _ in range(_TRIES if floats else 0):
+            moved, others = self._batched({name: _nudged(np, generator, v) for name, v in inputs.items()}, size)
+            for place, other in enumerate(others):
+                if not moved.all() or other.shape != answers[place].shape:
+                    break
+                numbers = other.astype(np.float64)
+                missing[place] |= np.isnan(numbers)
+                np.fmin(low[place], numbers, out=low[place])
+                np.fmax(high[place], numbers, out=high[place])
+                np.maximum(spread[place], _distance(np, answers[place], other), out=spread[place])
+        found: dict[str, Any] = {}
+        for place, name in enumerate(self._outputs):
+            dtype = answers[place].dtype
+            found |= {f"low/{name}": low[place].astype(dtype), f"high/{name}": high[place].astype(dtype)}
+            found |= {f"spread/{name}": spread[place].astype(np.float32), f"missing/{name}": missing[place]}
+        return found | self._exact(inputs, size, answers)
+
+    def _exact(self, inputs: Mapping[str, Any], size: int, answers: list[Any]) -> dict[str, Any]:
+        """The answers in float64, if the model works with it."""
+        if self._double is None:
+            return {}
+        np, usual, default = self._np, self._model, self._torch.get_default_dtype()
+        doubled = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in inputs.items()}
+        self._torch.set_default_dtype(self._torch.float64)
+        try:
+            self._model = self._double
+            ran, found = self._batched(doubled, size)
+        finally:
+            self._model = usual
+            self._torch.set_default_dtype(default)
+        if not ran.all() or [each.shape for each in found] != [each.shape for each in answers]:
+            return {}
+        return {
+            f"exact/{name}": exact.astype(np.float64)
+            for name, exact, own in zip(self._outputs, found, answers, strict=True)
+            if own.dtype.kind == "f"
+        }
+
+    def _in_float64(self) -> Any:
+        try:
+            return copy.deepcopy(self._model).double()
+        except Exception:  # noqa: BLE001  # a module that cannot be copied, or a function
+            return None
+
+    def _require_axes(self, answers: list[Any], size: int, sizes: Mapping[str, int]) -> None:
+        """Raise ExportError if outputs have other axes in batches of `size` rows: `squeeze()` drops the batch, too."""
+        for name, array in zip(self._outputs, answers, strict=False):
+            kind = self._types[name]
+            wanted = (
+                array.shape[1:]
+                if kind is None
+                else tuple(map(functools.partial(_size, {**sizes, "batch": size}), kind["shape"]))
+            )
+            fits = len(wanted) == array.ndim - 1 and all(
+                a in (None, b) for a, b in zip(wanted, array.shape[1:], strict=True)
+            )
+            if not fits:
+                raise ExportError(
+                    f"the output {name} has the shape {list(array.shape[1:])} for {size} rows, and {list(wanted)} as "
+                    "others have it: name the axis that squeeze() drops, or give a least batch, dynamic=['2<=batch']"
+                )
+
+    def _stored(self, rows: int, ran: Any, answers: list[Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "rows": rows,
+            "ran": self._keep(ran),
+            "outputs": {name: self._keep(each) for name, each in zip(self._outputs, answers, strict=False)},
+            "beside": {name: self._keep(each) for name, each in beside.items()},
+        }
+
+    def _keep(self, array: Any) -> int:
+        return self._program.answer(self._torch.from_numpy(self._np.array(array, order="C")))
+
+
+def floats_of(name: str, generator: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Floats of a class, as tfaot_pkg/verify/inputs.py draws them (a test compares both)."""
+    import numpy as np
+
+    limits = np.finfo(dtype)
+    normal = generator.standard_normal(shape)
+    with np.errstate(all="ignore"):
+        if name == "scaled":
+            values = 1000.0 * normal
+        elif name in ("large", "huge"):
+            magnitudes = (1e4, 1e6, 1e8) if name == "large" else (1e15, 1e20, 1e30)
+            size = generator.choice(magnitudes, [*shape[:1], *[1] * (len(shape) - 1)])
+            values = np.copysign(size * generator.uniform(0.5, 1, shape), normal)
+        elif name == "subnormal":
+            values = normal * float(limits.smallest_normal) * 1e-2
+        elif name == "boundary":
+            most, least = float(limits.max), float(limits.smallest_normal)
+            values = generator.choice([0.0, -0.0, 1.0, -1.0, most, -most, least, -least], shape)
+        elif name == "nonfinite":
+            special = generator.choice([np.nan, np.inf, -np.inf], shape)
+            values = np.where(generator.random(shape) < 0.4, special, normal)
+        else:
+            values = normal
+        return np.asarray(values).astype(dtype)
+
+
+def _beyond(np: Any, generator: Any, ends: tuple[float, float], dtype: Any, shape: Sequence[int]) -> Any:
+    """Integers just out of range."""
+    size, limits = int(ends[1]) + 1, np.iinfo(dtype)
+    near = [int(ends[0]) - 1, -size, -size - 1, size, size + 1]
+    return generator.choice(np.clip(near, max(limits.min, -(1 << 53)), min(limits.max, 1 << 53)), shape).astype(dtype)
+
+
+def _nudged(np: Any, generator: Any, values: Any) -> Any:
+    if values.dtype.kind != "f":
+        return values
+    off = generator.uniform(-_SHIFT, _SHIFT, values.shape) * np.finfo(values.dtype).eps
+    with np.errstate(all="ignore"):
+        return values + values * off.astype(values.dtype)
+
+
+def _distance(np: Any, first: Any, second: Any) -> Any:
+    """|first - second|; infinite between a number and NaN, and between integers that differ."""
+    if first.dtype.kind != "f":
+        return np.where(first == second, 0.0, np.inf)
+    with np.errstate(all="ignore"):
+        distance = np.abs(first.astype(np.float64) - second.astype(np.float64))
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def _end(value: Any, sizes: Mapping[str, int]) -> float:
+    """A number, or a size and what is added to it."""
+    if not isinstance(value, str):
+        return float(value)
+    name, sign, more = re.fullmatch(r"(\w+)\s*(?:([+-])\s*(\d+))?", value).groups()  # type: ignore[union-attr]
+    return sizes[str(name)] + int(f"{sign}{more}" if sign else 0)
+
+
+def _size(sizes: Mapping[str, int], size: Any) -> int | None:
+    """A size of the document's form; None if it is not known."""
+    if size is None or isinstance(size, int):
+        return size
+    return sum(int(coefficient) * math.prod(sizes[name] for name in names) for coefficient, names in size)
+
+
+def _index_sizes(program: _Program, document: Mapping[str, Any]) -> dict[str, Any]:
+    """For each input that is an index as it is, how many elements it may name: the least size that it indexes."""
+    known = {each["value"]: each["name"] for each in document["inputs"]}
+    sizes: dict[str, list[Any]] = {}
+
+    def add(index: Any, indexed: Any, axis: Any) -> None:
+        shape = getattr(getattr(indexed, "meta", {}).get("val"), "shape", ())
+        if getattr(index, "name", None) in known and isinstance(axis, int) and -len(shape) <= axis < len(shape):
+            sizes.setdefault(known[index.name], []).append(program.size(shape[axis]))
+
+    for node in program.nodes:
+        name = _operator_name(node.target).split(".")[1] if "." in _operator_name(node.target) else ""
+        arguments = _arguments_of(node)
+        first = next(iter(arguments.values()), None)
+        if name in _MOVING and getattr(first, "name", None) in known:
+            known[node.name] = known[str(getattr(first, "name", None))]
+        elif name in _INDEXED:
+            what, by = _INDEXED[name]
+            add(arguments.get(by), arguments.get(what), arguments.get("dim", 0) if what == "self" else 0)
+        elif name in ("index", "index_put", "_unsafe_index"):
+            for axis, index in enumerate(arguments.get("indices") or ()):
+                add(index, arguments.get("self"), axis)
+    numbers = {name: [each for each in found if isinstance(each, int)] for name, found in sizes.items()}
+    return {
+        name: min(numbers[name]) if numbers[name] else found[0] for name, found in sizes.items() if None not in found
+    }
 
 
 def _loaded(torch: Any, name: str) -> Any:
@@ -775,7 +1249,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m tfaot_pkg.export", description="Export a PyTorch model for tfaot-pkg, with its own answers."
     )
     parser.add_argument("model", help="MODULE:FUNCTION, a .pt2 file of torch.export, or a TorchScript file")
-    parser.add_argument("-o", "--output", type=Path, help="the .onnx or .pt2 file to write (default: NAME.onnx)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help="the .aten, .onnx or .pt2 file to write (default: NAME.aten; TorchScript: .onnx)",
+    )
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=AXES[:DTYPE]",
         help="an input, such as x=batch,16 or ids=batch,n:int64; not needed for .pt2 files",
@@ -783,6 +1262,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--dynamic", action="append", default=[], metavar="LIMITS", help='limits of a named axis, such as "n<=128"'
     )
+    parser.add_argument(
+        "--range", action="append", default=[], metavar="NAME=LOW:HIGH", dest="ranges",
+        help="the least and largest number of an input, such as ids=0:999 or edges=0:n-1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch", action="append", default=[], type=int, metavar="ROWS", dest="batches",
+        help="a batch size to answer, if rows of a batch depend on one another",
+    )  # fmt: skip
     parser.add_argument("--outputs", default="", metavar="NAMES", help="names of the outputs, such as score,mass")
     return parser.parse_args(argv)
 
@@ -797,9 +1284,21 @@ def _run(arguments: argparse.Namespace) -> Path:
         raise ExportError("name the inputs, in the order of forward's parameters: --input x=batch,16")
     inputs, shapes = (_examples_of(torch, model), None) if program else _drawn(torch, given, limits)
     stem = arguments.model.rpartition(":")[2] if ":" in arguments.model else Path(arguments.model).stem
-    target = arguments.output or Path(f"{stem}.onnx")
+    script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    target = arguments.output or Path(f"{stem}.onnx" if script else f"{stem}.aten")
     outputs = [name.strip() for name in arguments.outputs.split(",") if name.strip()]
-    return export(model, inputs, target, shapes=shapes, dynamic=arguments.dynamic, outputs=outputs)
+    return export(
+        model, inputs, target, shapes=shapes, dynamic=arguments.dynamic, outputs=outputs,
+        ranges=dict(map(_range, arguments.ranges)), batches=arguments.batches,
+    )  # fmt: skip
+
+
+def _range(text: str) -> tuple[str, tuple[float | str, float | str]]:
+    match = re.fullmatch(r"(\w+)=([^:]+):([^:]+)", text)
+    if match is None:
+        raise ExportError(f"--range {text}: write NAME=LOW:HIGH, as in ids=0:999 or edges=0:n-1")
+    low, high = (float(each) if re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", each) else each for each in match.groups()[1:])
+    return match[1], (low, high)
 
 
 def _examples_of(torch: Any, program: Any) -> Any:
@@ -818,9 +1317,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ExportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    # No spec names a file of core operators yet (decision 083).
-    further = "" if made.suffix == ".aten" else f"\nnext: tfaot-pkg init {made}"
-    print(f"wrote {made} ({made.stat().st_size / 1024:.0f} KB), with PyTorch's answers{further}")
+    print(f"wrote {made} ({made.stat().st_size / 1024:.0f} KB), with PyTorch's answers\nnext: tfaot-pkg init {made}")
     return 0
 
 

@@ -1,6 +1,6 @@
-"""Train a small network over particles in PyTorch, and export it, with its answers, to constituents.pt2.
+"""Train a small network over particles in PyTorch, and export it, with its answers, to constituents.aten.
 
-python train.py          where PyTorch, onnx, onnxscript and tfaot-pkg (or its file export.py alone) are
+python train.py          where PyTorch and tfaot-pkg (or its file export.py alone) are
 """
 
 import torch
@@ -46,7 +46,7 @@ def main() -> None:
         optimizer.step()
     particles, mask, _ = jets(16)  # use real data here: packages are compared with the model's answers for it
     shapes = {"particles": "batch,n,4", "mask": "batch,n"}
-    export(model, (particles, mask), "constituents.pt2", shapes=shapes, dynamic=["n<=64"])
+    export(model, (particles, mask), "constituents.aten", shapes=shapes, dynamic=["n<=64"])
 
 
 if __name__ == "__main__":

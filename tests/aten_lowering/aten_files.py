@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Callable
@@ -56,6 +57,23 @@ def _difference(program: Program, document: Document, answers: dict[str, Array])
 def _relative(ours: Array, theirs: Array) -> float:
     assert np.isfinite(theirs).all()
     return float(np.abs(ours.astype(float) - theirs.astype(float)).max() / max(1.0, np.abs(theirs).max()))
+
+
+def with_array(path: Path, target: Path, chosen: Callable[[Any], int], change: Callable[[Array], Array]) -> Path:
+    """A copy of the file with the array `chosen` of its document changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(members["program.json"])
+    number = chosen(document)
+    kind = document["arrays"][number]
+    made = change(np.frombuffer(members[f"arrays/{number}"], kind["dtype"]).reshape(kind["shape"]))
+    members[f"arrays/{number}"] = content = made.astype(kind["dtype"]).tobytes()
+    kind["sha256"] = hashlib.sha256(content).hexdigest()
+    members["program.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return target
 
 
 def changed(path: Path, target: Path, change: Callable[[Any], None], **options: Any) -> Path:

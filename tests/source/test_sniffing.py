@@ -55,6 +55,7 @@ FILES: Mapping[str, tuple[Format, bytes]] = {
     "net.h5": ("keras", _hdf5(2000)),
     "net.jax": ("jax", (_ARTIFACTS / "flax.jax").read_bytes()),
     "net.mlir": ("mlir", _TEXT),
+    "net.aten": ("aten", (_ARTIFACTS.parents[1] / "aten_lowering" / "artifacts" / "linear.aten").read_bytes()),
     "net.pt2": ("torch", _zip(net__tfaot__model_DOT_onnx=b"graph", net__data=bytes(1000))),
     "bdt.json": ("trees", _XGBOOST),
     "bdt.ubj": ("trees", b"{L\0\0\0\0\0\0\0\7learner{}}"),
@@ -109,7 +110,7 @@ def test_a_damaged_file_is_rejected(name: str, harm: str, tmp_path: Path) -> Non
         assert "saved_model.pb is damaged" in error.value.message
 
 
-@pytest.mark.parametrize("name", ["net.onnx", "net.mlir", "bdt.json", "graph.pb", "net.h5"])
+@pytest.mark.parametrize("name", ["net.onnx", "net.aten", "net.mlir", "bdt.json", "graph.pb", "net.h5"])
 def test_a_file_is_rejected_with_an_empty_home_and_no_network(name: str, tmp_path: Path) -> None:
     home, path = tmp_path / "home", _write(tmp_path, name, b"<html>404: no such file</html>\n" * 9)
     if path.suffix in (".json", ".h5"):

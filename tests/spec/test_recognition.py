@@ -30,6 +30,7 @@ _KNOWN = {
     "a Keras file": ("model.bin", _archive("metadata.json", "config.json", "model.weights.h5"), "keras"),
     "an HDF5 file": ("model.bin", b"\x89HDF\r\n\x1a\n\0\0", "keras"),
     "torch.export": ("model.zip", _archive("m/models/model.json", "m/archive_format", "m/data/weights/w"), "torch"),
+    "core ATen": ("model.zip", _archive("program.json", "arrays/0"), "aten"),
     "TMVA": ("bdt.txt", b'<?xml version="1.0"?>\n<MethodSetup Method="BDT::BDTG">', "trees"),
     "TMVA, compressed": ("bdt.weights.xml.gz", b"\x1f\x8b\x08\0", "trees"),
     "XGBoost": ("model.json", b'{"learner":{"attributes":{}', "trees"),

@@ -82,7 +82,15 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None,
     )
 
 
-_FRAMEWORKS = {"keras": "Keras", "onnx": "ONNX", "jax": "JAX", "mlir": "MLIR", "torch": "PyTorch", "trees": "Trees"}
+_FRAMEWORKS = {
+    "keras": "Keras",
+    "onnx": "ONNX",
+    "jax": "JAX",
+    "mlir": "MLIR",
+    "torch": "PyTorch",
+    "aten": "PyTorch",
+    "trees": "Trees",
+}
 """By the field of a spec that names the model's files; all others are TensorFlow's."""
 _TREES = ("XGBoost", "LightGBM", "scikit-learn", "TMVA")
 _PRODUCERS = ("pytorch", "keras", "tf2onnx", "sklearn")
@@ -103,7 +111,9 @@ def framework_of(info: Mapping[str, Any]) -> str:
 def _kin(info: Mapping[str, Any]) -> list[str]:
     """Other words for what made the model, and the program that wrote its ONNX file."""
     kind, origin = str(info.get("model_format")), str(info.get("origin"))
-    found = {"trees": ["trees", "bdt", "boosted"], "torch": ["torch"], "jax": ["stablehlo"]}.get(kind, [])
+    found = {"trees": ["trees", "bdt", "boosted"], "torch": ["torch"], "aten": ["torch"], "jax": ["stablehlo"]}.get(
+        kind, []
+    )
     return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
 
 

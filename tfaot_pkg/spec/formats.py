@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "torch", "jax", "mlir", "trees", "graph"]
+Format = Literal["saved_model", "keras", "onnx", "aten", "torch", "jax", "mlir", "trees", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -56,6 +56,15 @@ _FORMATS = (
         is_tensorflows=False,
         takes_constants=True,
         takes_counts=True,
+    ),
+    FileFormat(
+        field="aten",
+        about="File of a PyTorch module that `python -m tfaot_pkg.export` wrote (.aten), instead of saved_model; "
+        "answers are compared with PyTorch's, which are in the file.",
+        example="./tagger.aten",
+        title="a program of PyTorch",
+        suffixes=(".aten",),
+        is_tensorflows=False,
     ),
     FileFormat(
         field="torch",
@@ -116,5 +125,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-LOWERED: frozenset[Format] = frozenset({"onnx", "torch", "trees"})
+LOWERED: frozenset[Format] = frozenset({"aten", "onnx", "torch", "trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""

@@ -40,6 +40,7 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     # torch.export: old and new releases name the members differently; with the ONNX model, tfaot_pkg.export made it.
     ("torch", lambda each: bool(each.names & {"models/model.json", "archive_format", "tfaot/model.onnx"})),
     ("torch", lambda each: "serialized_exported_program.json" in each.names),
+    ("aten", lambda each: "program.json" in each.names),
     ("trees", lambda each: each.begins(rb"(?:<\?xml[^>]*>\s*)?<MethodSetup\b")),  # TMVA
     # XGBoost writes JSON, or Universal Binary JSON: there a length of 8 bytes stands before the first key.
     ("trees", lambda each: each.begins(rb"\{\s*\"learner\"\s*:") or each.head.startswith(b"{L\0\0\0\0\0\0\0\7learner")),

@@ -142,7 +142,7 @@ class KerasFile:
 class FrameworkFile:
     """A file that a front-end reads: of ONNX, PyTorch, JAX or MLIR, or of decision trees."""
 
-    format: Literal["onnx", "torch", "jax", "mlir", "trees"]
+    format: Literal["onnx", "aten", "torch", "jax", "mlir", "trees"]
     path: str
 
 

@@ -40,6 +40,9 @@ SIZES = "sizes"
 CORPUS = "corpus"
 """Pinned inputs, for which hashes of answers are stored (corpus.py)."""
 
+EXAMPLES = "examples"
+"""The rows that a model was exported with, in its file (tfaot_pkg/export.py), not drawn here."""
+
 MOST = 8
 """The most batches of each size in each class except the main one."""
 

@@ -90,8 +90,8 @@ def _like_another(seen: Evidence) -> Mask:
 
 def _flushed(seen: Evidence) -> Mask:
     flushed, spread = seen.answers.flushed, seen.answers.spread
-    # ONNX Runtime flushes nothing unless a session asks for it.
-    if flushed is None or any(each.startswith("ai.onnx.") for each in seen.operations):
+    # ONNX Runtime flushes nothing unless a session asks for it, PyTorch unless a program does.
+    if flushed is None or any(each.startswith(("ai.onnx.", "aten.")) for each in seen.operations):
         return seen.nothing
     change = None if seen.class_name == MAIN or spread is None else spread.change
     found = agreement(flushed, seen.eager, rtol=seen.rtol, atol=seen.atol, spread=change) & seen.answers.eager_ran
@@ -370,6 +370,16 @@ RULES: tuple[Rule, ...] = (
         source="frameworks add a part of a difference to an element (inf + (x - inf) * 0.5), or read an element at the "
         "edge twice, with weights of both signs: either may be NaN where the sum of products is infinite",
         elements="those that are finite numbers in neither answer",
+    ),
+    Rule(
+        name="infinity in an activation",
+        kind="NaN rule",
+        classes=frozenset({"nonfinite", "boundary"}),
+        excuses=lambda seen: seen.as_exact,
+        operations=frozenset({"aten.gelu", "aten.mish"}),
+        source="PyTorch's vectorized kernels of these multiply an infinity by zero, or overflow; observed: GELU of "
+        "infinity is NaN in float32, and infinite in float64 (2.13)",
+        elements="those of the module in float64",
     ),
     Rule(
         name="largest of NaN",

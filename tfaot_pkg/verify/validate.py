@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,7 @@ from tfaot_pkg.verify.report import (
 from tfaot_pkg.verify.runs import LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
+from tfaot_pkg.verify.stored import StoredAnswers, StoredOracle, answers_in
 
 STAGE = "validation"
 _ONLY_POSITIVE = "random numbers of both signs, and zeros, give no answers that can be compared: all drawn are positive"
@@ -179,6 +181,7 @@ class _Validation:
         self._ways = ways_to_run(spec)
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
         self._drawing = drawing_of(spec.validation, frozen.ranges, frozen.trees)
+        self._stored: StoredAnswers | None = None
 
     def make(self, folder: Path) -> None:
         # First, because faults of single operations are clearer than those of the whole model.
@@ -236,7 +239,7 @@ class _Validation:
         try:
             return self._answered()
         except (ModelError, ValidationError) as error:
-            if self._spec.validation.inputs is not None:
+            if self._spec.validation.inputs is not None or self._saved.original.stored is not None:
                 raise
             first = error
         found = self._drawing
@@ -254,12 +257,18 @@ class _Validation:
     def _answered(self) -> tuple[Oracle, dict[str, Array], tuple[str, ...]]:
         validation, largest = self._spec.validation, max(self._spec.compilation.batch_sizes)
         own, sha256 = self._frozen.signature.without_state(), self._inputs.get("sha256")
-        drawn = validation_inputs(validation, own, largest, sha256=sha256, drawing=self._drawing)
+        given: dict[str, Any] = {
+            "spec": self._spec, "frozen": self._frozen, "saved": self._saved, "pool": self._pool, "step": self._step,
+            "scratch": self._scratch, "given": self._pool.given_folder(STAGE),
+        }  # fmt: skip
+        original = self._saved.original
+        if original.stored is None:
+            drawn = validation_inputs(validation, own, largest, sha256=sha256, drawing=self._drawing)
+            oracle = Oracle(**given)
+        else:
+            self._stored = answers_in(original.stored, self._spec, self._frozen, original)
+            drawn, oracle = dict(self._stored.inputs[MAIN]), StoredOracle(self._stored, **given)
         inputs = {**drawn, **self._frozen.trained_state()}
-        oracle = Oracle(
-            spec=self._spec, frozen=self._frozen, saved=self._saved, pool=self._pool, step=self._step,
-            scratch=self._scratch, given=self._pool.given_folder(STAGE),
-        )  # fmt: skip
         return oracle, inputs, self._weak(oracle, oracle.main(inputs))
 
     def _example(
@@ -298,12 +307,18 @@ class _Validation:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
         signature, validation = self._frozen.signature.without_state(), self._spec.validation
         rows, state = max(ROWS, *self._spec.compilation.batch_sizes), self._frozen.trained_state()
-        names = classes_of(validation.classes, signature, self._drawing)
-        classes = {name: {**drawn(name, signature, seed=validation.seed, rows=rows, drawing=self._drawing), **state}
-                   for name in names}  # fmt: skip
+        classes: Mapping[str, Mapping[str, Array]]
+        sized: Mapping[str, Mapping[str, Array]]
+        if self._stored is None:
+            names = classes_of(validation.classes, signature, self._drawing)
+            classes = {name: drawn(name, signature, seed=validation.seed, rows=rows, drawing=self._drawing)
+                       for name in names}  # fmt: skip
+            sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows, drawing=self._drawing)
+        else:
+            classes, sized = self._stored.usual, self._stored.sized
         # The main class first: its time sets the limits of the others.
-        tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
-        sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows, drawing=self._drawing)
+        tried = [oracle.tried_main(inputs)]
+        tried += [oracle.tried(name, {**arrays, **state}) for name, arrays in classes.items()]
         tried += [
             with_answers(
                 oracle.framework,

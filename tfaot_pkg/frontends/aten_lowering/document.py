@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import Size
+from tfaot_pkg.compiler.program import BATCH, Size
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.ground import documents
 from tfaot_pkg.ground.arrays import Array
@@ -116,6 +116,28 @@ class ArrayType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Answers to batches of so many `rows`, as numbers of arrays: which batches `ran`, their `outputs` by name, and
+    what is known `beside` by KIND/NAME (export.py).
+    """
+
+    rows: int
+    ran: int
+    outputs: Mapping[str, int]
+    beside: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredClass:
+    """A class of inputs at `sizes` of symbols: numbers of arrays by input, and the runs."""
+
+    name: str
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, int]
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
     name: str
     op: str
@@ -138,11 +160,13 @@ class _Document:
     answers: Mapping[str, int]
     nodes: tuple[_Node, ...]
     guards: tuple[str, ...] = ()
+    classes: tuple[AnsweredClass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """What a file says. `weights` and `answers` are numbers of `arrays`, by value and by "in/NAME" or "out/NAME".
+    `classes` are those of inputs that it has answers to.
 
     `symbols` are the least and the largest size of axes that vary, and `guards` what PyTorch assumed of them, as text.
     """
@@ -156,6 +180,7 @@ class Document:
     arrays: tuple[ArrayType, ...]
     weights: Mapping[str, int]
     answers: Mapping[str, int]
+    classes: tuple[AnsweredClass, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,12 +208,14 @@ def _checked(found: _Document) -> Document:
         _require_name(name)
         if least < 0 or (most is not None and most < max(least, 1)):
             raise ValueError(f"the symbol {name} is between {least} and {most}")
-    for numbers in (found.weights, found.answers):
+    for numbers in (found.weights, found.answers, *(each for one in found.classes for each in _numbers(one))):
         if wrong := [number for number in numbers.values() if not 0 <= number < len(found.arrays)]:
             raise ValueError(f"there is no array {wrong[0]}")
     ends = {f"in/{each.name}" for each in found.inputs} | {f"out/{each.name}" for each in found.outputs}
     if set(found.answers) != ends or len(ends) != len(found.inputs) + len(found.outputs):
         raise ValueError("its answers are of other inputs and outputs, or a name occurs twice")
+    for each in found.classes:
+        _require_answers(found, each)
     made = Document(
         version=found.version,
         symbols=found.symbols,
@@ -199,9 +226,46 @@ def _checked(found: _Document) -> Document:
         arrays=found.arrays,
         weights=found.weights,
         answers=found.answers,
+        classes=found.classes,
     )
     _require_order(made)
     return made
+
+
+def _numbers(found: AnsweredClass) -> Iterator[Mapping[str, int]]:
+    yield found.inputs
+    for run in found.runs:
+        yield from (run.outputs, run.beside, {"ran": run.ran})
+
+
+def _require_answers(document: _Document, found: AnsweredClass) -> None:
+    """Raise ValueError unless inputs and runs are those of the document, with as many batches as there are rows."""
+    what = f"its answers to the class {found.name!r:.40}"
+    if not re.fullmatch(r"[a-z]{1,20}( [a-z]{1,20})?", found.name):
+        raise ValueError(f"{found.name!r:.40} is no class of inputs")
+    if set(found.sizes) != set(document.symbols) - {BATCH} or set(found.inputs) != {e.name for e in document.inputs}:
+        raise ValueError(f"{what} are of other symbols or inputs")
+    kinds = {each.name: document.arrays[found.inputs[each.name]] for each in document.inputs}
+    batched = [each for each in document.inputs if each.axes[:1] == (BATCH,)]
+    rows = {kinds[each.name].shape[:1] for each in batched}
+    ((count,),) = rows if len(rows) == 1 else [(1,)]
+    for each in document.inputs:
+        known = {**found.sizes, BATCH: count}
+        wanted = tuple(known[axis] if isinstance(axis, str) else axis for axis in each.axes)
+        if (kinds[each.name].dtype, kinds[each.name].shape) != (each.dtype, wanted):
+            raise ValueError(f"{what} are to {each.name!r:.60} of another type")
+    names = {each.name for each in document.outputs}
+    for run in found.runs:
+        if not 1 <= run.rows <= count:
+            raise ValueError(f"{what} are to batches of {run.rows} rows")
+        if set(run.outputs) - names or {name.partition("/")[2] for name in run.beside} - names:
+            raise ValueError(f"{what} are of other outputs")
+        batches = count // run.rows
+        if (document.arrays[run.ran].dtype, document.arrays[run.ran].shape) != ("bool", (batches,)):
+            raise ValueError(f"{what} are of other batches")
+        for name, number in {**run.outputs, **run.beside}.items():
+            if document.arrays[number].shape[:1] != (batches,):
+                raise ValueError(f"{what}: {name!r:.60} is of other batches")
 
 
 def _require_order(found: Document) -> None:

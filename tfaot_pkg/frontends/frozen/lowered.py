@@ -31,6 +31,9 @@ from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import work, work_of_row
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends import tree_lowering
+from tfaot_pkg.frontends.aten_lowering.ends import lowered as aten_lowered
+from tfaot_pkg.frontends.aten_lowering.lowering import lower as aten_lower
+from tfaot_pkg.frontends.frozen.aten_file import MODULE, read_module
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations, Reference
 from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
 from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
@@ -55,8 +58,14 @@ def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
     return onnx_lowered(graph, symbols, operations, model.counts)
 
 
+def _of_aten(spec: ModelSpec, parts: Path, _: Reference) -> Lowered:
+    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in spec.model.symbols]
+    return aten_lowered(read_module(parts / MODULE), symbols)
+
+
 _LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path, Reference], Lowered]] = {
     "trees": lambda _, parts, __: tree_lowering.lowered(parts),
+    "aten": _of_aten,
     "onnx": _of_onnx,
     "torch": _of_onnx,
 }
@@ -119,12 +128,11 @@ def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
 
 def sizes_of(spec: ModelSpec, parts: Path, reference: Reference) -> FoundSizes:
     """The sizes of symbols for which the operators of a file have a lowering. Raises ValueError as `make`."""
-    graph = read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS))
-    operations = Operations(names=frozenset(spec.model.operations), reference=reference)
+    lowered_at = _lowering_at(spec, parts, reference)
 
     def fault(sizes: Mapping[str, int]) -> str:
         try:
-            lower(with_sizes(graph, sizes), operations=operations, counts=spec.model.counts)
+            lowered_at(sizes)
         except Uncounted:  # whatever the sizes are
             return ""
         except (Unsupported, ModelError) as error:
@@ -133,6 +141,16 @@ def sizes_of(spec: ModelSpec, parts: Path, reference: Reference) -> FoundSizes:
 
     symbols = [messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols]
     return search(symbols, fault)
+
+
+def _lowering_at(spec: ModelSpec, parts: Path, reference: Reference) -> Callable[[Mapping[str, int]], object]:
+    """What lowers the model at sizes of its symbols."""
+    if spec.model.files.format == "aten":
+        module = read_module(parts / MODULE)
+        return lambda sizes: aten_lower(module, [Symbol(name, size, size) for name, size in sizes.items()])
+    graph = read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS))
+    operations = Operations(names=frozenset(spec.model.operations), reference=reference)
+    return lambda sizes: lower(with_sizes(graph, sizes), operations=operations, counts=spec.model.counts)
 
 
 def _require_settings(spec: ModelSpec) -> None:

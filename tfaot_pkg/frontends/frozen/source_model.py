@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tfaot_pkg.frontends.frozen.aten_file import MODULE, described
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.frontends.toolchain.worker import TENSORFLOW, Worker, WorkerPool, unreadable
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
@@ -38,6 +39,7 @@ class Original:
     and `answered_by` the framework and version that computed them; None if the model's file has none. `library` is the
     framework's name, "" for `frontend`'s. `operations` are those that it lacks; their references run elsewhere.
     `counts` are those of `model.counts`, outputs that this tool adds. `notes` say what its file leaves open.
+    `stored` is the file with all answers, if no framework can be asked.
     Of decision trees, `call` is the spec's, `trees` what is computed, and `rows` the file of rows at which their
     answers change.
     """
@@ -60,6 +62,7 @@ class Original:
     call: TreesCall = field(default_factory=TreesCall)
     trees: TreesFacts | None = None
     rows: Path | None = None
+    stored: Path | None = None
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
@@ -89,6 +92,7 @@ class Original:
             call=model.call,
             trees=source.trees,
             rows=parts / ROWS if source.trees is not None and parts else None,
+            stored=parts / MODULE if frontend.framework == "aten" and parts else None,
         )
 
     @property
@@ -113,6 +117,8 @@ class Original:
 
     def reference(self, *, inputs: Path, out: Path, batch_sizes: tuple[int, ...], signature: Signature) -> Reference:
         """The request for its answers (worker_program/reference.py); `signature` is that of the package."""
+        framework = "tensorflow" if self.frontend is None else self.frontend.framework
+        assert framework != "aten", "nobody can be asked: see verify/stored.py"
         return Reference(
             folder=str(self.path),
             tags=self.tags,
@@ -122,7 +128,7 @@ class Original:
             batch_sizes=batch_sizes,
             batched=tuple(tensor.name for tensor in signature.inputs if tensor.has_batch_axis),
             stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
-            framework="tensorflow" if self.frontend is None else self.frontend.framework,
+            framework=framework,
             feeds=self.feeds,
             fetches=self.fetches,
             by_row=self.by_row,
@@ -201,6 +207,8 @@ def read_source(
     `shapes` are those of inputs that the spec sets, `constants` values of inputs; `call` is that of decision
     trees. Raises ModelError, ToolchainError.
     """
+    if wanted == "aten":  # JSON and the bytes of arrays, which no framework reads
+        return described(path, out)
     place = "" if out is None else str(out)
     request = _REQUESTS[wanted](str(path), shapes or {}, place, operations, constants or {}, call or TreesCall())
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)

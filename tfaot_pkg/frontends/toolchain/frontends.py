@@ -33,7 +33,7 @@ class Frontend:
     """
 
     format: Format
-    framework: Literal["onnx", "jax", "trees"]
+    framework: Literal["onnx", "jax", "trees", "aten"]
     title: str
     reference: str
 
@@ -57,6 +57,8 @@ FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
     # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
     "torch": Frontend(format="torch", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    # The host reads these files, which have PyTorch's answers: NumPy alone runs the library (docs/decisions/083).
+    "aten": Frontend(format="aten", framework="aten", title="NumPy", reference="PyTorch"),
     "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
     # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
     "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),

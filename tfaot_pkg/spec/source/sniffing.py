@@ -236,8 +236,18 @@ def _torch(path: Path) -> None:
         _ONNX(path)
         return
     with _archive(path) as archive:
+        if "program.json" in archive.namelist():
+            raise _Fault("it has a program in PyTorch's core operators")
         if any(name.endswith("tfaot/model.onnx") for name in archive.namelist()):  # else its reader says what to do
             _member(archive, "model.onnx")
+
+
+def _aten(path: Path) -> None:
+    with _archive(path) as archive:
+        document = json.loads(_member(archive, "program.json"))
+        # An empty document stands for one that is too large to look at.
+        if not isinstance(document, dict) or (document and "nodes" not in document):
+            raise _Fault("its program.json has no nodes")
 
 
 _BYTECODE = b"ML\xefR"
@@ -397,6 +407,7 @@ _CHECKS: Mapping[Format, Callable[[Path], None]] = {
     SAVED_MODEL: _saved_model,
     "keras": _keras,
     "onnx": _onnx,
+    "aten": _aten,
     "torch": _torch,
     "jax": _jax,
     "mlir": _mlir,

@@ -1,6 +1,7 @@
 """Operations whose result the framework does not define for some operands, by the freedom that it leaves.
 
-An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`.
+An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`, and
+one of PyTorch `aten.`.
 worker_program/unspecified_results.py finds the rows of a batch in which such operands occur, verify/rules.py what they
 excuse.
 """
@@ -9,10 +10,10 @@ CONVERSION, SHIFT, DIVISION = "conversion", "shift", "division"
 MAXIMUM, ORDER, TIES, STEP, OVERFLOW = "maximum", "order", "ties", "step", "overflow"
 
 
-def _named(tensorflow: str, onnx: str, stablehlo: str = "") -> frozenset[str]:
+def _named(tensorflow: str, onnx: str, stablehlo: str = "", aten: str = "") -> frozenset[str]:
     return frozenset(
         [*tensorflow.split(), *(f"ai.onnx.{each}" for each in onnx.split()),
-         *(f"stablehlo.{each}" for each in stablehlo.split())]
+         *(f"stablehlo.{each}" for each in stablehlo.split()), *(f"aten.{each}" for each in aten.split())]
     )  # fmt: skip
 
 
@@ -21,6 +22,7 @@ _SORTS = _named(
     "Unique UniqueV2 XlaKeyValueSort XlaSort XlaVariadicSort",
     "ArgMax ArgMin Hardmax NonMaxSuppression TopK Unique",
     "sort",
+    "argmax argmin argsort max median min sort topk",
 )
 _SUMS = _named(
     "AddN AvgPool AvgPool3D BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd ComplexAbs Conv2D Conv2DBackpropInput "
@@ -31,21 +33,35 @@ _SUMS = _named(
     "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
     "ReduceSumSquare Sum",
     "convolution dot_general reduce",
+    "addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag group_norm gru index_add "
+    "instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm rms_norm rnn_relu rnn_tanh "
+    "scaled_dot_product_attention scatter_add scatter_reduce std sum var",
 )
 _PRODUCTS = _named(
     "Add AddV2 Cast Cosh Cumprod Div Elu Exp Expm1 Inv Mul Pow Prod RealDiv Reciprocal Selu Sinh Square "
     "SquaredDifference Sub",
     "Add Div Exp Mul Pow ReduceProd Reciprocal Selu Sub",
     "add divide exponential multiply power subtract",
+    "_to_copy add addcdiv addcmul cosh cumprod div elu exp expm1 gelu mul pow prod reciprocal rsub selu sinh sub",
 )
 
 OPERATIONS = {
     # C++ and NumPy leave a conversion of NaN, or of a number out of the integers' range, undefined; so do TensorFlow's
     # kernels (static_cast), ONNX ("undefined" in Cast's text) and StableHLO ("implementation-defined").
-    CONVERSION: _named("Cast", "Cast", "convert"),
+    CONVERSION: _named("Cast", "Cast", "convert", "_to_copy"),
     # TensorFlow's documentation of tf.bitwise: "implementation defined" for negative and too large numbers of bits.
-    SHIFT: _named("LeftShift RightShift", "BitShift", "shift_left shift_right_arithmetic shift_right_logical"),
-    DIVISION: _named("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod", "Div Mod", "divide remainder"),
+    SHIFT: _named(
+        "LeftShift RightShift",
+        "BitShift",
+        "shift_left shift_right_arithmetic shift_right_logical",
+        "__lshift__ __rshift__ bitwise_left_shift bitwise_right_shift",
+    ),
+    DIVISION: _named(
+        "Div FloorDiv FloorMod Mod TruncateDiv TruncateMod",
+        "Div Mod",
+        "divide remainder",
+        "div floor_divide fmod remainder",
+    ),
     # Eigen's maxima propagate NaN or not by its place in a vector register ("PropagateFast"); ONNX Runtime uses these.
     # Some keep what follows the last NaN (UnsortedSegmentMax; ScatterElements of ONNX Runtime). `ArgMax`, `ArgMin`,
     # `TensorScatterMax` and `TensorScatterMin` have a rule that programs follow (worker_program/maximum_rules.py).
@@ -70,6 +86,7 @@ OPERATIONS = {
         "Cast Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod QLinearAdd "
         "QLinearConv QLinearMatMul QuantizeLinear Round Sign",
         "ceil compare convert floor round_nearest_afz round_nearest_even sign",
+        "_to_copy bucketize ceil eq floor floor_divide fmod ge gt le lt ne remainder round searchsorted sign trunc",
     ),
     OVERFLOW: _SUMS | _PRODUCTS,
 }
