@@ -104,10 +104,8 @@ def export(
     Modules are exported in evaluation mode. Raises ExportError.
     """
     target, limits = Path(path), _limits(dynamic)
-    _require_writable(target)
+    _require_writable(target, has_classes=bool(ranges or batches))
     is_aten = target.suffix.lower() == ".aten"
-    if (ranges or batches) and not is_aten:
-        raise ExportError(f"{target}: only .aten files have answers to random inputs: leave out ranges and batches")
     torch = _torch(() if is_aten else ("onnx", "onnxscript"))
     script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     program = isinstance(model, torch.export.ExportedProgram)
@@ -142,19 +140,25 @@ def export(
     symbols = _name_axes(proto, names, axes, made if program else None)
     _tidy(proto)
     # Limits that the caller gives replace those that an exported program has.
-    about = {"framework": "PyTorch", "version": torch.__version__, "symbols": {**symbols, **limits}}
-    for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(torch, answers))):
-        proto.metadata_props.add(key=key, value=text)
-    if proto.ByteSize() > _LARGEST:
-        raise ExportError("the model has more than 2 GB: export it as an .aten file")
+    _add_metadata(torch, proto, {**symbols, **limits}, answers)
     _write(torch, target, proto.SerializeToString(), made)
     return target
 
 
-def _require_writable(target: Path) -> None:
+def _add_metadata(torch: Any, proto: Any, symbols: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+    about = {"framework": "PyTorch", "version": torch.__version__, "symbols": symbols}
+    for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(torch, answers))):
+        proto.metadata_props.add(key=key, value=text)
+    if proto.ByteSize() > _LARGEST:
+        raise ExportError("the model has more than 2 GB: export it as an .aten file")
+
+
+def _require_writable(target: Path, *, has_classes: bool) -> None:
     """Fail before the export, which may take minutes."""
     if target.suffix.lower() not in (".aten", ".onnx", ".pt2"):
         raise ExportError(f"{target}: give the file a name that ends with .aten, .onnx or .pt2")
+    if has_classes and target.suffix.lower() != ".aten":
+        raise ExportError(f"{target}: only .aten files have answers to random inputs: leave out ranges and batches")
     if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
         raise ExportError(f"{target}: no such folder, or no permission to write to it")
 

@@ -254,18 +254,22 @@ def _require_answers(document: _Document, found: AnsweredClass) -> None:
         wanted = tuple(known[axis] if isinstance(axis, str) else axis for axis in each.axes)
         if (kinds[each.name].dtype, kinds[each.name].shape) != (each.dtype, wanted):
             raise ValueError(f"{what} are to {each.name!r:.60} of another type")
-    names = {each.name for each in document.outputs}
     for run in found.runs:
-        if not 1 <= run.rows <= count:
-            raise ValueError(f"{what} are to batches of {run.rows} rows")
-        if set(run.outputs) - names or {name.partition("/")[2] for name in run.beside} - names:
-            raise ValueError(f"{what} are of other outputs")
-        batches = count // run.rows
-        if (document.arrays[run.ran].dtype, document.arrays[run.ran].shape) != ("bool", (batches,)):
-            raise ValueError(f"{what} are of other batches")
-        for name, number in {**run.outputs, **run.beside}.items():
-            if document.arrays[number].shape[:1] != (batches,):
-                raise ValueError(f"{what}: {name!r:.60} is of other batches")
+        _require_run(document, run, count, what)
+
+
+def _require_run(document: _Document, run: Run, count: int, what: str) -> None:
+    names = {each.name for each in document.outputs}
+    if not 1 <= run.rows <= count:
+        raise ValueError(f"{what} are to batches of {run.rows} rows")
+    if set(run.outputs) - names or {name.partition("/")[2] for name in run.beside} - names:
+        raise ValueError(f"{what} are of other outputs")
+    batches = count // run.rows
+    if (document.arrays[run.ran].dtype, document.arrays[run.ran].shape) != ("bool", (batches,)):
+        raise ValueError(f"{what} are of other batches")
+    for name, number in {**run.outputs, **run.beside}.items():
+        if document.arrays[number].shape[:1] != (batches,):
+            raise ValueError(f"{what}: {name!r:.60} is of other batches")
 
 
 def _require_order(found: Document) -> None:
