@@ -55,9 +55,9 @@ def test_a_package_is_verified_against_pytorch_alone(path: Path, tool: Tool, tmp
     assert "verified against PyTorch 2.13" in tool("build", "spec.yaml", "-o", "prefix", *_FEWER)
     (report,) = (tmp_path / "prefix").glob("share/*/validation.json")
     tried = {each["name"]: each["not_run"] for each in json.loads(report.read_text())["classes"]}
-    assert {"main", "examples", "arranged", "nonfinite" if "scaled" in tried else "integers"} <= {
-        name for name, not_run in tried.items() if not not_run
-    }
+    assert {"main", "examples"} < {name for name, not_run in tried.items() if not not_run}
+    # PyTorch rejects indices out of range, and a graph without a batch as a whole.
+    assert not any(not_run for name, not_run in tried.items() if name != "arranged" and "integers" not in name)
     answers, model = read_answers(path), load(tmp_path / "prefix")
     ours = model(**{each.name: answers[f"in/{each.name}"] for each in read_document(path).inputs})
     for each in model.signature.outputs:
@@ -79,7 +79,7 @@ def test_wrong_answers_in_the_file_are_found(tool: Tool, tmp_path: Path) -> None
 
     def wrong(document: Any) -> int:
         (main,) = [each for each in document["classes"] if each["name"] == "scaled"]
-        return int(main["runs"][0]["outputs"]["output_0"])
+        return int(main["runs"][0]["outputs"]["sorted"])
 
     path = with_array(_ANSWERED / "stable_order.aten", tmp_path / "wrong.aten", wrong, lambda array: array + 1)
     said = tool("build", _spec(tmp_path, path), "-o", "prefix", code=15)
@@ -87,18 +87,16 @@ def test_wrong_answers_in_the_file_are_found(tool: Tool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "why"),
+    ("asked", "why"),
     [
-        ("validation: {seed: 3}", 11, "validation.seed: PyTorch's answers are stored in the model's file"),
-        ("validation: {ranges: {x: [0, 1]}}", 11, "validation.ranges: PyTorch's answers are stored"),
-        ("validation: {samples: 500}", 11, "validation.samples: PyTorch's answers are stored"),
+        ("validation: {seed: 3}", "validation.seed: PyTorch's answers are stored in the model's file"),
+        ("validation: {ranges: {x: [0, 1]}}", "validation.ranges: PyTorch's answers are stored"),
+        ("validation: {samples: 500}", "validation.samples: PyTorch's answers are stored"),
     ],
 )
-def test_inputs_without_stored_answers_are_an_error(
-    asked: str, code: int, why: str, tool: Tool, tmp_path: Path
-) -> None:
+def test_inputs_without_stored_answers_are_an_error(asked: str, why: str, tool: Tool, tmp_path: Path) -> None:
     spec = _spec(tmp_path, _ANSWERED / "stable_order.aten", asked)
-    assert why in tool("build", spec, "-o", "prefix", code=code)
+    assert why in tool("build", spec, "-o", "prefix", code=10)
 
 
 def test_sizes_and_files_without_answers_are_an_error(tool: Tool, tmp_path: Path) -> None:

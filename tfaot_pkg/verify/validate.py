@@ -64,7 +64,7 @@ from tfaot_pkg.verify.report import (
 from tfaot_pkg.verify.runs import LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated
 from tfaot_pkg.verify.steps import Steps
-from tfaot_pkg.verify.stored import StoredAnswers, StoredOracle, answers_in
+from tfaot_pkg.verify.stored import StoredAnswers, StoredOracle, answers_in, require_stored
 
 STAGE = "validation"
 _ONLY_POSITIVE = "random numbers of both signs, and zeros, give no answers that can be compared: all drawn are positive"
@@ -76,8 +76,13 @@ _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array f
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
-    """A description of the inputs, without their path. Raises SpecError if their file cannot be read."""
+    """A description of the inputs, without their path.
+
+    Raises SpecError if their file cannot be read, or if the model's file cannot have answers to them.
+    """
     validation = spec.validation
+    if spec.model.files.format == "aten":
+        require_stored(validation)
     if validation.inputs is not None:
         try:
             return {"file": validation.inputs.name, "sha256": digest(validation.inputs)}
