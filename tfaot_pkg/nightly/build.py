@@ -88,8 +88,8 @@ def builder() -> str:
 
 def _changed(decision: Decision, plan: Plan) -> StorageError:
     """The error for a task whose files, compiler or tool changed since it was planned."""
-    name, toolchain = decision.task.spec.name, decision.task.toolchain
-    found = changes(decision.inputs, plan.components, toolchain=toolchain, where=lambda _: name)
+    name, tensorflow = decision.task.spec.name, decision.task.tensorflow
+    found = changes(decision.inputs, plan.components, tensorflow=tensorflow, where=lambda _: name)
     return StorageError(
         f"{decision.task.id} changed since the night was planned: {'; '.join(map(str, found))}",
         hint="the next night builds it as it is then",

@@ -6,27 +6,27 @@ that is given in registry.yaml, and goes from there into the index line that is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from tfaot_pkg.errors import RegistryError, SpecError
-from tfaot_pkg.nightly.types import Decision, Task
+from tfaot_pkg.nightly.types import OWN, Decision, Task, goes_with, toolchain_in
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader, Requirement
 from tfaot_pkg.spec.rules import package_name
 
-_RELEASE = re.compile(r".*\+tf([^+]*)\.b[1-9][0-9]*")
-_TOOLCHAIN = "tensorflow "
-"""The prefix of an entry's `toolchain`."""
+_TENSORFLOW = "tensorflow "
+"""What the `toolchain` of an entry begins with if it is a release of TensorFlow."""
 
 
 def _toolchain_of(entry: RegistryEntry) -> str:
-    """The toolchain of the task that `entry` is the result of, whatever compiled it."""
-    found = _RELEASE.fullmatch(entry.version)
-    return found[1] if found else entry.toolchain.removeprefix(_TOOLCHAIN)
+    """The toolchain of the task that `entry` is the result of."""
+    # Earlier versions named packages without TensorFlow by a release of it as well.
+    if not entry.toolchain.startswith(_TENSORFLOW):
+        return OWN
+    return toolchain_in(entry.version) or entry.toolchain.removeprefix(_TENSORFLOW)
 
 
 class Unserved(RegistryError):
@@ -102,10 +102,15 @@ def by_place(decisions: Sequence[Decision]) -> dict[Place, Decision]:
 
 
 def needed(decision: Decision, places: Mapping[Place, Decision]) -> list[Decision]:
-    """The dependencies of `decision`, for the same toolchain: it is published only if none of them failed."""
-    wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
+    """The dependencies of `decision` that it is used with: it is published only if none of them failed."""
+    task = decision.task
     # Other dependencies have no task in this night: `require_served` looks for them in the registry.
-    return [places[place] for place in wanted if place in places]
+    return [
+        place
+        for wanted in task.depends
+        for (model, toolchain), place in places.items()
+        if model == wanted and goes_with(toolchain, task.toolchain)
+    ]
 
 
 def in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:

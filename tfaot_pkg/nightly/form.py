@@ -17,6 +17,7 @@ from tfaot_pkg.ground.forms.fields import Reference
 from tfaot_pkg.ground.forms.form import DISTINCT, FILLED, Form, checked, problem
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.ground.wording import described, shown
+from tfaot_pkg.nightly.types import OWN
 from tfaot_pkg.spec.rules import (
     NAME_PATTERN,
     git_url_fault,
@@ -69,6 +70,10 @@ def _toolchain_fault(version: str) -> str:
     return "" if version in TOOLCHAINS else f"unknown toolchain {shown(version)}: there are {known}"
 
 
+def _maker_fault(name: str) -> str:
+    return "" if name == OWN else _toolchain_fault(name)
+
+
 def _date_fault(text: str) -> str:
     try:
         # Since Python 3.11 it reads other forms of ISO 8601, too.
@@ -106,6 +111,7 @@ def _kind_of_spec(value: object) -> str:
 
 Place = Annotated[str, checked(_place_fault), _written(r"[^$\\]+")]
 Toolchain = Annotated[str, checked(_toolchain_fault), _written("|".join(map(re.escape, TOOLCHAINS)))]
+Maker = Annotated[str, checked(_maker_fault), _written("|".join(map(re.escape, (*TOOLCHAINS, OWN))))]
 Toolchains = Annotated[list[Toolchain], FILLED, DISTINCT]
 Target = Annotated[str, checked(target_fault), _written("|".join(TARGETS))]
 Targets = Annotated[list[Target], FILLED, DISTINCT, one_architecture("name them at their models")]
@@ -159,8 +165,10 @@ class ModelEntryForm(Form):
     depends: Models | None = Field(
         None, description="Models that are installed with this one. They are published first."
     )
-    known_broken: dict[Toolchain, KnownBrokenForm] | None = Field(
-        None, description="Toolchains with which this model is not built."
+    known_broken: dict[Maker, KnownBrokenForm] | None = Field(
+        None,
+        description=f"Toolchains with which this model is not built; "
+        f"`{OWN}` if no TensorFlow reads it (ONNX, PyTorch, trees).",
     )
 
 

@@ -20,7 +20,7 @@ from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
-from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
+from tfaot_pkg.nightly.types import OWN, GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.parse import override
 from tfaot_pkg.spec.rules import name_fault, version_fault
@@ -39,10 +39,15 @@ class Model:
     number: int
 
     def tasks(self, definition: NightlyDefinition) -> Iterator[Task]:
-        """One for each toolchain: the entry's own, the definition's or the spec's."""
+        """One for each toolchain: the entry's own, the definition's or the spec's; one if no TensorFlow reads it."""
         model, own = self.spec.model, self.spec.compilation
         yield from self.entry.tasks(
-            definition, model.name, model.version, self.spec.path, toolchain=own.tensorflow, targets=own.targets
+            definition,
+            model.name,
+            model.version,
+            self.spec.path,
+            toolchain=OWN if self.spec.is_lowered else own.tensorflow,
+            targets=own.targets,
         )
 
 
@@ -258,5 +263,5 @@ def spec_for(task: Task, release: str) -> ModelSpec:
 
 def at_release(spec: ModelSpec, task: Task, release: str) -> ModelSpec:
     """`spec`, that of `task`, at `release`. Pure. Raises SpecError (targets of several architectures)."""
-    spec = override(spec, targets=task.targets, tensorflow=task.toolchain)
+    spec = override(spec, targets=task.targets, tensorflow=task.tensorflow or None)
     return replace(spec, model=replace(spec.model, version=release))

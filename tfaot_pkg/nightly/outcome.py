@@ -243,7 +243,7 @@ def command_for(task: Task) -> str:
     if task.origin is not None:
         folder = f"{task.model}-repository"
         spec, fetch = f"{folder}/{task.origin.path}", f"{_fetch(task.origin, folder)} && "
-    toolchain = ["--tensorflow", task.toolchain] if task.toolchain else []
+    toolchain = ["--tensorflow", task.tensorflow] if task.tensorflow else []
     targets = [word for target in task.targets for word in ("--target", target)]
     defines = [word for name, value in task.defines.items() for word in ("-D", f"{name}={value}")]
     words = [

@@ -13,7 +13,16 @@ from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
 from tfaot_pkg.nightly.state import Records
-from tfaot_pkg.nightly.types import ChangedSource, Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
+from tfaot_pkg.nightly.types import (
+    ChangedSource,
+    Decision,
+    KnownBroken,
+    ModelEntry,
+    NightlyDefinition,
+    Reason,
+    Task,
+    toolchain_in,
+)
 from tfaot_pkg.pipeline.pipeline import Plan
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import package_name, version_fault
@@ -75,7 +84,7 @@ def candidates(
 
 def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry | None, int]:
     """The entry of the highest build number of `task`, and that number. Pure."""
-    wanted = re.compile(re.escape(f"{task.version}+tf{task.toolchain}.b") + "([1-9][0-9]*)")
+    wanted = re.compile(re.escape(task.builds) + "([1-9][0-9]*)")
     # Yanked builds count, because their numbers are taken; b10 is newer than b9.
     numbered = [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
     number, newest = max(numbered, key=lambda one: one[0], default=(0, None))
@@ -84,8 +93,11 @@ def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[Registr
 
 def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry | None:
     """The newest build of the version of `task` for any toolchain, among those that are not yanked. Pure."""
-    wanted = re.compile(re.escape(f"{task.version}+tf") + r"[^+]*\.b[1-9][0-9]*")
-    found = [entry for entry in versions if entry.yanked is None and wanted.fullmatch(entry.version)]
+    found = [
+        entry
+        for entry in versions
+        if entry.yanked is None and entry.version.startswith(f"{task.version}+") and toolchain_in(entry.version)
+    ]
     return max(found, key=lambda entry: entry.rank, default=None)
 
 
@@ -146,11 +158,11 @@ def explained(decision: Decision, candidate: Candidate, records: Records, where:
     # A decision with reasons is a doubt about the package (yanked, unverified): its inputs are the same.
     if published is not None and not decision.reasons:
         before = records.components.get(published.key)
-        toolchain = decision.task.toolchain
+        tensorflow = decision.task.tensorflow
         found += (
             (reasons.NO_RECORD,)
             if before is None
-            else reasons.changes(before, decision.inputs, toolchain=toolchain, where=where)
+            else reasons.changes(before, decision.inputs, tensorflow=tensorflow, where=where)
         )
     return replace(decision, reasons=found or (reasons.NEVER_BUILT,))
 

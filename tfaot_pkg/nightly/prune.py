@@ -7,7 +7,6 @@ held, so no night runs meanwhile; the next call removes what a killed one left.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -19,10 +18,10 @@ from tfaot_pkg.ground.storage import remove_folder, storage_errors
 from tfaot_pkg.ground.walk import entries_below
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State, keep_inputs
+from tfaot_pkg.nightly.types import toolchain_in
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 
-_BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
 _LEFT = ".*.part"
 """A folder that was being made or removed when its process was killed."""
 
@@ -100,8 +99,8 @@ def _newest_keys(registry: RegistryReader) -> frozenset[Key]:
     newest: dict[tuple[str, str], RegistryEntry] = {}
     for name in registry.names():
         for entry in sorted(registry.entries(name), key=lambda one: one.rank):
-            if found := _BUILD.fullmatch(entry.version):
-                newest[name, found["release"]] = entry
+            if toolchain_in(entry.version):
+                newest[name, entry.version.rpartition(".b")[0]] = entry
     return frozenset(entry.key for entry in newest.values())
 
 

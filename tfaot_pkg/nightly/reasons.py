@@ -40,13 +40,13 @@ Where = Callable[[str], str]
 """Where a field of the spec ("compilation.batch_sizes") is given: `spec.yaml:14`."""
 
 
-def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str, where: Where) -> tuple[Reason, ...]:
-    """The differences between the components of two keys of a task that is built with `toolchain`."""
+def changes(before: Mapping[str, str], now: Mapping[str, str], *, tensorflow: str, where: Where) -> tuple[Reason, ...]:
+    """The differences between the components of two keys of a task; `tensorflow` is its release, "" for none."""
     return (
         *_spec(before, now, where),
         *_source(before, now),
         *_tuning(before, now),
-        *_toolchain(before, now, toolchain),
+        *_toolchain(before, now, tensorflow),
         *_compiler(before, now),
         *_tool(before, now),
     )
@@ -134,9 +134,10 @@ def _tuning(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reaso
         yield Reason(what=INPUTS, detail=f"{json.loads(now[INPUTS])['file']} changed")
 
 
-def _toolchain(before: Mapping[str, str], now: Mapping[str, str], version: str) -> Iterator[Reason]:
+def _toolchain(before: Mapping[str, str], now: Mapping[str, str], tensorflow: str) -> Iterator[Reason]:
     if before.get(TOOLCHAIN) != now.get(TOOLCHAIN):
-        yield Reason(what=TOOLCHAIN, detail=f"tensorflow {version}'s lock file")
+        whose = f"tensorflow {tensorflow}'s" if tensorflow else "the front-end's"
+        yield Reason(what=TOOLCHAIN, detail=f"{whose} lock file")
 
 
 def _compiler(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:

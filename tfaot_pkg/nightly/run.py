@@ -21,7 +21,6 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
-from tfaot_pkg.frontends.toolchain.frontends import frontend_identity
 from tfaot_pkg.ground.documents import utc_now
 from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
 from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
@@ -30,8 +29,6 @@ from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
-from tfaot_pkg.pipeline.package_key import TOOLCHAIN
-from tfaot_pkg.spec.formats import LOWERED
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
@@ -45,8 +42,6 @@ def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
     return INFRASTRUCTURE if OF_MACHINES.intersection(kinds) else FAILED if FAILURES.intersection(kinds) else 0
 
 
-_WITHOUT_TENSORFLOW = frozenset(map(frontend_identity, LOWERED))
-"""Toolchains of models that need no TensorFlow."""
 _TRIED = ("build", "fail")  # actions that the gate and the history count
 
 
@@ -234,8 +229,8 @@ class _Night:
 
     def _with_toolchain(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The `decisions` that can be built; a toolchain that cannot be made is the outcome of the others."""
-        needing = [one for one in decisions if one.inputs.get(TOOLCHAIN) not in _WITHOUT_TENSORFLOW]
-        broken = self._with.prepare(sorted({one.task.toolchain for one in needing})) if needing else {}
+        needing = [one for one in decisions if one.task.tensorflow]
+        broken = self._with.prepare(sorted({one.task.tensorflow for one in needing})) if needing else {}
         failed = [one for one in needing if one.task.toolchain in broken]
         for decision in failed:
             why = broken[decision.task.toolchain]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -70,6 +71,26 @@ class Policy:
     unverified_targets: tuple[str, ...] = ()
 
 
+OWN = "tfaot"
+"""The toolchain of tasks whose models no TensorFlow reads (spec/formats.py): this tool, with a front-end's environment.
+
+Releases named by it are newer than those of earlier versions, which were named by a TensorFlow all the same.
+"""
+
+_RELEASE = re.compile(rf".*\+(?:tf(?P<tensorflow>[0-9][^+]*)|{OWN})\.b[1-9][0-9]*")
+
+
+def toolchain_in(release: str) -> str | None:
+    """The toolchain of the task that `release` is a build of; None if no night published it."""
+    found = _RELEASE.fullmatch(release)
+    return None if found is None else found["tensorflow"] or OWN
+
+
+def goes_with(toolchain: str, other: str) -> bool:
+    """Whether packages made with these toolchains are used together: one without TensorFlow goes with any."""
+    return toolchain == other or OWN in (toolchain, other)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBroken:
     """A model that is known not to build with a toolchain: it is skipped."""
@@ -111,8 +132,11 @@ class ModelEntry:
         self, definition: NightlyDefinition, model: str, version: str, spec: Path, *, toolchain: str,
         targets: tuple[str, ...],
     ) -> Iterator[Task]:  # fmt: skip
-        """The tasks of one model of this entry, one for each toolchain; `toolchain` and `targets` are its spec's."""
-        for each in self.toolchains or definition.toolchains or (toolchain,):
+        """The tasks of one model of this entry, one for each toolchain; `toolchain` and `targets` are its spec's.
+
+        One in all if the spec's toolchain is OWN.
+        """
+        for each in (OWN,) if toolchain == OWN else self.toolchains or definition.toolchains or (toolchain,):
             yield Task(
                 model=model, version=version, toolchain=each, targets=self.targets or definition.targets or targets,
                 spec=spec, depends=self.depends, defines=self.defines, origin=self.origin,
@@ -139,7 +163,8 @@ class NightlyDefinition:
 class Task:
     """One model to keep up to date for one toolchain and one set of targets. `defines` are for reading its spec.
 
-    `origin` is the place of a spec in another repository.
+    `toolchain` is a release of TensorFlow, or OWN; "" if that is not known because the spec cannot be read. `origin` is
+    the place of a spec in another repository.
     """
 
     model: str
@@ -158,11 +183,25 @@ class Task:
         If the spec cannot be read, the known parts.
         """
         version = f"@{self.version}" if self.version else ""
-        return f"{self.model}{version}{f'+tf{self.toolchain}' if self.toolchain else ''}"
+        return f"{self.model}{version}{f'+{self._local}' if self.toolchain else ''}"
+
+    @property
+    def tensorflow(self) -> str:
+        """The release of TensorFlow that it is built with; "" if there is none."""
+        return "" if self.toolchain == OWN else self.toolchain
+
+    @property
+    def _local(self) -> str:
+        return f"tf{self.tensorflow}" if self.tensorflow else OWN
+
+    @property
+    def builds(self) -> str:
+        """What the versions of its builds begin with."""
+        return f"{self.version}+{self._local}.b"
 
     def release(self, number: int) -> str:
         """The version of its build `number` (from 1 on) in the index: PEP 440's local version, `1.0.0+tf2.17.1.b3`."""
-        return f"{self.version}+tf{self.toolchain}.b{number}"
+        return f"{self.builds}{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

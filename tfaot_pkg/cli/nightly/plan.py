@@ -22,7 +22,12 @@ StateOption = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option("--model", metavar="GLOB", help="Only models whose names match.")]
 ToolchainOption = Annotated[
-    list[str] | None, typer.Option("--toolchain", metavar="VERSION", help="Only this toolchain. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--toolchain",
+        metavar="VERSION",
+        help="Only this toolchain, tfaot for models that no TensorFlow reads. Repeatable.",
+    ),
 ]
 ChangedSinceOption = Annotated[
     str | None,
@@ -56,9 +61,11 @@ def plan(
     from tfaot_pkg.frontends.toolchain.definition import toolchain as known
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
+    from tfaot_pkg.nightly.types import OWN
 
     for version in toolchain or ():
-        known(version)  # raises for a version that is no toolchain, which else would select no task
+        if version != OWN:
+            known(version)  # raises for a version that is no toolchain, which else would select no task
     loaded = load_definition(definition)
     made = plan_night(
         loaded,

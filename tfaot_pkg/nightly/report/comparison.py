@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.depends import Dependent
-from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task
+from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task, goes_with
 
 ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchanged"]
 Past = Sequence[tuple[str, Outcome]]
@@ -124,7 +124,7 @@ def groups_of(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
 def blast_radius(
     tasks: Iterable[Task], outcomes: Iterable[Outcome], published: Iterable[Dependent] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """For each failed task the ids of those that depend on it, directly or not, with the same toolchain: the nearest
+    """For each failed task the ids of those that depend on it, directly or not, and are used with it: the nearest
     first. Excludes tasks without dependents, and those that failed only because a dependency did.
 
     `published` are packages of the registry: only those count for which the night has no task.
@@ -132,10 +132,10 @@ def blast_radius(
     planned = [Dependent.of_task(task) for task in tasks]
     known = {(one.model, one.toolchain) for one in planned}
     others = [one for one in published if (one.model, one.toolchain) not in known]
-    dependents: dict[tuple[str, str], list[Dependent]] = defaultdict(list)
+    dependents: dict[str, list[Dependent]] = defaultdict(list)
     for one in (*planned, *others):
         for name in one.depends:
-            dependents[name, one.toolchain].append(one)
+            dependents[name].append(one)
     radius = {}
     for outcome in outcomes:
         if outcome.kind in FAILURES - {"dependency failed"}:
@@ -145,13 +145,17 @@ def blast_radius(
     return radius
 
 
-def _all_dependents(model: str, toolchain: str, dependents: dict[tuple[str, str], list[Dependent]]) -> tuple[str, ...]:
+def _all_dependents(model: str, toolchain: str, dependents: Mapping[str, list[Dependent]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    waiting, seen = [model], {model}
+    waiting = [(model, toolchain)]
+    seen = {*waiting}
     while waiting:
-        for one in dependents.get((waiting.pop(0), toolchain), ()):
-            found.setdefault(one.id)
-            if one.model not in seen:
-                seen.add(one.model)
-                waiting.append(one.model)
+        name, made_with = waiting.pop(0)
+        for one in dependents.get(name, ()):
+            place = (one.model, one.toolchain)
+            if goes_with(one.toolchain, made_with):
+                found.setdefault(one.id)
+                if place not in seen:
+                    seen.add(place)
+                    waiting.append(place)
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfaot_pkg.nightly.report.comparison import Change
 from tfaot_pkg.nightly.report.trends import FEWEST, TIMES, Trend, value_text
-from tfaot_pkg.nightly.types import OutcomeKind
+from tfaot_pkg.nightly.types import OWN, OutcomeKind
 
 TONES: dict[OutcomeKind, str] = {
     "published": "good",
@@ -16,6 +16,11 @@ TONES: dict[OutcomeKind, str] = {
     "upload failed": "warn",
 }
 """The colour of a kind of outcome, by the style sheet's names; all others are `bad`."""
+
+
+def tool_name(toolchain: str) -> str:
+    """What made a task's package, for readers."""
+    return "tfaot-pkg" if toolchain == OWN else f"TensorFlow {toolchain}"
 
 
 def tone(kind: OutcomeKind) -> str:

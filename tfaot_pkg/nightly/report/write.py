@@ -17,7 +17,7 @@ from tfaot_pkg.ground.storage import locked, storage_errors
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
 from tfaot_pkg.nightly.report.trends import UNITS, Trend, trend_plot, value_text
-from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, verdict_text
+from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, tool_name, verdict_text
 from tfaot_pkg.nightly.types import MODEL_FAULTS
 
 _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
@@ -101,6 +101,7 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
         "catalogue": catalogue,
         "page": page_of,
         "plain": plain,
+        "tool_name": tool_name,
         "tone": tone,
         "change": change_text,
         "duration": duration_text,
@@ -157,7 +158,7 @@ def junit(report: Report) -> bytes:
 
 
 def _suite(root: Element, toolchain: str, tasks: list[TaskReport]) -> Element:
-    suite = SubElement(root, "testsuite", name=plain(f"TensorFlow {toolchain}"))
+    suite = SubElement(root, "testsuite", name=plain(tool_name(toolchain)))
     for task in tasks:
         _case(suite, task)
     suite.set("tests", str(len(tasks)))
@@ -172,7 +173,8 @@ def _case(suite: Element, task: TaskReport) -> None:
     case = SubElement(
         suite, "testcase",
         # Readers of JUnit files take dots for separators of packages and classes.
-        classname=plain(f"tensorflow-{outcome.toolchain}".replace(".", "_")), name=plain(outcome.task),
+        classname=plain(tool_name(outcome.toolchain).lower().replace(" ", "-").replace(".", "_")),
+        name=plain(outcome.task),
         time=f"{outcome.seconds:.3f}",
     )  # fmt: skip
     if outcome.kind in _SKIPPED:
