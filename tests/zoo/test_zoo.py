@@ -286,3 +286,15 @@ def test_libraries_are_the_same_bytes_however_they_are_built(
     first, second = libraries
     assert first.static.read_bytes() == second.static.read_bytes()
     assert first.shared.read_bytes() == second.shared.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, pytest.param(NEWEST_VERSION, marks=pytest.mark.nightly)])
+def test_segments_that_iterate_for_all_rows_at_once_are_known_by_their_listing(
+    tensorflow: str, builder: Builder
+) -> None:
+    found = [each for name in ("svd", "qr") for each in builder.freeze(BY_NAME[name], tensorflow=tensorflow).segments]
+    assert {each.found.reason.partition(" ")[0]: each.facts.iterates for each in found} == {
+        "Qr": False, "SelfAdjointEigV2": True, "Svd": True,
+    }  # fmt: skip
+    assert not any(each.facts.has_weights for each in found)

@@ -246,3 +246,20 @@ def _names(path: Path) -> list[str]:
     tops = {name.partition("/")[0] for name in found}
     # PyTorch's archives have all members in one folder.
     return [name.partition("/")[2] for name in found] if len(tops) == 1 and len(found) > 1 else found
+
+
+def library_of(path: Path) -> str:
+    """The library that wrote the file of decision trees at `path`, by its first bytes; "" if none that is known did.
+
+    As worker_program/from_trees/reading.py. Raises OSError.
+    """
+    with path.open("rb") as file:
+        head = file.read(512)
+    begins = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith(b"PK"):
+        return "scikit-learn"
+    if head.startswith(b"\x1f\x8b") or begins.startswith(b"<"):
+        return "TMVA's formulas"
+    if begins.startswith(b"{"):
+        return "XGBoost"
+    return "LightGBM" if begins.startswith((b"tree\n", b"tree\r\n")) else ""

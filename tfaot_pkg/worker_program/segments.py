@@ -8,7 +8,7 @@ alone are copied into it. In the remaining graph, a custom call replaces it; the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,12 +33,6 @@ _LACKING = frozenset(
     "Cholesky LogMatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr "
     "BatchCholesky BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve "
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd".split()
-)
-_ITERATIVE = frozenset({"SelfAdjointEig", "SelfAdjointEigV2", "Svd"})
-"""For huge numbers, these give a row alone other answers than in a batch (decision 042)."""
-_PRODUCTS = frozenset(
-    "BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv2DBackpropInput Conv3D DepthwiseConv2dNative Einsum "
-    "MatMul".split()
 )
 _SOURCES = frozenset("Placeholder PlaceholderWithDefault".split())
 _OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
@@ -291,8 +285,6 @@ class _Graph:
                     reason=reason,
                     inputs=feeds,
                     outputs=fetches,
-                    has_weights=self._has_weights(part),
-                    iterates=self._iterates(part),
                 )
             )
             graphs.append(self._part_of(part, dict(zip([each.name for each in read], feeds, strict=True))))
@@ -302,28 +294,6 @@ class _Graph:
         needed = [*(each.node for each in outputs), *(each.node for each in self._inputs)]
         prune(outside, needed)  # for example weights of the parts, which would otherwise stay in the program
         return Cut(graph_def=outside, outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
-
-    def _has_weights(self, part: set[str]) -> bool:
-        """Whether it multiplies by matrices that are the same for all rows."""
-        ops = [self._ops[name] for name in part]
-        multiplies = any(op.type in _PRODUCTS and any(each.op.name in self._fixed for each in op.inputs) for op in ops)
-        return multiplies or any(node.op in _PRODUCTS for node in self._called_nodes(part))
-
-    def _iterates(self, part: set[str]) -> bool:
-        """Whether it decomposes matrices iteratively, until all have converged."""
-        called = {node.op for node in self._called_nodes(part)}
-        return bool(_ITERATIVE & (called | {self._ops[name].type for name in part}))
-
-    def _called_nodes(self, part: set[str]) -> Iterator[NodeDef]:
-        """Nodes of the functions that it calls, directly or indirectly."""
-        waiting = [name for each in part for name in _functions_of(self._ops[each].node_def)]
-        seen: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            if name in self._functions and name not in seen:
-                seen.add(name)
-                yield from self._functions[name].node_def
-                waiting += [other for node in self._functions[name].node_def for other in _functions_of(node)]
 
     def _part_of(self, part: set[str], feeds: Mapping[str, Feed]) -> GraphDef:
         """The part alone, with placeholders for the tensors that it reads."""

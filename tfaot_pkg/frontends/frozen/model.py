@@ -19,6 +19,7 @@ from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse, with_nodes
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen import lowered
+from tfaot_pkg.frontends.frozen.claims import SegmentFacts, facts_of, require_consistent
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
 from tfaot_pkg.frontends.toolchain.frontends import frontend_identity
 from tfaot_pkg.frontends.toolchain.references import References
@@ -66,14 +67,11 @@ SHARED_FROM = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A part of a program that XLA compiles (worker_program/segments.py): its border, and its own graph.
-
-    `is_independent` says that no row of the batch depends on another one in it.
-    """
+    """A part of a program that XLA compiles (worker_program/segments.py): its border, its own graph, and its facts."""
 
     found: FoundSegment
     graph: Path
-    is_independent: bool
+    facts: SegmentFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +266,7 @@ def _make_program(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool
                 model=made.graph,
                 confinement=required().level.value,
                 rows=made.rows,
-                independent=(),
+                segments=(),
                 origin=original.origin,
                 notes=original.notes,
                 trees=original.trees,
@@ -308,13 +306,13 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
     # Before the files are checked, because the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
-        # On the host: whether rows may share a batch must not be decided by a process that read the model.
-        rows = rows_of(frozen.hlo, signature_of(frozen.model))
-        segments = frozen.model.segments
-        independent = tuple(
-            rows_of(part, signature_of(each)).independent for each, part in zip(segments, frozen.parts, strict=True)
-        )
+        whole = signature_of(frozen.model)
+        require_consistent(frozen, whole, spec.model, state, folder)
         _require_weights(frozen.model, folder)
+        # On the host: whether rows may share a batch must not be decided by a process that read the model.
+        rows = rows_of(frozen.hlo, whole)
+        pairs = zip(frozen.model.segments, frozen.parts, strict=True)
+        segments = tuple(facts_of(each, part, signature_of(each)) for each, part in pairs)
         kept = tuple(StateTensor(name=s.name, input=s.input, output=s.output, offset=s.offset) for s in state)
         if values is not None:
             _require_state(frozen.model, state, values)
@@ -323,13 +321,13 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             model=frozen.model,
             confinement=required().level.value,
             rows=rows,
-            independent=independent,
+            segments=segments,
             origin=original.origin,
             notes=original.notes,
             trees=original.trees,
             state=kept,
-            parts=parts_of(spec, signature_of(frozen.model)),
-            ranges=ranges_of(frozen.hlo, signature_of(frozen.model)),
+            parts=parts_of(spec, whole),
+            ranges=ranges_of(frozen.hlo, whole),
             work=work_of_listing(frozen.hlo, len(frozen.model.inputs), _bytes_of(folder)),
         )
         _copy(operations, folder)
@@ -386,12 +384,12 @@ def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """frozen.json of the build cache; `independent` says for each segment whether its rows are."""
+    """frozen.json of the build cache; `segments` has the facts of each segment."""
 
     model: FrozenGraph
     confinement: str
     rows: Rows
-    independent: tuple[bool, ...]
+    segments: tuple[SegmentFacts, ...]
     origin: str
     notes: tuple[str, ...]
     trees: TreesFacts | None
@@ -436,8 +434,8 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         outputs=model.outputs,
         weights=model.weights,
         segments=tuple(
-            Segment(found=each, graph=folder / f"{each.name}.pb", is_independent=is_independent)
-            for each, is_independent in zip(model.segments, stored.independent, strict=True)
+            Segment(found=each, graph=folder / f"{each.name}.pb", facts=facts)
+            for each, facts in zip(model.segments, stored.segments, strict=True)
         ),
         warnings=(*stored.notes, *model.warnings, *stored.rows.warnings()),
         work=stored.work,

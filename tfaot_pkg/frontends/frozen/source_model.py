@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.frontends.frozen.aten_file import MODULE, described
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, Frontend
-from tfaot_pkg.frontends.toolchain.worker import TENSORFLOW, Worker, WorkerPool, unreadable
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, TMVA, Frontend
+from tfaot_pkg.frontends.toolchain.worker import TENSORFLOW, Worker, WorkerPool, from_worker, unreadable
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.recognition import library_of
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
@@ -101,13 +102,18 @@ class Original:
         return TENSORFLOW if self.frontend is None else self.library or self.frontend.reference
 
     def require_version(self, told: str, tensorflow: str) -> str:
-        """The framework's version as a worker `told` it, if that is one of the environment's lock file.
+        """The framework's version as a worker `told` it, if the environment's lock file has it for this framework.
 
         Or one that `origin` states, or none, of formulas that no library computes (TMVA's). `tensorflow` is the
         toolchain's. Raises ToolchainError.
         """
-        locked = [tensorflow] if self.frontend is None else [*self.frontend.versions, *self.origin.split()]
-        if told and told not in locked:
+        if self.frontend is None:
+            known = {tensorflow}
+        elif self.name == TMVA:
+            known = {"", *self.origin.split()}
+        else:
+            known = set(self.frontend.versions_of(self.name))
+        if told not in known:
             raise unreadable(engine=self.name)
         return told
 
@@ -211,7 +217,37 @@ def read_source(
         return described(path, out)
     place = "" if out is None else str(out)
     request = _REQUESTS[wanted](str(path), shapes or {}, place, operations, constants or {}, call or TreesCall())
-    return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
+    found = pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
+    with from_worker():
+        require_known(found, FRONTENDS[wanted], path, out)
+    return found
+
+
+def require_known(found: SourceModel, frontend: Frontend, path: Path, out: Path | None) -> None:
+    """Raise ValueError if a worker names another file than the one at `path`, or frameworks that it cannot know.
+
+    Its words stand in signed reports, and the file that it names gives the answers that packages are compared with.
+    """
+    file, several = Path(found.file), len(frontend.engines) > 1
+    # A file of a folder that was named, or one that was unpacked to `out`; plain names only, which lead nowhere else.
+    below = [path / file.name, *([] if out is None else [out / file.name])]
+    _require(file == path or (file in below and file.name != ".."), "another file")
+    _require(found.library in frontend.engines if several else not found.library, "a library that it does not have")
+    _require((found.trees is not None) == several, "facts of trees")
+    _require(found.trees is None or found.trees.library == found.library, "two libraries")
+    _require(not several or library_of(path) == found.library, "a library that did not write the file")
+    _require(not found.answered_by or _is_exporter(found.answered_by, frontend), "answers of no exporter")
+    _require(found.has_answers or frontend.framework == "jax", "no answers")
+
+
+def _require(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(f"a worker tells of {what}")
+
+
+def _is_exporter(told: str, frontend: Frontend) -> bool:
+    """Whether `told` is "PyTorch VERSION" (tfaot_pkg/export.py)."""
+    return frontend.framework == "onnx" and re.fullmatch(r"PyTorch [\w.+]{1,40}", told, re.ASCII) is not None
 
 
 ANSWERS, ROWS = "answers.npz", "rows.npz"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -20,7 +20,7 @@ from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.formats import Format
 
-_VERSION = re.compile(r"^[\w.-]+==([\w.+!]+)", re.MULTILINE)
+_VERSION = re.compile(r"^([\w.-]+)==([\w.+!]+)", re.MULTILINE)
 _REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
 
 
@@ -29,23 +29,25 @@ class Frontend:
     """The front-end of one format.
 
     `title` names what its environment holds, `reference` the framework that gives the right answers; `framework` is
-    this one's name in requests (worker_program/reference.py).
+    this one's name in requests (worker_program/reference.py). `engines` are the frameworks that a report may name, and
+    the package whose pinned version is theirs; "" for formulas of a file, which have the version that it states.
     """
 
     format: Format
     framework: Literal["onnx", "jax", "trees", "aten"]
     title: str
     reference: str
+    engines: Mapping[str, str] = field(hash=False)
 
     @property
     def requirements(self) -> Path:
         """The pinned and hashed requirements of its environment."""
         return _REQUIREMENTS / f"{self.framework}.txt"
 
-    @property
-    def versions(self) -> frozenset[str]:
-        """The versions of all packages that are pinned."""
-        return frozenset(_VERSION.findall(self.requirements.read_text()))
+    def versions_of(self, engine: str) -> frozenset[str]:
+        """The pinned versions of one of `engines`, of which the version of Python chooses one."""
+        found = _VERSION.findall(self.requirements.read_text())
+        return frozenset(version for name, version in found if name == self.engines[engine])
 
     @property
     def identity(self) -> str:
@@ -53,16 +55,30 @@ class Frontend:
         return key_of("frontend", 1, {"requirements": sha256_bytes(self.requirements.read_bytes())})
 
 
+_ONNX: Mapping[str, str] = MappingProxyType({"ONNX Runtime": "onnxruntime"})
+_NONE: Mapping[str, str] = MappingProxyType({})
+_JAX: Mapping[str, str] = MappingProxyType({"JAX": "jax"})
+TMVA = "TMVA's formulas"
+_TREES: Mapping[str, str] = MappingProxyType(
+    {"XGBoost": "xgboost-cpu", "LightGBM": "lightgbm", "scikit-learn": "scikit-learn", TMVA: ""}
+)
+
 FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
-    "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    "onnx": Frontend(
+        format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime", engines=_ONNX
+    ),
     # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
-    "torch": Frontend(format="torch", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    "torch": Frontend(
+        format="torch", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime", engines=_ONNX
+    ),
     # The host reads these files, which have PyTorch's answers: NumPy alone runs the library (docs/decisions/083).
-    "aten": Frontend(format="aten", framework="aten", title="NumPy", reference="PyTorch"),
-    "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
+    "aten": Frontend(format="aten", framework="aten", title="NumPy", reference="PyTorch", engines=_NONE),
+    "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX", engines=_JAX),
     # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
-    "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),
-    "trees": Frontend(format="trees", framework="trees", title="libraries of decision trees", reference="the library"),
+    "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX", engines=_JAX),
+    "trees": Frontend(
+        format="trees", framework="trees", title="libraries of decision trees", reference="the library", engines=_TREES
+    ),
 })  # fmt: skip
 """By format; TensorFlow itself reads the others."""
 

@@ -288,10 +288,10 @@ def program_of(frozen: FrozenModel, passes: Sequence[Pass] = PASSES) -> Program:
 
 def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str:
     """Why XLA should compile the whole model instead of `segments` of it; empty if not (docs/decisions/042)."""
-    for found in (each.found for each in segments):
-        if found.has_weights:
+    for found, facts in ((each.found, each.facts) for each in segments):
+        if facts.has_weights:
             return f"the compiler lacks {found.reason}, which multiplies by weights, and would for each row apart"
-        if found.iterates:
+        if facts.iterates:
             return f"the compiler lacks {found.reason}, and a row alone may get other answers than TensorFlow gives"
     if segments and operations_per_row < _PAYS_FOR_A_SEGMENT * len(segments):
         lacking = " and ".join(each.found.reason for each in segments[:_SHOWN])
@@ -332,7 +332,7 @@ def _imported(frozen: FrozenModel) -> Program:
                 f"node '{found.node}' ({found.operation}) computes something of {' and '.join(found.symbols)} that is "
                 "no polynomial, such as a branch, a remainder or a minimum: it may be something else at other sizes"
             )
-        if mixed := next((each for each in frozen.segments if not each.is_independent), None):
+        if mixed := next((each for each in frozen.segments if not each.facts.is_independent), None):
             raise Unsupported(f"{mixed.found.reason}, in a part whose rows depend on one another")
         read = read_program(listing.modules)
         for each in (each for computation in read.computations.values() for each in computation.instructions):

@@ -209,17 +209,13 @@ class Freeze:
 class FoundSegment:
     """A part of the graph for XLA (segments.py), in `NAME.pb`; `inputs` and `outputs` name nodes of that graph.
 
-    `reason` names an operation in it that the compiler lacks. If it `has_weights`, it multiplies by weights, which one
-    run for all rows would read once. If it `iterates`, it decomposes matrices until all have converged, so that a row's
-    answers for large numbers depend on other rows.
+    `reason` names an operation in it that the compiler lacks.
     """
 
     name: str
     reason: str
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
-    has_weights: bool
-    iterates: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
