@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tests.kept import REPOSITORY
 from tests.onnx_lowering.small_graphs import document, model_of, node
 from tests.wording import worded
+from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.text import text_of
 from tfaot_pkg.compiler.verifier import verify
@@ -88,6 +90,66 @@ def test_a_size_that_is_used_as_a_number_is_computed_from_it() -> None:
     )  # fmt: skip
     assert "literal={0 + n*1}" in text_of(program)
     assert _result(program) == Shape("f32", (ROWS, Size.symbol("n"), Size(4)))
+
+
+_SIZES = (1, 127, 128, 129, 216, 255, 256, 257, 1200)
+
+
+@pytest.mark.parametrize(
+    ("steps", "number"),
+    [
+        # What wraps around, or is rounded, is computed as the framework computes it.
+        (["Cast to=2"], lambda n: n % 256),
+        (["Cast to=3"], lambda n: (n + 128) % 256 - 128),
+        (["Cast to=6", "Mul", "Mul"], lambda n: (n**4 + 2**31) % 2**32 - 2**31),
+        (["Cast to=1", "Mul", "Mul"], lambda n: float(np.float32(np.float32(n * n) * np.float32(n * n)))),
+        (["Cast to=9"], lambda n: n > 0),
+        (["Mul"], lambda n: n * n),
+        (["Mod five"], lambda n: n % 5),
+        (["Div five"], lambda n: n // 5),
+        (["Min five"], lambda n: min(n, 5)),
+        (["Max thousand"], lambda n: max(n, 1000)),
+        (["Sub thousand", "Abs"], lambda n: abs(n - 1000)),
+        (["Sub thousand", "Sign"], lambda n: (n > 1000) - (n < 1000)),
+        (["Greater thousand"], lambda n: n > 1000),
+        (["Cast to=1", "Sqrt"], np.sqrt),
+        (["Cast to=1", "Log"], np.log),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_what_is_computed_of_a_size_is_right_at_every_size(steps: list[str], number: Callable[[int], float]) -> None:
+    nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "n0")]
+    for place, step in enumerate(steps):
+        op, *more = step.split()
+        attributes = {name: int(value) for name, _, value in (each.partition("=") for each in more) if value}
+        operands = [f"n{place}", *(each for each in more if "=" not in each), *([f"n{place}"] if step == "Mul" else [])]
+        nodes.append(node(op, " ".join(operands), f"n{place + 1}", domain="ai.onnx", **attributes))
+    nodes += [node("Cast", f"n{len(steps)}", "f", to=1), node("Add", "x f", "y")]
+    model = model_of(nodes, ["n", 2], {"zero": 0, "five": 5, "thousand": 1000})
+    program = lower(model, [Symbol("n", 1200, 1)])
+    verify(program)
+    for size in _SIZES:
+        (found,) = interpret.run(program, 1, [np.zeros((size, 2), np.float32)], {"n": size})
+        np.testing.assert_allclose(
+            found, np.full((size, 2), number(size), np.float32), rtol=3e-7, err_msg=f"n = {size}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "least", "at"),
+    [("zero", "five", 1, "n = 1"), ("less", "far", 1, "n = 1"), ("zero", "less", 1, "n = 1"), ("zero", "five", 5, "")],
+)
+def test_a_slice_that_is_clamped_at_some_sizes_is_refused_with_one(start: str, end: str, least: int, at: str) -> None:
+    nodes = [
+        node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Sub", "n five", "less"),
+        node("Slice", f"x {start} {end} axis", "y"),
+    ]  # fmt: skip
+    model = model_of(nodes, ["n", 2], {"zero": [0], "five": [5], "axis": [0], "far": [1 << 40]})
+    if not at:
+        assert lower(model, [Symbol("n", 1200, least)]).entry.results
+        return
+    with pytest.raises(Unsupported, match=f"not there at {at}$"):
+        lower(model, [Symbol("n", 1200, least)])
 
 
 @pytest.mark.parametrize(

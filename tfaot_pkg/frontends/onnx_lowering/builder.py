@@ -285,7 +285,11 @@ class Builder:
                 made = self._of_sizes(operation, operands)
             except (Undecided, Unsupported):
                 return None
-            return None if made is None else (known(made.reshape(_numbers(operation.shape)), operation.shape.dtype),)
+            dtype = operation.shape.dtype
+            # Otherwise it is computed, and wraps around, or is rounded, as the framework's does.
+            if made is None or not all(self.ranges.fits(each, dtype) for each in made.flat if isinstance(each, Size)):
+                return None
+            return (known(made.reshape(_numbers(operation.shape)), dtype),)
         values = [each.numbers for each in operands if each.numbers is not None]
         result = interpret.evaluate(operation, values)
         arrays = result if isinstance(result, tuple) else (result,)

@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product as product_of
 from typing import Any, Literal
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ZERO, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ZERO, Binding, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.ground.arrays import Array
 
 DTYPES = {dtype.name: name for name, dtype in NUMPY_TYPES.items()}
 """NumPy's names of element types, which ONNX's graphs use -> those of programs."""
 
 
+_EXACT_TO = {"f32": 2.0**24, "f64": 2.0**53}
+"""Integers up to these are numbers of the type."""
 Short = Literal["", "f16", "bf16"]
 """Floats of 16 bits, which programs compute in float32."""
 
@@ -137,16 +140,36 @@ class Ranges:
     def least(self, size: Size) -> float:
         return -self.most(size * Size(-1))
 
-    def most(self, size: Size) -> float:
-        """An upper bound of `size`: term by term, each at the end of its symbols' ranges that makes it largest."""
+    def most(self, size: Size, rows: float = math.inf) -> float:
+        """An upper bound of `size`: term by term, each at the end of its symbols' ranges that makes it largest.
+
+        The batch has `rows` at most.
+        """
         ends: Mapping[str, tuple[float, float]] = {
             **{each.name: (each.minimum, each.maximum) for each in self.symbols},
-            BATCH: (1, math.inf),
+            BATCH: (1, rows),
         }
         total = 0.0
         for monomial, coefficient in size.terms:
             total += coefficient * math.prod(ends[symbol][coefficient > 0] for symbol in monomial)
         return total
+
+    def fits(self, size: Size, dtype: str) -> bool:
+        """Whether a value of `dtype` is exactly `size`, at all sizes: it neither wraps around nor is rounded.
+
+        Numbers that grow with the batch fit types of 32 and 64 bits: no array has as many elements as they count.
+        """
+        kind, bits = NUMPY_TYPES[dtype].kind, 8 * NUMPY_TYPES[dtype].itemsize
+        if kind == "b":
+            return size in (ZERO, Size(1))
+        least, most = {
+            "i": (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1),
+            "u": (0.0, 2.0**bits - 1),
+            "f": (-_EXACT_TO.get(dtype, 0.0), _EXACT_TO.get(dtype, 0.0)),
+        }[kind]
+        is_linear = all(monomial.count(BATCH) < 2 for monomial, _ in size.terms)
+        rows = 1.0 if bits == 64 or (bits == 32 and is_linear) else math.inf
+        return least <= -self.most(size * Size(-1), rows) and self.most(size, rows) <= most
 
     def compare(self, direction: str, first: Size, second: Size) -> bool:
         """Raises Undecided if it depends on the symbols."""
@@ -165,6 +188,17 @@ class Ranges:
         if direction not in decided or not any(decided[direction]):
             raise Undecided
         return decided[direction][0]
+
+    def contradiction(self, first: Size, second: Size) -> str | None:
+        """Sizes at the ends of all ranges at which `first` is above `second`, as "n = 1"; None if there are none."""
+        for ends in product_of(*((each.minimum, each.maximum) for each in self.symbols)):
+            at = Binding(1, dict(zip((each.name for each in self.symbols), ends, strict=True)))
+            if at.number(first) > at.number(second):
+                used = [
+                    name for name in at.symbols if any(name in m for each in (first, second) for m, _ in each.terms)
+                ]
+                return " and ".join(f"{name} = {at.symbols[name]}" for name in used) or "a batch of 1"
+        return None
 
     def divide(self, first: Size, second: Size) -> Size:
         """The exact quotient. Raises Undecided if there is none."""
@@ -215,7 +249,7 @@ def _quotient(size: Size, divisor: tuple[str, ...], by: int) -> Size | None:
 def sizes_of(value: Value, what: str) -> tuple[Size, ...]:
     """The elements of a known value of integers, in order. Raises Unsupported if they are computed."""
     if value.known is None:
-        raise Unsupported(f"{what}: they depend on the values of the model's inputs")
+        raise Unsupported(f"{what}: they depend on values of inputs, or on sizes in another way than by + - *")
     try:
         return tuple(as_size(each) for each in value.known.reshape(-1))
     except (Undecided, OverflowError):
