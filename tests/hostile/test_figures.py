@@ -27,7 +27,7 @@ def _runs(test: Callable[..., None]) -> int:
 
 
 def test_the_corpus_is_as_large_as_the_page_says() -> None:
-    figures = {
+    figures: dict[str, list[Callable[..., None]]] = {
         "hostile registries": [
             registries.test_an_archive_of_other_bytes_is_not_installed,
             registries.test_files_that_builds_of_users_run_are_installed_only_if_they_are_asked_for,

@@ -135,21 +135,15 @@ def test_what_is_computed_of_a_size_is_right_at_every_size(steps: list[str], num
         )
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "least", "at"),
-    [("zero", "five", 1, "n = 1"), ("less", "far", 1, "n = 1"), ("zero", "less", 1, "n = 1"), ("zero", "five", 5, "")],
-)
-def test_a_slice_that_is_clamped_at_some_sizes_is_refused_with_one(start: str, end: str, least: int, at: str) -> None:
+def test_the_product_of_all_sizes_is_one_of_them() -> None:
     nodes = [
-        node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Sub", "n five", "less"),
-        node("Slice", f"x {start} {end} axis", "y"),
+        node("Shape", "x", "s"), node("ReduceProd", "s", "all", keepdims=0), node("Cast", "all", "f", to=1),
+        node("Add", "x f", "y"),
     ]  # fmt: skip
-    model = model_of(nodes, ["n", 2], {"zero": [0], "five": [5], "axis": [0], "far": [1 << 40]})
-    if not at:
-        assert lower(model, [Symbol("n", 1200, least)]).entry.results
-        return
-    with pytest.raises(Unsupported, match=f"not there at {at}$"):
-        lower(model, [Symbol("n", 1200, least)])
+    program = lower(model_of(nodes, ["n", 6]), [Symbol("n", 1200, 1)])
+    verify(program)
+    (found,) = interpret.run(program, 1, [np.zeros((7, 6), np.float32)], {"n": 7})
+    assert (found == 42).all()
 
 
 @pytest.mark.parametrize(

@@ -343,8 +343,8 @@ class Builder:
         made = np.empty(flat.shape[1:], object)
         for place in np.ndindex(*made.shape):
             total = as_size(arrays[1].reshape(())[()])
-            for row in flat:
-                total = combine(total, as_size(row[place]))
+            for row in range(len(flat)):
+                total = combine(total, as_size(flat.item(row, *place)))
             made[place] = total
         return made
 

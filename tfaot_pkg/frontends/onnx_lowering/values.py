@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product as product_of
 from typing import Any, Literal
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ZERO, Binding, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ZERO, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.ground.arrays import Array
 
 DTYPES = {dtype.name: name for name, dtype in NUMPY_TYPES.items()}
@@ -188,17 +187,6 @@ class Ranges:
         if direction not in decided or not any(decided[direction]):
             raise Undecided
         return decided[direction][0]
-
-    def contradiction(self, first: Size, second: Size) -> str | None:
-        """Sizes at the ends of all ranges at which `first` is above `second`, as "n = 1"; None if there are none."""
-        for ends in product_of(*((each.minimum, each.maximum) for each in self.symbols)):
-            at = Binding(1, dict(zip((each.name for each in self.symbols), ends, strict=True)))
-            if at.number(first) > at.number(second):
-                used = [
-                    name for name in at.symbols if any(name in m for each in (first, second) for m, _ in each.terms)
-                ]
-                return " and ".join(f"{name} = {at.symbols[name]}" for name in used) or "a batch of 1"
-        return None
 
     def divide(self, first: Size, second: Size) -> Size:
         """The exact quotient. Raises Undecided if there is none."""
