@@ -27,6 +27,7 @@ from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
+from tfaot_pkg.compiler.passes.transpose_steps import in_given_order
 from tfaot_pkg.compiler.passes.unify_nan import with_one_nan
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.verifier import Verifier, verified
@@ -86,6 +87,10 @@ _RAISING = (
     Pass(
         name="hoist", run=_hoisted,
         summary="Layers of loops that read steps of an array from outside are computed for all steps before the loop.",
+    ),
+    Pass(
+        name="transpose-steps", run=by_region(in_given_order),
+        summary="Loops read and write steps of arrays in the order that these have outside of the loop.",
     ),
     Pass(
         name="raise-top-k", run=by_region(top_k), summary="Sorts of elements with their indices become `top_k`."
