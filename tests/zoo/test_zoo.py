@@ -17,13 +17,16 @@ from tests.coverage import Cell, Row, record
 from tests.toolchains import VERSIONS
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
+from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frontends.frozen.model import weight_size
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, toolchain
+from tfaot_pkg.frontends.toolchain.worker import Worker
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.signature import DType
 from tfaot_pkg.native.compiled.program import engine_of
 from tfaot_pkg.runtime.loader import load
 from tfaot_pkg.spec.types import Compilation
+from tfaot_pkg.worker_program.messages.graph import Frozen
 
 _BUILDS = [(case, version) for version in VERSIONS for case in CASES if version == DEFAULT_VERSION or case.everywhere]
 
@@ -298,3 +301,24 @@ def test_segments_that_iterate_for_all_rows_at_once_are_known_by_their_listing(
         "Qr": False, "SelfAdjointEigV2": True, "Svd": True,
     }  # fmt: skip
     assert not any(each.facts.has_weights for each in found)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_nothing_is_made_of_what_a_worker_lies_about(
+    builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The smaller output would be written beyond its end."""
+    call = Worker.call
+
+    def lie(worker: Worker, request: object, answer: type[Any], **options: Any) -> Any:
+        found = call(worker, request, answer, **options)
+        if answer is not Frozen:
+            return found
+        outputs = tuple(replace(each, shape=(*each.shape[:-1], 1)) for each in found.model.outputs)
+        return replace(found, model=replace(found.model, outputs=outputs))
+
+    monkeypatch.setattr(Worker, "call", lie)
+    folders = Folders(cache=tmp_path / "cache", data=tmp_path / "data")
+    with pytest.raises(ToolchainError, match="gave an answer that cannot be read"):
+        builder.build(BY_NAME["dense"], tensorflow=DEFAULT_VERSION, engine="auto", folders=folders)
