@@ -26,7 +26,8 @@ itself answered. It is a zip archive: `program.json`, and the elements of arrays
                 of `runs`, [{rows, ran, outputs, beside}], one has batches of so many `rows`: `ran` says which of them
                 the model did not reject, `outputs` {NAME: number} has their answers one after the other, along a first
                 axis, and `beside` what tells roundings from faults: {"low/NAME", "high/NAME", "spread/NAME",
-                "missing/NAME": number} of inputs that are off by some roundings, {"exact/NAME": number} in float64
+                "missing/NAME": number} of inputs that are off by some roundings, and of equal elements in another
+                order, {"exact/NAME": number} in float64
     nodes       [{name, op, arguments, results, module, line}], each after what it reads
 
 A node's `arguments` are by the names of the operator's schema, with its defaults: JSON values, or {"value": name of an
@@ -811,8 +812,8 @@ class _Answerer:
         self._examples: dict[str, Any] = {}
 
     def classes(self, examples: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The entries of the document; none of models with types that packages do not have."""
-        if not all(each["dtype"] in _KNOWN_TYPES for each in self._inputs):
+        """The entries of the document; none of models with types, or places of the batch, that packages do not have."""
+        if not all(each["dtype"] in _KNOWN_TYPES and "batch" not in each["axes"][1:] for each in self._inputs):
             return []
         self._examples = {name: tensor.numpy() for name, tensor in examples.items()}
         for self._way in ("usual", "positive", "rows"):
@@ -1022,8 +1023,12 @@ class _Answerer:
         spread = [np.zeros(each.shape) for each in answers]
         missing = [np.isnan(each) for each in low]
         floats = any(value.dtype.kind == "f" for value in inputs.values())
-        for _ in range(_TRIES if floats else 0):
-            moved, others = self._batched({name: _nudged(np, generator, v) for name, v in inputs.items()}, size)
+        nudged = (
+            {name: _nudged(np, generator, v) for name, v in inputs.items()} for _ in range(_TRIES if floats else 0)
+        )
+        tries = [functools.partial(self._batched, each, size) for each in nudged]
+        for attempt in (*tries, functools.partial(self._in_another_order, inputs, size)):
+            moved, others = attempt()
             for place, other in enumerate(others):
                 if not moved.all() or other.shape != answers[place].shape:
                     break
@@ -1038,6 +1043,30 @@ class _Answerer:
             found |= {f"low/{name}": low[place].astype(dtype), f"high/{name}": high[place].astype(dtype)}
             found |= {f"spread/{name}": spread[place].astype(np.float32), f"missing/{name}": missing[place]}
         return found | self._exact(inputs, size, answers)
+
+    def _in_another_order(self, inputs: Mapping[str, Any], size: int) -> tuple[Any, list[Any]]:
+        """As `_batched`, with the equal elements of a `topk` or a sort that is not stable in reverse order.
+
+        PyTorch documents no order of them.
+        """
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        aten = self._torch.ops.aten
+        operators = (aten.topk.default, aten.sort.default, aten.sort.stable)
+
+        class Reversed(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not there when types are checked
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                schema = func._schema.arguments  # noqa: SLF001  # PyTorch has no public way
+                found: dict[str, Any] = {**dict(zip((a.name for a in schema), args, strict=False)), **(kwargs or {})}
+                x: Any = found.get("self")
+                if func not in operators or found.get("stable") or not x.ndim:
+                    return func(*args, **(kwargs or {}))
+                axis = found.get("dim", -1)
+                values, places = func(**{**found, "self": x.flip(axis)})
+                return values, x.shape[axis] - 1 - places
+
+        with Reversed():
+            return self._batched(inputs, size)
 
     def _exact(self, inputs: Mapping[str, Any], size: int, answers: list[Any]) -> dict[str, Any]:
         """The answers in float64, if the model works with it."""

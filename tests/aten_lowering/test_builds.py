@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -74,16 +73,19 @@ def _spec(tmp_path: Path, path: Path, more: str = "") -> Path:
     return spec
 
 
-def test_wrong_answers_in_the_file_are_found(tool: Tool, tmp_path: Path) -> None:
-    """They decide: nothing of ours takes their place."""
-
-    def wrong(document: Any) -> int:
-        (main,) = [each for each in document["classes"] if each["name"] == "scaled"]
-        return int(main["runs"][0]["outputs"]["sorted"])
-
-    path = with_array(_ANSWERED / "stable_order.aten", tmp_path / "wrong.aten", wrong, lambda array: array + 1)
-    said = tool("build", _spec(tmp_path, path), "-o", "prefix", code=15)
-    assert "inputs of class scaled" in said and "PyTorch" in said
+def test_a_program_that_does_not_give_the_stored_answers_is_not_built(tool: Tool, tmp_path: Path) -> None:
+    """Here a weight was changed after the module gave its answers."""
+    path = with_array(
+        _ANSWERED / "learned_latents.aten",
+        tmp_path / "wrong.aten",
+        lambda document: int(next(iter(document["weights"].values()))),
+        lambda array: array + np.float32(0.1),
+    )
+    spec = _spec(tmp_path, path)
+    spec.write_text(
+        spec.read_text().replace("model.aten", 'model.aten, shapes: {particles: [batch, "2 <= n <= 32", 5]}')
+    )
+    assert "does not give PyTorch's answers" in tool("build", spec, "-o", "prefix", code=15)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_inputs_without_stored_answers_are_an_error(asked: str, why: str, tool: 
 
 def test_sizes_and_files_without_answers_are_an_error(tool: Tool, tmp_path: Path) -> None:
     spec = _spec(tmp_path, _ANSWERED / "learned_latents.aten")
-    spec.write_text(spec.read_text().replace("model.aten", "model.aten, shapes: {x: [batch, 2 <= n <= 16, 8]}"))
+    spec.write_text(spec.read_text().replace("model.aten", "model.aten, shapes: {particles: [batch, 2 <= n <= 16, 5]}"))
     said = tool("build", spec, "-o", "prefix", code=12)
     assert "for other sizes than the largest of the spec" in said and '"n <= 32"' in said
     bare = changed(_ANSWERED / "stable_order.aten", tmp_path / "bare.aten", lambda document: document.pop("classes"))

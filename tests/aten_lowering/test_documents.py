@@ -9,13 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.aten_lowering.aten_files import ARTIFACTS, changed, lowered
 from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.export import floats_of
 from tfaot_pkg.frontends.aten_lowering.lowering import lower
 from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_module
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.rules import INPUT_CLASSES
+from tfaot_pkg.verify.inputs import drawn
 
 _LINEAR, _LATENTS = ARTIFACTS / "linear.aten", ARTIFACTS / "learned_latents.aten"
 
@@ -113,6 +118,16 @@ def test_arguments_of_another_kind_are_rejected(argument: object, tmp_path: Path
     path = changed(_LINEAR, tmp_path / "other.aten", _set("nodes", 0, "arguments", "weight", to=argument))
     with pytest.raises(Unsupported, match=r"^aten\.linear\.default \("):
         lowered(read_module(path))
+
+
+@pytest.mark.parametrize("name", ["main", *(each for each in INPUT_CLASSES if each not in ("integers", "branches"))])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_helper_draws_classes_as_the_verification_does(name: str, dtype: str) -> None:
+    """It travels alone, so it has the rules of verify/inputs.py a second time."""
+    tensor = Tensor(name="x", dtype=DType(dtype), shape=(None, 5))
+    wanted = drawn(name, Signature(inputs=(tensor,), outputs=()), seed=3, rows=40)["x"]
+    found = floats_of(name, np.random.default_rng([3, *name.encode()]), [40, 5], np.dtype(dtype))
+    assert found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
 
 
 def test_sizes_beyond_those_of_the_export_are_rejected() -> None:

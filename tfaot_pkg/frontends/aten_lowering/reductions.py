@@ -16,7 +16,6 @@ from tfaot_pkg.frontends.onnx_lowering.reductions import (
     maximum,
     mean,
     minimum,
-    place_of_extreme,
     total,
     windowed,
 )
@@ -74,9 +73,20 @@ def _extreme_with_place(call: Call) -> Results:
 
 
 def _place(b: Builder, x: Value, axis: int, *, largest: bool, keep: bool) -> Value:
-    found = place_of_extreme(b, x, axis, largest=largest)
+    found = _first_extreme(b, x, axis, largest=largest)
     sizes = [ONE if each == axis else size for each, size in enumerate(x.sizes)]
     return b.reshape(found, sizes) if keep else found
+
+
+def _first_extreme(b: Builder, x: Value, axis: int, *, largest: bool) -> Value:
+    """The first of equal elements; to PyTorch, NaN is both the largest and the least number."""
+    best = (maximum if largest else minimum)(b, x, [axis], keep=True)
+    is_best = b.compare("EQ", x, best)
+    if x.is_float:  # the extreme of elements with NaN is NaN, which equals none
+        is_best = b.map("or", is_best, b.compare("NE", x, x))
+    # There is a best element, so that the last place may stand for none.
+    chosen = b.map("select", is_best, b.iota("s64", x.sizes, axis), b.size(x.sizes[axis] + Size(-1)))
+    return minimum(b, chosen, [axis], keep=False)
 
 
 @operator("argmax", "argmin")
@@ -85,7 +95,7 @@ def _arg(call: Call) -> Results:
     largest = "argmax" in call.op
     if call.has("dim"):
         return _place(b, x, call.axis("dim", x.rank), largest=largest, keep=keep)
-    found = place_of_extreme(b, b.reshape(x, [product(x.sizes)]), 0, largest=largest)
+    found = _first_extreme(b, b.reshape(x, [product(x.sizes)]), 0, largest=largest)
     return b.reshape(found, [ONE] * x.rank) if keep else found
 
 
