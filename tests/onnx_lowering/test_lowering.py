@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kept import REPOSITORY
-from tests.onnx_lowering.small_graphs import document, model_of, node
+from tests.onnx_lowering.small_graphs import document, model_of, node, run_by_interpreter
 from tests.wording import worded
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import ROWS, Program, Shape, Size, Symbol, Unsupported
@@ -81,6 +81,18 @@ def test_conditions_on_sizes_are_decided_by_their_ranges() -> None:
         one=1, minus=-1, zero=0, three=3,
     )  # fmt: skip
     assert _opcodes(program) == ["parameter", "exponential"]
+
+
+@pytest.mark.parametrize("op", ["HardSigmoid", "HardSwish"])
+def test_a_hard_sigmoid_of_a_sixth_keeps_its_digits_near_its_zero(op: str) -> None:
+    """The sum x / 6 + 1/2 has lost those of x + 3; in units in the last place, against float64."""
+    x = np.concatenate([-3 + np.geomspace(1e-6, 6, 5000), np.linspace(-4, 4, 1000)]).astype(np.float32)
+    more: dict[str, Any] = {"alpha": float(np.float32(1 / 6)), "beta": 0.5} if op == "HardSigmoid" else {}
+    made = run_by_interpreter([node(op, "x", "y", **more)], x)
+    wide = x.astype(np.float64)
+    exact = np.clip(wide + 3, 0, 6) / 6 * (wide if op == "HardSwish" else 1)
+    units = np.abs(made - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-126).astype(np.float32))
+    assert units.max() < 2
 
 
 def test_a_size_that_is_used_as_a_number_is_computed_from_it() -> None:

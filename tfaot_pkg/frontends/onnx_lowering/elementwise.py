@@ -121,6 +121,9 @@ def leaky_relu(a: Arithmetic, x: Value, alpha: float) -> Value:
 
 
 def hard_sigmoid(a: Arithmetic, x: Value, alpha: float, beta: float) -> Value:
+    if x.dtype == "f32" and np.float32(alpha) == np.float32(1 / 6) and beta == 0.5:
+        # PyTorch's formula: x / 6 + 1/2 would lose all digits near its zero at -3.
+        return a.div(a.min(a.max(a.add(x, 3), 0), 6), 6)
     return a.min(a.max(a.add(a.mul(x, alpha), beta), 0), 1)
 
 
