@@ -10,8 +10,9 @@ from math import erf, factorial, log, pi, sqrt
 
 import numpy as np
 
+from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions
-from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Attributes, Operation
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
@@ -24,6 +25,14 @@ _POINTS = np.linspace(-1.0, 1.0, 100)
 _ERF = np.array([erf(x) for x in _POINTS.tolist()])
 _SERIES = [(-1.0) ** n * 2.0 / sqrt(pi) / (factorial(n) * (2 * n + 1)) for n in range(14)]
 """Of erf(x) / x in x * x: the rest is below 1e-12 for x up to 1."""
+
+_WIDE_POINTS = np.linspace(-80.0, 80.0, 2001, dtype=np.float32)
+_SOFTPLUS = np.logaddexp(0.0, _WIDE_POINTS.astype(np.float64))
+_OF_POLYNOMIALS = frozenset({"add", "multiply"})
+_OF_SOFTPLUS = frozenset({"abs", "add", "exponential", "log-plus-one", "maximum", "negate", "select"})
+_COMPARED = {"GE": np.greater_equal, "GT": np.greater, "LE": np.less_equal, "LT": np.less}
+_FAR = -20.0
+"""For smaller x, tanh(softplus(x)), exp(x) and the sigmoid of x are the same to a hundredth of the last place."""
 
 
 def without_cancellation(look: Look, operation: Operation) -> Operation | None:
@@ -134,7 +143,7 @@ def _difference(look: Look, operation: Operation) -> Operation | None:
     for x in product.operands:
         found: dict[int, Array] = {x: _POINTS}
         with np.errstate(all="ignore"):
-            values = _polynomial(look, other, found)
+            values = _sampled(look, other, found, _OF_POLYNOMIALS)
         if values is None or not np.allclose(values, _ERF, rtol=1e-5, atol=0.0):
             continue
         wide = _added(look, operation, "convert", x, dtype="f64")
@@ -149,21 +158,44 @@ def _difference(look: Look, operation: Operation) -> Operation | None:
     return None
 
 
-def _polynomial(look: Look, value: int, found: dict[int, Array]) -> Array | None:
-    """The value of sums and products of numbers and of what is `found`; None if it is something else."""
+def _sampled(look: Look, value: int, found: dict[int, Array], opcodes: frozenset[str]) -> Array | None:
+    """What `opcodes`, and comparisons if a choice is one, make of numbers and of what is `found`; None for others."""
     if value not in found:
         operation, number = look.known[value], look.scalar(value)
         if number is not None:
-            found[value] = np.full_like(_POINTS, number)
-        elif operation.opcode in ("add", "multiply") and len(found) < _MOST_STEPS:
-            operands = [_polynomial(look, each, found) for each in operation.operands]
-            known = [each for each in operands if each is not None]
-            if len(known) < 2:
-                return None
-            found[value] = known[0] + known[1] if operation.opcode == "add" else known[0] * known[1]
+            found[value] = np.full_like(next(iter(found.values())), number)
         else:
-            return None
+            direction = Comparison.of(operation).direction if operation.opcode == "compare" else ""
+            function = FUNCTIONS[operation.opcode] if operation.opcode in opcodes else _COMPARED.get(direction)
+            if function is None or len(found) >= _MOST_STEPS:
+                return None
+            operands = [_sampled(look, each, found, opcodes) for each in operation.operands]
+            known = [each for each in operands if each is not None]
+            if len(known) < len(operands):
+                return None
+            found[value] = function(*known)
     return found[value]
+
+
+def _gated(look: Look, operation: Operation) -> Operation | None:
+    """Mish, x * tanh(softplus(x)), is swish far below zero, which rounds once where tanh is a subnormal number."""
+    if operation.shape.dtype != "f32":
+        return None
+    for x, other in (operation.operands, operation.operands[::-1]):
+        gate = look.made_by(other, "tanh")
+        if gate is None:
+            continue
+        with np.errstate(all="ignore"):
+            values = _sampled(look, gate.operands[0], {x: _WIDE_POINTS}, _OF_SOFTPLUS)
+        if values is None or not np.allclose(values, _SOFTPLUS, rtol=1e-5, atol=0.0):
+            continue
+        limit = _filled(look, operation, _FAR, "f32")
+        is_far = _added(look, operation, "compare", x, limit, dtype="pred", attributes=Comparison(direction="LT"))
+        # Not `x` itself, so that the new product is not found again.
+        near = _added(look, operation, "multiply", _added(look, operation, "maximum", x, limit), other)
+        operands = (is_far, _added(look, operation, "swish", x), near)
+        return replace(operation, opcode="select", operands=operands, attributes=NO_ATTRIBUTES)
+    return None
 
 
 def _select(look: Look, operation: Operation) -> Operation | None:
@@ -183,28 +215,31 @@ def _select(look: Look, operation: Operation) -> Operation | None:
 _RULES = {
     "exponential": _exponential,
     "log": _logarithm,
-    "multiply": _product,
+    "multiply": lambda look, operation: _product(look, operation) or _gated(look, operation),
     "select": _select,
     "sqrt": _root,
     "subtract": _difference,
 }
 
 
-def _added(look: Look, like: Operation, opcode: str, *operands: int, dtype: str | None = None) -> int:
+def _added(
+    look: Look,
+    like: Operation,
+    opcode: str,
+    *operands: int,
+    dtype: str | None = None,
+    attributes: Attributes = NO_ATTRIBUTES,
+) -> int:
     shape = like.shape if dtype is None else replace(like.shape, dtype=dtype)
     made = replace(
-        like, id=look.fresh(), opcode=opcode, type=shape, operands=operands, attributes=NO_ATTRIBUTES, regions=()
+        like, id=look.fresh(), opcode=opcode, type=shape, operands=operands, attributes=attributes, regions=()
     )
     return look.add(made).id
 
 
-def _filled(look: Look, like: Operation, number: float) -> int:
-    scalar = look.add_constant(np.asarray(number, np.float64), like)
-    shape = replace(like.shape, dtype="f64")
-    made = replace(
-        like, id=look.fresh(), opcode="broadcast", type=shape, operands=(scalar,), attributes=Dimensions(dimensions=())
-    )
-    return look.add(made).id
+def _filled(look: Look, like: Operation, number: float, dtype: str = "f64") -> int:
+    scalar = look.add_constant(np.asarray(number, NUMPY_TYPES[dtype]), like)
+    return _added(look, like, "broadcast", scalar, dtype=dtype, attributes=Dimensions(dimensions=()))
 
 
 def _rounded(look: Look, operation: Operation, argument: int) -> Operation:
