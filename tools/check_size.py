@@ -40,18 +40,9 @@ INDEX_EXCEPTIONS = frozenset(
 COMPLEXITY_EXCEPTIONS = frozenset(
     """
     tfaot_pkg/measure/bench_program/fix_onnx.py:fix
-    tfaot_pkg/compiler/batched.py:_write
-    tfaot_pkg/compiler/batched.py:dot
-    tfaot_pkg/compiler/passes/layouts.py:of_images
-    tfaot_pkg/compiler/passes/raise_dense.py:dense
-    tfaot_pkg/compiler/passes/raise_interpolate.py:interpolated
-    tfaot_pkg/compiler/passes/raise_resample.py:resample
-    tfaot_pkg/compiler/passes/raise_top_k.py:top_k
     tfaot_pkg/compiler/passes/reroll.py:_apart
-    tfaot_pkg/frontends/onnx_lowering/builder.py:Builder._folded
     tfaot_pkg/analysis/program/contracting.py:convolution
     tfaot_pkg/analysis/program/independence.py:_Analysis._loop_over_rows
-    tfaot_pkg/analysis/program/indexing.py:dynamic_slice
     tfaot_pkg/analysis/program/indexing.py:dynamic_update_slice
     tfaot_pkg/analysis/program/loops.py:DoneRows._found_truth
     tfaot_pkg/analysis/program/loops.py:_blank

@@ -24,6 +24,8 @@ from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
 
 _Strides = Sequence[Size]
+_Sizes = tuple[list[Size], list[Size], list[Size], list[Size]]
+"""Of the axes of the batch, of rows, of what is summed over, and of columns."""
 _SMALL = 12
 """A second operand of at most so many elements is not packed: 3 x 3 matrices took 72 ns with packing, and take 10."""
 _UNCHAINED = 127
@@ -39,39 +41,60 @@ class _Laid:
     strides: tuple[_Strides, _Strides, _Strides]
 
 
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The axes of an operand: those of the batch, those that stay, and those that are summed over."""
+
+    batch: list[int]
+    free: list[int]
+    summed: list[int]
+
+    @staticmethod
+    def of(rank: int, batch: Sequence[int], summed: Sequence[int]) -> _Axes:
+        return _Axes([*batch], [axis for axis in range(rank) if axis not in (*summed, *batch)], [*summed])
+
+    @property
+    def as_rows(self) -> tuple[list[int], list[int], list[int]]:
+        return self.batch, self.free, self.summed
+
+    @property
+    def as_columns(self) -> tuple[list[int], list[int], list[int]]:
+        return self.batch, self.summed, self.free
+
+
 def dot(emitter: Emitter, operation: Operation) -> str:
     (left, right), (left_batch, right_batch) = Dot.of(operation).contracting, Dot.of(operation).batch
     first, second = (emitter.known[operand] for operand in operation.operands)
-    free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
-    free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
+    of_left = _Axes.of(first.shape.rank, left_batch, left)
+    of_right = _Axes.of(second.shape.rank, right_batch, right)
     # Packing an operand that grows with the batch would be work for each row: exchanged, it is read in place.
-    if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
+    if _grows(second, of_right.free) and operation.shape.dtype == "f32" and not _grows(first, of_left.free):
         return turned(emitter, operation)
-    of_left, of_right = (list(left_batch), free_left, list(left)), (list(right_batch), list(right), free_right)
-    batch, m, k = ([first.shape.sizes[axis] for axis in group] for group in of_left)
-    n = [second.shape.sizes[axis] for axis in free_right]
+    batch, m, k = ([first.shape.sizes[axis] for axis in group] for group in of_left.as_rows)
+    n = [second.shape.sizes[axis] for axis in of_right.free]
     if {operation.shape.dtype, first.shape.dtype, second.shape.dtype} != {"f32"}:
-        rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
+        rows = _ordered(emitter, first, of_left.as_rows).pointer
+        columns = _ordered(emitter, second, of_right.as_columns).pointer
         return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
-    rows_of = _laid(emitter, first, of_left)
+    return _of_floats(emitter, operation, (of_left, of_right), (batch, m, k, n))
+
+
+def _of_floats(emitter: Emitter, operation: Operation, axes: tuple[_Axes, _Axes], sizes: _Sizes) -> str:
+    """A product of float32; its address."""
+    first, second = (emitter.known[operand] for operand in operation.operands)
+    batch, m, k, n = sizes
+    # Before its columns: what is laid first gets its memory first.
+    rows_of = _laid(emitter, first, axes[0].as_rows)
     is_constant = second.opcode == "constant" and not Constant.of(second).literal.growing
-    if is_constant:
-        columns_of: _Laid | None = _packed(emitter, second, of_right)
-    else:
-        columns_of = _laid(emitter, second, of_right)
-    if columns_of is None or not _is_readable(columns_of, k, n):
-        columns_of = _ordered(emitter, second, of_right)
+    columns_of = _columns(emitter, second, axes[1], (k, n), is_constant=is_constant)
     # The kernel library reads contiguous rows of the first operand, unless the second one has few columns.
     along = None if rows_of is None else _step(k, rows_of.strides[2])
     is_narrow = not is_constant and _is_narrow(columns_of, k, n)
     if rows_of is None or along is None or (along != ONE and not is_narrow):
-        rows_of = _ordered(emitter, first, of_left)
-    order = Dot.of(operation).order or tuple(range(operation.shape.rank))
-    strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
-    ends = (len(batch), len(batch) + len(m))
-    target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
+        rows_of = _ordered(emitter, first, axes[0].as_rows)
+    target = _target(emitter, operation, len(batch), len(m))
     if is_narrow:
-        _write_narrow(emitter, (batch, m, k, n), (rows_of, columns_of, target))
+        _write_narrow(emitter, sizes, (rows_of, columns_of, target))
     elif not is_constant and _elements(m) == ONE != _elements(n) and _step(k, columns_of.strides[1]) == ONE:
         # A single row times contiguous columns: with operands exchanged, rows times a single column.
         swapped = [
@@ -79,8 +102,27 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         ]
         _write(emitter, (batch, n, k, m), *swapped, is_packed=False)
     else:
-        _write(emitter, (batch, m, k, n), rows_of, columns_of, target, is_packed=is_constant)
+        _write(emitter, sizes, rows_of, columns_of, target, is_packed=is_constant)
     return target.pointer
+
+
+def _columns(
+    emitter: Emitter, operand: Operation, axes: _Axes, sizes: tuple[list[Size], list[Size]], *, is_constant: bool
+) -> _Laid:
+    """The second operand in an order that can be read, or packed."""
+    lay = _packed if is_constant else _laid
+    found = lay(emitter, operand, axes.as_columns)
+    if found is None or not _is_readable(found, *sizes):
+        return _ordered(emitter, operand, axes.as_columns)
+    return found
+
+
+def _target(emitter: Emitter, operation: Operation, batches: int, lines: int) -> _Laid:
+    """Where the result is written: its axes are those of `batches`, those of `lines`, and columns."""
+    order = Dot.of(operation).order or tuple(range(operation.shape.rank))
+    strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
+    ends = (batches, batches + lines)
+    return _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
 
 
 def _is_readable(columns: _Laid, k: list[Size], n: list[Size]) -> bool:
@@ -122,7 +164,7 @@ def _is_narrow(columns: _Laid, k: list[Size], n: list[Size]) -> bool:
 
 def _write_narrow(
     emitter: Emitter,
-    sizes: tuple[list[Size], list[Size], list[Size], list[Size]],
+    sizes: _Sizes,
     arrays: tuple[_Laid, _Laid, _Laid],
 ) -> None:
     """Products with a matrix of few columns: packing it would take as long as a product."""
@@ -154,7 +196,7 @@ def _write_narrow(
 
 def _write(
     emitter: Emitter,
-    sizes: tuple[list[Size], list[Size], list[Size], list[Size]],
+    sizes: _Sizes,
     rows: _Laid,
     columns: _Laid,
     out: _Laid,
@@ -163,16 +205,32 @@ def _write(
 ) -> None:
     """Loops of products; `columns` may be packed already."""
     batch, m, k, n = sizes
-    products = _loops(batch, [rows.strides[0], columns.strides[0], out.strides[0]])
+    arrays = (rows, columns, out)
+    products = _loops(batch, [each.strides[0] for each in arrays])
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
     down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
     inner, width = _elements(k), _elements(n)
+    extent = (inner, width, down or ONE, right or ONE)
+    is_single = right == ONE and all(size == ONE for size, _ in lines)
     if _is_small(inner, width):
-        _write_small(emitter, (rows, columns, out), products, lines, (inner, width, down or ONE, right or ONE))
-        return
-    if not is_packed and right == ONE and all(size == ONE for size, _ in lines) and _is_unchained(inner, width):
-        _write_single(emitter, (rows, columns, out), products, (inner, width, down or ONE))
-        return
+        _write_small(emitter, arrays, products, lines, extent)
+    elif not is_packed and is_single and _is_unchained(inner, width):
+        _write_single(emitter, arrays, products, extent[:3])
+    else:
+        _write_panels(emitter, arrays, products, lines, extent, is_packed=is_packed)
+
+
+def _write_panels(
+    emitter: Emitter,
+    arrays: tuple[_Laid, _Laid, _Laid],
+    products: list[tuple[Size, list[Size]]],
+    lines: list[tuple[Size, list[Size]]],
+    extent: tuple[Size, Size, Size, Size],
+    *,
+    is_packed: bool,
+) -> None:
+    """Products by the kernel library, which reads panels of the second operand."""
+    (rows, columns, out), (inner, width, down, right) = arrays, extent
     # If the width is known at run time only: an upper bound.
     padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
@@ -189,13 +247,13 @@ def _write(
             steps += [(name, strides[of_lines]) for (name, _), (_, strides) in zip(between, lines, strict=False)]
         return address(pointer, *steps, elements=reach)
 
-    matrix = _reach((inner, down or ONE), (width, right or ONE))
+    matrix = _reach((inner, down), (width, right))
     with counting(emitter, outer) if outer else emitter.braces(""):
         if is_packed:
             packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
-            extent = ", ".join(map(cpp, (inner, width, down or ONE, right or ONE)))
-            emitter.line("pack(", at(columns.pointer, 1, matrix, of_lines=None), f", {extent}, ", packed, ");")
+            seen = ", ".join(map(cpp, extent))
+            emitter.line("pack(", at(columns.pointer, 1, matrix, of_lines=None), f", {seen}, ", packed, ");")
         with counting(emitter, between):
             head = (f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, ", packed, ", nullptr, Activation::none}, ")
             read = at(rows.pointer, 0, _reach((count, row_step), (inner, ONE)), of_lines=0)

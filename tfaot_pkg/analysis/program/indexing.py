@@ -250,11 +250,7 @@ def dynamic_slice(step: Step) -> Value:
     if value.axis is not None:
         d = value.axis.dimension
         if any(sizes[i][d] != shapes[0].sizes[d][i] for i in (0, 1)):
-            if sizes[0][d] != sizes[1][d] or not _is_row_of_iteration(starts[d].integers, value.axis, sizes[0][d]):
-                return mixed(instruction)
-            others = [settled(each, instruction) for i, each in enumerate(starts) if i != d]
-            alone = _row_of_iteration(value, starts[d], instruction)
-            return with_integers(together([alone, *others], instruction), alone.integers, [alone, *others], instruction)
+            return _some_rows(instruction, value, value.axis, starts, (sizes[0][d], sizes[1][d]))
     # If all elements are equal, a slice is the same wherever it begins.
     even = value.uniform and value.placed is None and value.integers is None
     # HLO clamps starts so that a slice lies inside the array: along a dimension that is taken whole, any start is 0.
@@ -271,6 +267,18 @@ def dynamic_slice(step: Step) -> Value:
         return result
     whole = value.integers.reduced(tuple(range(len(value.integers.shape))))
     return with_integers(result, whole, [value, *settled_starts], instruction)
+
+
+def _some_rows(
+    instruction: Instruction, value: Value, axis: Axis, starts: Sequence[Value], sizes: tuple[int, int]
+) -> Value:
+    """A slice of so many rows at two batch sizes: that of the iteration is known to be alone."""
+    d = axis.dimension
+    if sizes[0] != sizes[1] or not _is_row_of_iteration(starts[d].integers, axis, sizes[0]):
+        return mixed(instruction)
+    others = [settled(each, instruction) for i, each in enumerate(starts) if i != d]
+    alone = _row_of_iteration(value, starts[d], instruction)
+    return with_integers(together([alone, *others], instruction), alone.integers, [alone, *others], instruction)
 
 
 def dynamic_update_slice(step: Step) -> Value:

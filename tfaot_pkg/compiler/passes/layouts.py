@@ -110,9 +110,7 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
     """A convolution with constant filters over one, two or three axes as one of images (NHWC, HWIO)."""
     given, count = Convolution.of(operation), operation.shape.rank - 2
     filters = program.made[operation.operands[1]]
-    if filters.opcode != "constant" or Constant.of(filters).literal.growing or given.batch_groups != 1:
-        return operation
-    if {filters.shape.dtype, operand.shape.dtype} != {operation.shape.dtype} or count not in (1, 2, 3):
+    if not _has_constant_filters(operation, operand, filters):
         return operation
     if operation.shape.dtype == "f64":
         return _of_windows(program, operation, operand, filters)
@@ -144,6 +142,14 @@ def of_images(program: _Program, operation: Operation, operand: Operation) -> in
         image = make.reshaped(image, lambda _: (rows, *space, channels))
     laid = _spatial(given.output, first=True)
     return make.transposed(image, tuple(laid.index(axis) for axis in range(len(laid))))
+
+
+def _has_constant_filters(operation: Operation, operand: Operation, filters: Operation) -> bool:
+    """Whether a convolution over one, two or three axes has filters that are known, of the type of the image."""
+    if filters.opcode != "constant" or Constant.of(filters).literal.growing:
+        return False
+    is_of_one_type = {filters.shape.dtype, operand.shape.dtype} == {operation.shape.dtype}
+    return is_of_one_type and operation.shape.rank in (3, 4, 5) and Convolution.of(operation).batch_groups == 1
 
 
 def _spatial(axes: Sequence[int], *, first: bool) -> tuple[int, ...]:

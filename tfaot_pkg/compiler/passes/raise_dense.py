@@ -11,6 +11,7 @@ import numpy as np
 from tfaot_pkg.compiler.attributes import Dense, Dimensions, Dot
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Attributes, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
 
 
 def dense(look: Look, operation: Operation) -> Operation | None:
@@ -25,9 +26,23 @@ def dense(look: Look, operation: Operation) -> Operation | None:
     weights, first = look.constant(of_weights), look.known[given].shape
     if weights is None or weights.dtype != np.float32 or not left or look.constant(given) is not None:
         return None
-    free = [axis for axis in range(first.rank) if axis not in left]
     if not is_left and weights.ndim == 2 and left == (first.rank - 1,):
         return replace(operation, opcode="dense", attributes=Dense(weights_axis=right[0]))
+    return _with_last_axes(look, operation, (given, left), (weights, right), is_left=is_left)
+
+
+def _with_last_axes(
+    look: Look,
+    operation: Operation,
+    operand: tuple[int, Sequence[int]],
+    constant: tuple[Array, Sequence[int]],
+    *,
+    is_left: bool,
+) -> Operation:
+    """The product, whose operands come with the axes that are summed over, with these axes brought to the end."""
+    (given, left), (weights, right) = operand, constant
+    first = look.known[given].shape
+    free = [axis for axis in range(first.rank) if axis not in left]
     columns = [axis for axis in range(weights.ndim) if axis not in right]
     sizes = (math.prod(weights.shape[axis] for axis in axes) for axes in (right, columns))
     matrix = weights.transpose(*right, *columns).reshape(*sizes)

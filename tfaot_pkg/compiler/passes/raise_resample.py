@@ -8,7 +8,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Dimensions, Dot, Gather, Indexed, Resample
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 
 
@@ -26,12 +26,8 @@ def resample(look: Look, operation: Operation) -> Operation | None:
     starts = look.constant(gather.operands[1])
     if over != (4, 5) or sorted(right) != [1, 2] or weights.rank != 4 or image.rank != 4 or starts is None:
         return None
-    if Indexed.of(gather).indexed != (1, 2) or Gather.of(gather).offset != (0, 1, 2, 3) or starts.ndim != 3:
-        return None
     sizes = tuple(as_size(size) for size in Gather.of(gather).sizes)
-    if Indexed.of(gather).vector != 2 or (sizes[0], sizes[3]) != (image.sizes[0], image.sizes[3]):
-        return None
-    if not all(size.is_constant for size in (*image.sizes[1:], *sizes[1:])):
+    if starts.ndim != 3 or not _has_windows(gather, image):
         return None
     height, width, channels = (size.constant for size in image.sizes[1:])
     # HLO's gather clamps starts so that windows lie inside the image.
@@ -43,3 +39,12 @@ def resample(look: Look, operation: Operation) -> Operation | None:
         operands=(gather.operands[0], dot.operands[0], look.add_constant(places, operation)),
         attributes=Resample(axes=(*of_weights, left[right.index(1)], left[right.index(2)])),
     )  # fmt: skip
+
+
+def _has_windows(gather: Operation, image: Shape) -> bool:
+    """Whether whole windows of an image are gathered, whose sizes are constant."""
+    if (Indexed.of(gather).indexed, Indexed.of(gather).vector, Gather.of(gather).offset) != ((1, 2), 2, (0, 1, 2, 3)):
+        return False
+    sizes = tuple(as_size(size) for size in Gather.of(gather).sizes)
+    is_whole = (sizes[0], sizes[3]) == (image.sizes[0], image.sizes[3])
+    return is_whole and all(size.is_constant for size in (*image.sizes[1:], *sizes[1:]))

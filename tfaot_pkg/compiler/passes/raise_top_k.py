@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Comparison, Constant, Dimensions, Element, Slices, TopK, in_total_order
 from tfaot_pkg.compiler.passes.zeros import of_one_zero
-from tfaot_pkg.compiler.program import Operation, Region, Shape, used
+from tfaot_pkg.compiler.program import Operation, Region, Shape, Size, used
 from tfaot_pkg.compiler.use_def import Look
 
 
@@ -21,14 +21,7 @@ def top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) 
         if largest is None:
             continue
         elements = [each for each in region.operations if each.operands == (sort.id,)]
-        slices = {each.id: [s for s in region.operations if s.operands == (each.id,)] for each in elements}
-        # Only if slices are all uses: k is then the largest end of a slice.
-        sliced = all(s.opcode == "slice" for found in slices.values() for s in found) and not any(
-            each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements
-        )
-        size = look.known[sort.operands[0]].shape.sizes[-1]
-        ends = [as_size(Slices.of(s).slices[-1][1]) for found in slices.values() for s in found] if sliced else []
-        k = max(ends, key=lambda end: end.constant) if ends and all(end.is_constant for end in ends) else size
+        k = _used_elements(look, region, elements) or look.known[sort.operands[0]].shape.sizes[-1]
         shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], k)) for t in sort.shapes)
         signed = of_one_zero(look, sort.operands[0])
         zeros, source = ("signed", sort.operands[0]) if signed is None else ("equal", signed)
@@ -40,6 +33,18 @@ def top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) 
             changed[each.id] = replace(each, type=shapes[Element.of(each).index])
     made = [changed.get(each.id, each) for each in region.operations]
     return Region(operations=used(made, region.results), results=region.results)
+
+
+def _used_elements(look: Look, region: Region, elements: Sequence[Operation]) -> Size | None:
+    """How many of the first elements the uses of sorted arrays read; None if that is not known, or all of them."""
+    slices = {each.id: [s for s in region.operations if s.operands == (each.id,)] for each in elements}
+    if any(each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements):
+        return None
+    uses = [each for found in slices.values() for each in found]
+    if not uses or any(each.opcode != "slice" for each in uses):
+        return None
+    ends = [as_size(Slices.of(each).slices[-1][1]) for each in uses]
+    return max(ends, key=lambda end: end.constant) if all(end.is_constant for end in ends) else None
 
 
 def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:

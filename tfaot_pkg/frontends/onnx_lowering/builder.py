@@ -273,12 +273,7 @@ class Builder:
     def _folded(self, operation: Operation, operands: Sequence[Value]) -> tuple[Value, ...] | None:
         if operation.opcode in _NEVER or any(each.known is None for each in operands):
             return None
-        if not all(size.is_constant for shape in operation.shapes for size in shape.sizes):
-            return None
-        total = sum(prod(size.constant for size in shape.sizes) for shape in operation.shapes)
-        given = max((each.known.size for each in operands if each.known is not None), default=0)
-        is_slow = operation.opcode in _SLOW and (total > given or operation.opcode not in ("broadcast", "iota"))
-        if total > (_MOST_SPREAD if is_slow else MOST_FOLDED):
+        if not _is_worth_folding(operation, operands):
             return None
         if any(each.numbers is None for each in operands):
             try:
@@ -461,6 +456,16 @@ def _moved(operation: Operation, operands: Sequence[Value]) -> Array:
 
 def _flat(arrays: Sequence[Array]) -> list[Array]:
     return [each.reshape(-1) for each in arrays]
+
+
+def _is_worth_folding(operation: Operation, operands: Sequence[Value]) -> bool:
+    """Whether an operation of known values has results of constant sizes that are small enough to be constants."""
+    if not all(size.is_constant for shape in operation.shapes for size in shape.sizes):
+        return False
+    total = sum(prod(size.constant for size in shape.sizes) for shape in operation.shapes)
+    given = max((each.known.size for each in operands if each.known is not None), default=0)
+    is_slow = operation.opcode in _SLOW and (total > given or operation.opcode not in ("broadcast", "iota"))
+    return bool(total <= (_MOST_SPREAD if is_slow else MOST_FOLDED))
 
 
 def _numbers(shape: Shape) -> tuple[int, ...]:
