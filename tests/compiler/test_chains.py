@@ -58,6 +58,7 @@ def normalization(size: int) -> Program:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep("3", "20", "64")
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 9, 20, 64])
 def test_rows_are_normalized_with_the_same_bits_in_any_batch(compiled: Compile, size: int) -> None:
     code = compiled(normalization(size), 8)
@@ -183,6 +184,7 @@ def softmax(size: int, *, joined: bool) -> Program:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep("3", "20")
 @pytest.mark.parametrize("size", [3, 4, 6, 8, 20])
 def test_a_softmax_joins_with_the_same_bits(compiled: Compile, size: int) -> None:
     (chain,) = nests(softmax(size, joined=True))

@@ -76,6 +76,7 @@ def layers_of(activation: str) -> tuple[Program, list[Array], list[Array]]:
     return recognize(simplify(writer.program(*results))), weights, biases
 
 
+@pytest.mark.sweep("tanh", night=["sigmoid"])
 @pytest.mark.parametrize("activation", _ACTIVATIONS)
 def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, activation: str) -> None:
     """One row of at most 16 outputs is activated in registers."""
