@@ -56,3 +56,9 @@ def test_arrays_that_need_much_memory_are_not_made(size: int, is_answered: bool)
     x = np.ones((1, 1, 1), np.float32)
     found = defined.answers(program, signature, {"x": x}, (1,), most=None, seconds=60)
     assert ("1/y" in found) is is_answered
+
+
+def test_an_input_that_is_a_number_stays_a_number() -> None:
+    program, signature = _made(model_of([node("Add", "x x", "y")], ()))
+    found = defined.answers(program, signature, {"x": np.array(3, np.float32)}, (1,), most=None, seconds=10)
+    assert found["1/y"].shape == () and found["1/y"] == 6

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tfaot_pkg.ground.signature import DType, Tensor
+from tfaot_pkg.verify.classes import answers_of
 from tfaot_pkg.verify.evidence import Answers, Spread
 from tfaot_pkg.verify.judgement import differences, telling
+from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.rules import EVERYWHERE, RULES, group_of
 from tfaot_pkg.worker_program.messages.unspecified_results import (
     CONVERSION,
@@ -507,3 +511,32 @@ def test_an_infinity_of_an_interpolation_may_be_nan_but_a_number_may_not() -> No
     assert judged([INF], [NAN], **given) == [("NaN rule", 1, False)]
     assert judged([NAN], [2.0], **given) == [("real", 1, True)]
     assert judged([2.0], [NAN], **given) == [("real", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("right", "independent", "found"),
+    [
+        ([1.0, 2.0], True, [("rounding", False, "another size of the batch")]),
+        ([1.5, 2.5], True, [("real", True, "")]),  # the model itself depends on the size
+        ([1.0, 2.0], False, [("real", True, "")]),  # so may its rows
+        ([NAN, NAN], True, [("real", True, "")]),
+    ],
+)
+def test_the_frameworks_answers_in_a_batch_of_another_size_are_its_answers(
+    right: list[float], independent: bool, found: list[tuple[str, bool, str]]
+) -> None:
+    """In batches of two it is nearer to float64 than alone, and the library is not."""
+    eager = {
+        "1/y": [1.1, 2.1], "1/y/exact": right, "2/y": [1.0, 2.0], "2/y/exact": [1.0, 2.0],
+        "2/y/spread": [0.0, 0.0], "2/y/low": [1.0, 2.0], "2/y/high": [1.0, 2.0], "2/y/missing": [0.0, 0.0],
+    }  # fmt: skip
+    tried = Tried(
+        name="main", inputs=Path("x.npz"), rows=2, eager={name: np.array(each, "f4") for name, each in eager.items()}
+    )
+    tensor = Tensor(name="y", dtype=DType.FLOAT32, shape=(None,))
+    answers = answers_of(tried, {"2/y": np.array([1.1, 2.1], "f4")}, {}, 2, tensor, independent=independent)
+    listed = differences(
+        answers, class_name="main", target="x86-64-v3", batch_size=2, output="y", rtol=1e-4, atol=1e-6,
+        operations=frozenset(),
+    )  # fmt: skip
+    assert [(each.kind, each.is_fault, each.rule) for each in listed] == found

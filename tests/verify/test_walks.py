@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tfaot_pkg
 from tests.commands import run_command
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.frontends.toolchain.environment import ensure
@@ -16,6 +17,19 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 
+_POOLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from from_onnx.interpreter import Walk
+from onnx import TensorProto, helper
+x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 3) for name in "xy")
+graph = helper.make_graph([helper.make_node("GlobalMaxPool", ["x"], ["y"])], "g", [x], [y])
+walk = Walk(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]))
+values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+(found,) = walk.run(["y"], {"x": values}, double=True, observe=lambda node: None)
+assert found.shape == (2, 3, 1) and (found[..., 0] == values[..., 3]).all(), found
+"""
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
@@ -48,3 +62,11 @@ def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(
     (found,) = [each for each in document["classes"] if each["name"] == class_name]
     rules = {each["rule"] for each in found["differences"]}
     assert rules == ({rule} if rule else rules) and not any(each["is_fault"] for each in found["differences"])
+
+
+def test_sequences_are_pooled_as_onnx_says(shared_home_folder: Path) -> None:
+    """The package's own operator (1.23) reduces images alone to one number a channel."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    run([frontend.python, "-I", "-c", _POOLED, Path(tfaot_pkg.__file__).parent / "worker_program"], timeout=120)

@@ -15,7 +15,7 @@ from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.verify.evidence import Answers, Free, rtol_of, spread_of
+from tfaot_pkg.verify.evidence import Answers, Free, Spread, agreement, rtol_of, spread_of, widened
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
@@ -34,6 +34,8 @@ _PATIENCE = 5.0
 """Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
 _HIDDEN = frozenset({"ai.onnx.If", "ai.onnx.Loop", "ai.onnx.Scan"})
 """Operators with bodies."""
+_SAME = 1e-6
+"""Answers in float64 for the same row that differ by less, absolute and relative, do not depend on the batch's size."""
 _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
@@ -227,7 +229,10 @@ class Judge:
         self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
     ) -> list[Difference]:
         validation = self.spec.validation
-        spreads = {name: array for name, array in main.eager.items() if name.count("/") > 1}
+        spreads: dict[str, Array] = {}
+        for size, tensor, name in self._outputs():
+            if (found := _spread(main, size, tensor, independent=self.independent)) is not None:
+                spreads |= {f"{name}/{kind}": array for kind, array in found.named().items()}
         return list(
             interactions(
                 answers, {**spreads, **expected}, order, target=target, signature=self.signature,
@@ -239,9 +244,12 @@ class Judge:
         return bool(self._differing(tried, [ours]))
 
     def _differing(self, tried: Tried, given: Sequence[Mapping[str, Array]]) -> Batches:
-        """The batches in which answers of one of `given` differ from the framework's."""
+        """The batches in which answers of one of `given` differ from the framework's.
+
+        If rows are independent, also those of other sizes that have these rows: they tell if it agrees with itself.
+        """
         validation = self.spec.validation
-        found: dict[int, tuple[int, ...]] = {}
+        found: dict[int, set[int]] = {}
         for size, tensor, _ in self._outputs():
             for ours in given:
                 differ = disagreements(
@@ -251,8 +259,9 @@ class Judge:
                 if differ.any():
                     # Answers without a batch axis are those of the first batch.
                     rows = np.argwhere(differ)[:, 0] if tensor.has_batch_axis else np.zeros(1, int)
-                    found[size] = tuple(sorted({*found.get(size, ()), *(rows // size).tolist()}))
-        return found
+                    for other in self.spec.compilation.batch_sizes if self.independent else (size,):
+                        found.setdefault(other, set()).update((rows // other).tolist())
+        return {size: tuple(sorted(each)) for size, each in found.items()}
 
     def _judged(
         self, tried: Tried, target: str, ours: Mapping[str, Array], flushed: Mapping[str, Array]
@@ -309,16 +318,56 @@ def answers_of(
         ours=mine,
         eager=tried.eager.get(name),
         eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
-        spread=spread_of(tried.eager, name),
+        spread=_spread(tried, size, tensor, independent=independent),
         flushed=flushed.get(name),
         jit=tried.jit.get(name),
         defined=tried.defined.get(name),
         jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
         exact=tried.eager.get(f"{name}/exact"),
+        elsewhere=_elsewhere(tried, mine, size, tensor, independent=independent),
         # The bodies of some operators are not looked at.
         walked=None if tried.operations & _HIDDEN else _of_rows(tried.eager.get(f"{size}/walked"), tensor, mine),
         free=_free(tried, size, tensor, mine, independent=independent),
     )
+
+
+def _spread(tried: Tried, size: int, tensor: Tensor, *, independent: bool) -> Spread | None:
+    """Beside perturbed runs, frameworks compute rows in another order of sums in batches of another size."""
+    found, answers = spread_of(tried.eager, f"{size}/{tensor.name}"), tried.eager.get(f"{size}/{tensor.name}")
+    if found is None or answers is None or not independent:
+        return found
+    for others, same in _in_other_batches(tried, size, tensor, answers):
+        found = widened(found, answers, others, same)
+    return found
+
+
+def _in_other_batches(tried: Tried, size: int, tensor: Tensor, answers: Array) -> Iterator[tuple[Array, Array]]:
+    """The framework's answers for the rows of `answers` in batches of other sizes, and a mask of its elements of which
+    the answers in float64 are the same in both: the model itself does not depend on the size.
+    """
+    exact = tried.eager.get(f"{size}/{tensor.name}/exact")
+    for name, others in tried.eager.items():
+        other, _, output = name.partition("/")
+        right = tried.eager.get(f"{name}/exact")
+        if output != tensor.name or int(other) == size or not tensor.has_batch_axis or exact is None or right is None:
+            continue
+        rows = min(len(answers), len(others))
+        if others.shape[1:] == answers.shape[1:]:
+            same = agreement(exact[:rows], right[:rows], rtol=_SAME, atol=_SAME)
+            yield others[:rows], same & np.isfinite(right[:rows])
+
+
+def _elsewhere(tried: Tried, ours: Array, size: int, tensor: Tensor, *, independent: bool) -> Array | None:
+    """`Answers.elsewhere`; None for integers, and if rows interact."""
+    if ours.dtype.kind != "f" or not independent:
+        return None
+    found = np.full(ours.shape, np.nan, ours.dtype)
+    for others, same in _in_other_batches(tried, size, tensor, ours):
+        rows = len(others)
+        with np.errstate(all="ignore"):
+            farther = np.abs(found[:rows] - ours[:rows]) <= np.abs(others - ours[:rows])
+        found[:rows] = np.where(same & ~farther, others, found[:rows])
+    return found
 
 
 def _free(tried: Tried, size: int, tensor: Tensor, answers: Array, *, independent: bool) -> Free:

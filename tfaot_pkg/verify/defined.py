@@ -81,4 +81,4 @@ def _bytes(program: Program, at: Binding) -> int:
 
 def _carried(tensor: Tensor, values: Array) -> Array:
     """The array as compiled code takes it."""
-    return np.ascontiguousarray(values).view(tensor.carried.dtype.value)
+    return np.asarray(values, order="C").view(tensor.carried.dtype.value)  # `ascontiguousarray` gives scalars an axis

@@ -38,7 +38,8 @@ def rtol_of(dtype: DType, rtol: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How eager answers change if inputs are off by some roundings, or if the framework rewrites nothing.
+    """How eager answers change if inputs are off by some roundings, if the framework rewrites nothing, and between
+    batches of other sizes if rows are independent.
 
     `change` is the largest change, infinite between integers that differ; `low` and `high` are the least and the
     largest answers, `missing` masks those that were NaN in a run.
@@ -49,6 +50,10 @@ class Spread:
     high: Array
     missing: Mask
 
+    def named(self) -> dict[str, Array]:
+        """As `spread_of` reads them."""
+        return {"spread": self.change, "low": self.low, "high": self.high, "missing": self.missing}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
@@ -56,8 +61,10 @@ class Answers:
 
     `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `defined`
     are those of a program's operations by definition. `flushed` is ours with subnormal numbers flushed to zero. `exact`
-    is eager TensorFlow's in float64, NaN for what was not computed. `walked` masks the elements of rows of which the
-    model's operands were looked at, `free` of those in which an operation's result is open.
+    is eager TensorFlow's in float64, NaN for what was not computed. `elsewhere` are the eager answers nearest to ours
+    for the same rows in batches of other sizes, NaN for rows whose answers in float64 depend on the size. `walked`
+    masks the elements of rows of which the model's operands were looked at, `free` of those in which an operation's
+    result is open.
     """
 
     ours: Array
@@ -69,6 +76,7 @@ class Answers:
     jit_ran: Mask | None = None
     defined: Array | None = None
     exact: Array | None = None
+    elsewhere: Array | None = None
     walked: Mask | None = None
     free: Free = field(default_factory=dict)
 
@@ -79,6 +87,24 @@ def spread_of(answers: Mapping[str, Array], name: str) -> Spread | None:
         return None
     change, low, high, missing = (answers[f"{name}/{kind}"] for kind in ("spread", "low", "high", "missing"))
     return Spread(change=change, low=low, high=high, missing=missing.astype(bool))
+
+
+def widened(spread: Spread, answers: Array, others: Array, ran: Mask) -> Spread:
+    """`spread` of `answers`, with the framework's own answers for the same rows in batches of another size.
+
+    `others` may have fewer rows; only those that `ran` masks are answers.
+    """
+    rows = min(len(answers), len(others))
+    one, two, ran = answers[:rows].astype(np.float64), others[:rows].astype(np.float64), ran[:rows]
+    with np.errstate(all="ignore"):
+        off = np.where(np.isnan(one - two) | ((one != two) & (answers.dtype.kind != "f")), np.inf, np.abs(one - two))
+    off = np.where(ran & ~((one == two) | (np.isnan(one) & np.isnan(two))), off, 0.0)
+    change, low, high, missing = (each.copy() for each in (spread.change, spread.low, spread.high, spread.missing))
+    change[:rows] = np.maximum(change[:rows], off)
+    low[:rows] = np.where(ran, np.fmin(low[:rows], two), low[:rows])
+    high[:rows] = np.where(ran, np.fmax(high[:rows], two), high[:rows])
+    missing[:rows] |= ran & np.isnan(two)
+    return Spread(change=change, low=low, high=high, missing=missing)
 
 
 def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:

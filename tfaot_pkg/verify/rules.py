@@ -525,8 +525,8 @@ RULES: tuple[Rule, ...] = (
         kind="rounding",
         classes=EVERYWHERE - {MAIN} | {ARRANGED},
         excuses=lambda seen: seen.within_noise,
-        source="the framework's answers change if the inputs change by two units in the last place (9 tries), or "
-        "if it computes the graph node by node",
+        source="the framework's answers change if the inputs change by two units in the last place (9 tries), if it "
+        "computes the graph node by node, or, of rows that are independent, with the size of the batch",
         elements="those that differ by at most 8 times the change; integers, NaN and infinities that it gives then",
     ),
     Rule(
@@ -539,6 +539,15 @@ RULES: tuple[Rule, ...] = (
         elements="those that differ from float64 by no more than the tolerance, or than the framework's own error "
         "(3 times the error that 90 % of its answers keep, and at most 16 times the largest one at the same place of "
         "the last axis, if eight answers or more tell it)",
+    ),
+    Rule(
+        name="another size of the batch",
+        kind="rounding",
+        classes=EVERYWHERE,
+        excuses=lambda seen: seen.near(seen.answers.elsewhere) & seen.finite if seen.rtol else seen.nothing,
+        source="the framework rounds the same rows otherwise in batches of another size, while the same graph in "
+        "float64 gives the same answers in both; it excuses nothing if `validation.rtol` is 0",
+        elements="those that are the framework's for the same rows in a batch of another size, within the tolerance",
     ),
     Rule(
         name="nearly equal in an order",

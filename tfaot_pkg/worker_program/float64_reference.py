@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 _SECONDS = 60.0
-"""Batches are walked as long as all of them together have taken less."""
+"""Batches are walked as long as all of them together have taken less of the processor: no verdict depends on what
+else the machine does.
+"""
 _OFF, _SHARE = 1e-2, 0.5
 """A walk is believed if this share of its numbers differs from the answers by less than so much of the largest one."""
 
@@ -36,8 +38,8 @@ class Walks:
 
         "free/FREEDOM/OPERATION" and "walked" mask its rows. Nothing if the batch cannot be walked.
         """
-        self._end = self._end or time.monotonic() + _SECONDS
-        if self._walk is None or time.monotonic() > self._end:
+        self._end = self._end or time.process_time() + _SECONDS
+        if self._walk is None or time.process_time() > self._end:
             return {}
         seen = Observer(rows)
         try:

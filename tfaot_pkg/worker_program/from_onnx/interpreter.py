@@ -55,14 +55,19 @@ class Walk:
 
         if double not in self._evaluators:
             old = any(not each.domain and each.version < 19 for each in self._models[double].opset_import)
-            operators = _older_operators() if old else []
-            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=operators)
+            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=_operators(old=old))
         return self._evaluators[double]
 
 
-def _older_operators() -> list[type]:
-    """Operators that the package lacks in opsets that many files have."""
+def _operators(*, old: bool) -> list[type]:
+    """Operators that the package has wrong (1.23), and of `old` opsets, which many files have, those that it lacks."""
     from onnx.reference.op_run import OpRun
+
+    class GlobalMaxPool(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
+        op_domain = ""
+
+        def _run(self, x: Array) -> tuple[Array]:
+            return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
     class DequantizeLinear(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
         op_domain = ""
@@ -74,7 +79,7 @@ def _older_operators() -> list[type]:
             whole = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
             return ((whole * scale).astype(scale.dtype),)
 
-    return [DequantizeLinear]
+    return [GlobalMaxPool, DequantizeLinear] if old else [GlobalMaxPool]
 
 
 def _observed(observe: Callable[[unspecified_results.Node], None], node: Any, known: dict[str, Array]) -> None:
