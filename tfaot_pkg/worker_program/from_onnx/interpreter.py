@@ -54,13 +54,13 @@ class Walk:
         from onnx.reference import ReferenceEvaluator
 
         if double not in self._evaluators:
-            old = any(not each.domain and each.version < 19 for each in self._models[double].opset_import)
-            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=_operators(old=old))
+            opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
+            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=_operators(opset))
         return self._evaluators[double]
 
 
-def _operators(*, old: bool) -> list[type]:
-    """Operators that the package has wrong (1.23), and of `old` opsets, which many files have, those that it lacks."""
+def _operators(opset: int) -> list[type]:
+    """Operators that the package has wrong (1.23), and those of older opsets, which many files have, that it lacks."""
     from onnx.reference.op_run import OpRun
 
     class GlobalMaxPool(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
@@ -68,6 +68,18 @@ def _operators(*, old: bool) -> list[type]:
 
         def _run(self, x: Array) -> tuple[Array]:
             return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+    class BatchNormalization(OpRun):  # type: ignore[misc]
+        """The package updates the statistics of files that have a momentum, as in training."""
+
+        op_domain = ""
+
+        def _run(
+            self, x: Array, scale: Array, shift: Array, mean: Array, variance: Array, epsilon: float = 1e-5, **_: Any
+        ) -> tuple[Array]:
+            by_channel = (-1, *[1] * (x.ndim - 2))
+            factor = (scale / np.sqrt(variance + np.asarray(epsilon, x.dtype))).reshape(by_channel)
+            return (((x - mean.reshape(by_channel)) * factor + shift.reshape(by_channel)).astype(x.dtype),)
 
     class DequantizeLinear(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
         op_domain = ""
@@ -79,7 +91,8 @@ def _operators(*, old: bool) -> list[type]:
             whole = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
             return ((whole * scale).astype(scale.dtype),)
 
-    return [GlobalMaxPool, DequantizeLinear] if old else [GlobalMaxPool]
+    older = [(14, BatchNormalization), (19, DequantizeLinear)]
+    return [GlobalMaxPool, *[each for first, each in older if opset < first]]
 
 
 def _observed(observe: Callable[[unspecified_results.Node], None], node: Any, known: dict[str, Array]) -> None:
