@@ -50,7 +50,7 @@ def model_in(file: str) -> bytes | None:
     name = os.path.basename(file)
     raise ModelFault(
         f"{file} is a program that only PyTorch can read",
-        f"where PyTorch is installed: python -m tfaot_pkg.export {name} --output {os.path.splitext(name)[0]}.onnx; "
+        f"where PyTorch is installed: python -m tfaot_pkg.export {name} --output {os.path.splitext(name)[0]}.aten; "
         "then use that file",
     )
 
