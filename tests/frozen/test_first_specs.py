@@ -92,7 +92,7 @@ def test_what_only_the_user_knows_is_asked_for_at_its_place(
     files: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:
     text, printed, code, _ = _first(files / "ends.onnx", tmp_path, shared_home_folder)
-    assert code == 12 and "to fill in" in printed and "depend on the values" in printed
+    assert code == 12 and "to fill in" in printed and "depend on values of inputs" in printed
     assert "# constants: {first: [VALUE, ...], last: [VALUE, ...]}" in text
 
 
