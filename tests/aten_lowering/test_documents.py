@@ -17,12 +17,13 @@ from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.export import floats_of
 from tfaot_pkg.frontends.aten_lowering.lowering import lower
-from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_module
+from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_classes, read_module
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.verify.inputs import drawn
 
 _LINEAR, _LATENTS = ARTIFACTS / "linear.aten", ARTIFACTS / "learned_latents.aten"
+_BUCKETS = ARTIFACTS / "answered" / "buckets.aten"
 
 
 def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
@@ -61,6 +62,31 @@ def test_a_damaged_document_is_rejected(change: Callable[[Any], None], why: str,
     path = changed(_LINEAR, tmp_path / "model.aten", change)
     with pytest.raises(ModelError, match=re.escape(why)) as failed:
         read_answers(path) if "answers" in why else read_module(path)
+    assert str(path) in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (_set("classes", 0, "name", to="../main"), "'../main' is no class of inputs"),
+        (_set("classes", 0, "sizes", to={"n": 3}), "the class 'main' are of other symbols or inputs"),
+        (_set("classes", 0, "inputs", to={}), "the class 'main' are of other symbols or inputs"),
+        (_set("classes", 0, "inputs", "x", to=9999), "there is no array 9999"),
+        (_set("arrays", 20, "shape", to=[]), "the class 'main' are to 'x' of another type"),
+        (_set("classes", 0, "runs", 0, "rows", to=0), "the class 'main' are to batches of 0 rows"),
+        (_set("classes", 0, "runs", 0, "rows", to=2), "the class 'main' are of other batches"),
+        (_set("classes", 0, "runs", 0, "rows", to=1 << 40), f"the class 'main' are to batches of {1 << 40} rows"),
+        (_set("classes", 0, "runs", 0, "outputs", to={"nothing": 0}), "the class 'main' are of other outputs"),
+        (_set("classes", 0, "runs", 0, "beside", to={"spread/nothing": 0}), "the class 'main' are of other outputs"),
+        (_set("classes", 0, "runs", 0, "ran", to=0), "the class 'main' are of other batches"),
+    ],
+)
+def test_stored_answers_that_do_not_fit_the_document_are_rejected(
+    change: Callable[[Any], None], why: str, tmp_path: Path
+) -> None:
+    path = changed(_BUCKETS, tmp_path / "model.aten", change)
+    with pytest.raises(ModelError, match=re.escape(why)) as failed:
+        read_classes(path)
     assert str(path) in str(failed.value)
 
 

@@ -248,7 +248,7 @@ def _require_answers(document: _Document, found: AnsweredClass) -> None:
     kinds = {each.name: document.arrays[found.inputs[each.name]] for each in document.inputs}
     batched = [each for each in document.inputs if each.axes[:1] == (BATCH,)]
     rows = {kinds[each.name].shape[:1] for each in batched}
-    ((count,),) = rows if len(rows) == 1 else [(1,)]
+    ((count,),) = rows if len(rows) == 1 and () not in rows else [(1,)]
     for each in document.inputs:
         known = {**found.sizes, BATCH: count}
         wanted = tuple(known[axis] if isinstance(axis, str) else axis for axis in each.axes)
