@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.aten_lowering.aten_files import ARTIFACTS, difference_from_pytorch
+from tests.aten_lowering.aten_files import ARTIFACTS, difference_from_pytorch, lowered
 from tests.frozen.test_torch_files import HELPER, python_with_pytorch
 from tests.kept import kept
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.frontends.frozen.aten_file import read_module
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
 
@@ -20,6 +23,13 @@ _FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 def test_modules_give_pytorchs_answers(path: Path) -> None:
     """Files that PyTorch 2.13 wrote (torch_modules.py), with no PyTorch here."""
     assert difference_from_pytorch(path) <= 1e-5
+
+
+def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None:
+    """Distances of order 1, 3 and infinity between seven points and four: torch.cdist([[nan]], [[0]], p=inf) is 0."""
+    x = np.array([[np.nan, 0, 0, 0, 0, 0, 0]], np.float32)
+    (found,) = interpret.run(lowered(read_module(ARTIFACTS / "distances.aten")), 1, [x], {})
+    assert np.isnan(found[0, :14]).all() and found[0, 14:21].tolist() == [0, 3, 3, 3, 3, 3, 3]
 
 
 @pytest.mark.slow

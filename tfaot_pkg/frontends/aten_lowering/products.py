@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tfaot_pkg.frontends.aten_lowering.reductions import norm
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
@@ -55,7 +57,10 @@ def _cdist(call: Call) -> Results:
     """Distances of each pair, by their differences: products of matrices would lose digits of small distances."""
     b, x, y = call.builder, call.value("x1"), call.value("x2")
     difference = b.map("subtract", stretched(b, x, [x.rank - 1]), stretched(b, y, [y.rank - 2]))
-    return norm(b, difference, [difference.rank - 1], call.real("p", 2.0), keep=False)
+    a, order = Arithmetic(b, difference), call.real("p", 2.0)
+    if math.isinf(order):  # PyTorch leaves NaN out of the largest difference, but not out of norms
+        difference = a.where(a.compare("EQ", difference, difference), difference, 0)
+    return norm(b, difference, [difference.rank - 1], order, keep=False)
 
 
 @operator("linalg_cross")
