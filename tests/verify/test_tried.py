@@ -41,7 +41,13 @@ class _Asked:
         return replace(tried, fault="not run")
 
 
-def test_only_batches_whose_answers_differ_are_perturbed() -> None:
+@pytest.mark.parametrize(
+    ("independent", "batches"), [(False, {1: (2, 8), 4: (0, 1)}), (True, {1: (2, 5, 8), 4: (0, 1, 2)})]
+)
+def test_only_batches_whose_answers_differ_are_perturbed(
+    independent: bool, batches: dict[int, tuple[int, ...]]
+) -> None:
+    """And those of other sizes that have the same rows, if these are independent."""
     spec = ModelSpec(
         path=Path("spec.yaml"), model=ModelInfo(name="m", version="1"), source=FolderSource(path=Path()),
         compilation=Compilation(batch_sizes=(1, 4)), validation=Validation(),
@@ -51,7 +57,7 @@ def test_only_batches_whose_answers_differ_are_perturbed() -> None:
     x = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3))
     asked = _Asked()
     judge = Judge(
-        spec=spec, signature=Signature(inputs=(x,), outputs=(rows, whole)), independent=True,
+        spec=spec, signature=Signature(inputs=(x,), outputs=(rows, whole)), independent=independent,
         operations_per_row=24.0,
         oracle=cast(Any, asked), runs=cast(Any, None), ways={"x86-64-v3": "native"},
     )  # fmt: skip
@@ -64,4 +70,4 @@ def test_only_batches_whose_answers_differ_are_perturbed() -> None:
     ours["4/y"][5] = np.nan
     other = {**ours, "4/total": np.array(2.0, np.float32)}
     assert judge.report(tried, {"x86-64-v3": {"large": ours}, "x86-64-v4": {"large": other}}).not_run == "not run"
-    assert asked.batches == [{1: (2, 8), 4: (0, 1)}]
+    assert asked.batches == [batches]

@@ -259,7 +259,8 @@ class Judge:
                 if differ.any():
                     # Answers without a batch axis are those of the first batch.
                     rows = np.argwhere(differ)[:, 0] if tensor.has_batch_axis else np.zeros(1, int)
-                    for other in self.spec.compilation.batch_sizes if self.independent else (size,):
+                    are_apart = self.independent and tensor.has_batch_axis
+                    for other in self.spec.compilation.batch_sizes if are_apart else (size,):
                         found.setdefault(other, set()).update((rows // other).tolist())
         return {size: tuple(sorted(each)) for size, each in found.items()}
 
