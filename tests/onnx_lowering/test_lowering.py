@@ -62,6 +62,19 @@ def test_what_exporters_write_for_the_end_is_the_end(end: int) -> None:
     assert _result(program) == Shape("f32", (ROWS, Size.symbol("n") + Size(-1), Size(4)))
 
 
+@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
+def test_a_window_that_is_longer_than_its_axis_is_rejected(op: str) -> None:
+    """ONNX Runtime rejects it, too: no windows are no empty result. N is at least 4."""
+    inputs, filters = ("x w", {"w": np.zeros((1, 1, 5), np.float32)}) if op == "Conv" else ("x", {})
+    values, read = {**filters, "axis": np.array([1])}, inputs.replace("x", "u")
+    nodes = [node("Unsqueeze", "x axis", "u"), node(op, read, "y", kernel_shape=[5], strides=[3])]
+    with pytest.raises(Unsupported, match="a window of 5 elements is longer than an axis of n with its padding"):
+        lower(model_of(nodes, (None, "n"), values), [N])
+    nodes[1] = node(op, read, "y", kernel_shape=[5], pads=[0, 1])
+    program = lower(model_of(nodes, (None, "n"), values), [N])
+    assert _result(program) == Shape("f32", (ROWS, Size(1), Size.symbol("n") + Size(-3)))
+
+
 def test_conditions_on_sizes_are_decided_by_their_ranges() -> None:
     """N is at least 4: it is never -1, and larger than 3; an If on that takes its branch."""
     branches: dict[str, object] = {

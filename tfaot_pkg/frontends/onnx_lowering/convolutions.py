@@ -37,7 +37,18 @@ def by_channel(b: Builder, values: Value, rank: int) -> Value:
 def paddings(
     call: Call, given: Sequence[Size], kernel: Sequence[int], strides: list[int], holes: list[int]
 ) -> list[Pair]:
-    """(before, after) for each axis of space, of sizes `given`."""
+    """(before, after) for each axis of space, of sizes `given`. Raises Refused if a window is longer than its axis."""
+    found = _paddings(call, given, kernel, strides, holes)
+    for size, width, hole, (low, high) in zip(given, kernel, holes, found, strict=True):
+        spread = (width - 1) * hole + 1
+        if call.builder.ranges.least(size) + low + high < spread:
+            raise call.fault(f"a window of {spread} elements is longer than an axis of {size} with its padding")
+    return found
+
+
+def _paddings(
+    call: Call, given: Sequence[Size], kernel: Sequence[int], strides: list[int], holes: list[int]
+) -> list[Pair]:
     mode, count = call.text("auto_pad", "NOTSET"), len(kernel)
     if mode in ("NOTSET", ""):
         pads = call.wholes("pads") or [0] * (2 * count)
