@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.program.listings import Builder, listing
+from tfaot_pkg.analysis.program.weighted import multiplies_by_weights
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frontends.frozen.claims import facts_of, require_consistent
 from tfaot_pkg.frontends.frozen.model import signature_of
@@ -21,7 +22,7 @@ from tfaot_pkg.ground.signature import Symbol
 from tfaot_pkg.spec.types import ModelInfo, SavedModelFiles
 from tfaot_pkg.worker_program.messages import graph
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FoundSegment, Frozen, FrozenGraph
-from tfaot_pkg.worker_program.messages.listing import HloListing
+from tfaot_pkg.worker_program.messages.listing import Computation, HloListing, Module, NoAttributes
 
 X = Feed(name="x", node="x", dtype="float32", shape=(None, 4))
 Y = Fetch(name="y", node="y", index=0, dtype="float32", shape=(None, 4))
@@ -111,6 +112,20 @@ def _segment(**changed: Any) -> Frozen:
     return replace(CUT, model=replace(CUT.model, segments=(replace(SEGMENT, **changed),)))
 
 
+def _doubling(module: Module) -> Module:
+    """`module` with 40 functions, each of which calls the one before twice: as one, a million million instructions."""
+    call = replace(module.computations[-1].instructions[0], opcode="call", attributes=NoAttributes(), operands=(0,))
+    first = module.computations[-1].instructions[0]
+    functions = [Computation(id=1000, root=0, instructions=(replace(first, id=0),))]
+    for number in range(1001, 1040):
+        calls = (replace(call, id=each, operands=(each - 1,), called=(number - 1,)) for each in (1, 2))
+        functions.append(Computation(id=number, root=2, instructions=(replace(first, id=0), *calls)))
+    entry = module.computations[-1]
+    added = replace(call, id=99, operands=(first.id,), called=(1039,))
+    whole = replace(entry, instructions=(*entry.instructions[:-1], added, entry.instructions[-1]))
+    return replace(module, computations=(*functions, *module.computations[:-1], whole))
+
+
 def _modules(change: Callable[[Any], Any]) -> Frozen:
     return replace(PLAIN, hlo=replace(PLAIN.hlo, modules=tuple(map(change, PLAIN.hlo.modules))))
 
@@ -134,6 +149,7 @@ def _modules(change: Callable[[Any], Any]) -> Frozen:
         pytest.param(_modules(lambda each: replace(each, batch_size=9)), id="one batch size for all modules"),
         pytest.param(_modules(lambda each: replace(each, batch_size=each.batch_size + 1)), id="other batch sizes"),
         pytest.param(_modules(lambda each: replace(each, sizes={"n": 4})), id="sizes of no symbol"),
+        pytest.param(_modules(_doubling), id="functions that call others twice"),
         pytest.param(replace(PLAIN, hlo=replace(PLAIN.hlo, modules=PLAIN.hlo.modules[:3])), id="three modules"),
         pytest.param(replace(PLAIN, hlo=replace(PLAIN.hlo, fault="it does not")), id="modules of what does not compile"),
         pytest.param(replace(PLAIN, cut=CUT.cut), id="a cut without segments"),
@@ -176,6 +192,10 @@ def test_the_listing_of_a_segment_says_whether_it_multiplies_by_weights_and_iter
     assert not facts_of(SEGMENT, _written(_squared), signature).has_weights
     assert not facts_of(SEGMENT, _written(_negated), signature).iterates
     assert facts_of(SEGMENT, _written(_eigenvalues), signature).iterates
+
+
+def test_functions_that_are_called_again_and_again_are_looked_at_once() -> None:
+    assert not multiplies_by_weights(_doubling(PLAIN.hlo.modules[0]), 1)
 
 
 def test_weights_that_a_loop_carries_are_weights() -> None:

@@ -29,9 +29,17 @@ class _Products:
     computations: dict[int, Computation]
     weighted: bool = False
     _probing: int = field(default=0)
+    _known: dict[tuple[int, tuple[Follows, ...], bool], Follows] = field(default_factory=dict)
 
     def run(self, computation: Computation, arguments: Sequence[Follows]) -> Follows:
         """What the result follows from."""
+        # Loops within loops are looked at again and again, mostly with what was seen before.
+        key = (computation.id, tuple(arguments), self._probing > 0)
+        if key not in self._known:
+            self._known[key] = self._result(computation, arguments)
+        return self._known[key]
+
+    def _result(self, computation: Computation, arguments: Sequence[Follows]) -> Follows:
         values: dict[int, Follows] = {}
         for each in computation.instructions:
             if each.opcode == "parameter":

@@ -33,6 +33,10 @@ from tfaot_pkg.worker_program.messages.listing import (
 _PROBES = 5
 """Modules of a listing (worker_program/hlo.py)."""
 _SEGMENT = "tfaot_segment_"
+_MOST_INSTRUCTIONS, _PASSES = 1 << 20, 4
+"""Instructions of a module if each call is replaced by what it calls, with so many passes over the body of a loop: the
+analyses of rows and ranges look at each. Networks have some thousands; a million takes about 10 s.
+"""
 _ITERATIVE = frozenset({"Svd", "XlaSvd"})
 """Operations of loops that end when all matrices have converged. Without such a name, a loop that ends for all rows at
 once makes them dependent (analysis/program/independence.py)."""
@@ -64,6 +68,8 @@ def require_consistent(
     _require_names("input", found.inputs, model.inputs, [each.input for each in state])
     _require_names("output", found.outputs, model.outputs, [each.output for each in state if each.output])
     _require_sizes(signature, model)
+    for each in (frozen.hlo, *([frozen.cut] if frozen.cut else []), *frozen.parts):
+        _require_bounded(each)
     listings = [(frozen.hlo, symbols), *([(frozen.cut, ())] if frozen.cut else [])]
     for listing, known in listings:
         _require_border(listing, found.inputs, found.outputs, known)
@@ -110,6 +116,18 @@ def _require_sizes(signature: Signature, model: ModelInfo) -> None:
 
 def _named(axes: Sequence[str]) -> tuple[str, ...]:
     return tuple(axes) if any(axes) else ()
+
+
+def _require_bounded(listing: HloListing) -> None:
+    """Each function may call another one twice: a short listing may stand for more than can be looked at."""
+    for module in (*listing.modules, *listing.samples):
+        totals: dict[int, int] = {}
+        for computation in module.computations:  # each after those that it calls
+            totals[computation.id] = sum(
+                1 + sum(totals[called] for called in each.called) * (_PASSES if each.opcode == "while" else 1)
+                for each in computation.instructions
+            )
+        _require(totals[module.entry] <= _MOST_INSTRUCTIONS, "a module calls itself too often")
 
 
 def _require_border(
