@@ -191,6 +191,10 @@ PAIRS: dict[str, tuple[Callable[[Flattened], int], Callable[[Flattened], int]]] 
         lambda f: f.scattered(f.own(f.op("abs", f.clip(1 - N, 0)))),
         lambda f: f.scattered(f.own(f.op("abs", f.op("minimum", f.data, f.same(0))))),
     ),
+    "the least integer has no absolute value": (
+        lambda f: f.scattered(f.own(f.op("minimum", f.op("abs", f.clip(1 - 2**31, 0)), f.same(N - 1)))),
+        lambda f: f.scattered(f.own(f.op("minimum", f.op("abs", f.clip(-(2**31), 0)), f.same(N - 1)))),
+    ),
     "guarded above": (lambda f: guarded(f, 0, N), lambda f: guarded(f, 0, N + 1)),
     "guarded below": (lambda f: guarded(f, 0, N), lambda f: guarded(f, -1, N)),
     "guarded on both sides": (lambda f: guarded(f, 0, N), lambda f: guarded(f, 0, N, "or")),

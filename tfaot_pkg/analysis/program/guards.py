@@ -25,6 +25,8 @@ _DEEPEST = 6
 _OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT", "EQ": "NE", "NE": "EQ"}
 _EXCHANGED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 _SAME = frozenset("convert copy".split())
+_EXTREMES = ("clamp", "maximum", "minimum")
+_WHOLE = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
 _BINARY: Mapping[str, Callable[[Integers, Integers], Integers | None]] = {
     "add": integers.add,
     "maximum": integers.maximum,
@@ -192,7 +194,3 @@ def _limits(terms: Terms, term: Term, depth: int) -> _Bounds | None:
         return (min(max(least[0], low), most[0]), min(max(least[1], high), most[1]))
     choose = min if node.opcode == "minimum" else max
     return (choose(low for low, _ in parts), choose(high for _, high in parts))
-
-
-_EXTREMES = ("clamp", "maximum", "minimum")
-_WHOLE = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")

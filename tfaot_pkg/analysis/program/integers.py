@@ -180,7 +180,7 @@ def divide(one: Integers, two: Integers) -> Integers | None:
 
 def absolute(one: Integers) -> Integers | None:
     """None if an element depends on the position, or may be the least integer of its type, which has no opposite."""
-    if one.placed or np.isinf(one.low).any():
+    if one.placed or (one.low <= np.iinfo(np.int32).min).any():
         return None
     least = np.maximum(np.maximum(one.low, -one.high), 0)
     return between(least, np.maximum(np.abs(one.low), np.abs(one.high)))
