@@ -354,8 +354,8 @@ def _in_other_batches(tried: Tried, size: int, tensor: Tensor, answers: Array) -
             continue
         rows = min(len(answers), len(others))
         if others.shape[1:] == answers.shape[1:]:
-            same = agreement(exact[:rows], right[:rows], rtol=_SAME, atol=_SAME)
-            yield others[:rows], same & np.isfinite(right[:rows])
+            same = agreement(exact[:rows], right[:rows], rtol=_SAME, atol=_SAME) & np.isfinite(right[:rows])
+            yield others[:rows], same & _mask(tried.eager.get(f"{other}/ran"), int(other), tensor, others)[:rows]
 
 
 def _elsewhere(tried: Tried, ours: Array, size: int, tensor: Tensor, *, independent: bool) -> Array | None:

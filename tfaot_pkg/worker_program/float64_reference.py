@@ -31,17 +31,16 @@ class Walks:
         walkable = hasattr(model, "walk") and not request.by_row and not request.counted
         self._walk = model.walk if walkable else None
         self._cannot, self._walked = getattr(model, "not_walked", ()), False
-        self._end: float | None = None
+        self._spent = 0.0
 
     def of(self, feeds: dict[str, Array], answers: dict[str, Array], rows: int) -> dict[str, Array]:
         """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph.
 
         "free/FREEDOM/OPERATION" and "walked" mask its rows. Nothing if the batch cannot be walked.
         """
-        self._end = self._end or time.process_time() + _SECONDS
-        if self._walk is None or time.process_time() > self._end:
+        if self._walk is None or self._spent > _SECONDS:
             return {}
-        seen = Observer(rows)
+        start, seen = time.process_time(), Observer(rows)
         try:
             plain = self._walk(feeds, double=False, observe=seen.first)
             exact = self._walk(feeds, double=True, observe=seen.second)
@@ -49,6 +48,8 @@ class Walks:
             # Of one batch it may reject values; if the first one cannot be walked, none can.
             self._walk = self._walk if self._walked else None
             return {}
+        finally:
+            self._spent += time.process_time() - start
         self._walked = True
         if any(plain[name].shape != array.shape or exact[name].shape != array.shape for name, array in answers.items()):
             return {}
