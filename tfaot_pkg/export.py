@@ -858,7 +858,8 @@ class _Answerer:
             raise ExportError(f"there is no input {name!r}; there are: {', '.join(known)}")
         for end in pair:
             match = re.fullmatch(r"([A-Za-z_]\w*)\s*(?:[+-]\s*\d+)?", end) if isinstance(end, str) else None
-            if isinstance(end, str) and (match is None or match[1] not in self._largest):
+            is_known = match is not None and match[1] in self._largest if isinstance(end, str) else math.isfinite(end)
+            if not is_known:
                 raise ExportError(f"the range of {name}: {end!r} is neither a number nor a size such as n-1")
         low, high = pair
         return low, high
@@ -869,11 +870,8 @@ class _Answerer:
             return low, max(low, high)
         if name not in self._found:
             return None
-        size = self._found[name][1]
-        many = (
-            size if isinstance(size, int) else sum(c * math.prod(sizes.get(n, 1) for n in names) for c, names in size)
-        )
-        return 0, max(0, many - 1)
+        many = _size({"batch": 1, **sizes}, self._found[name][1])
+        return 0, max(0, (many or 1) - 1)
 
     def _drawn(self, name: str, sizes: Mapping[str, int], rows: int) -> dict[str, Any]:
         return {each["name"]: self._draw(name, each, sizes, rows) for each in self._inputs}
@@ -1177,7 +1175,7 @@ def _distance(np: Any, first: Any, second: Any) -> Any:
 
 
 def _end(value: Any, sizes: Mapping[str, int]) -> float:
-    """A number, or a size and what is added to it."""
+    """A number, or a size and what is added to it, as `_Answerer` has checked."""
     if not isinstance(value, str):
         return float(value)
     name, sign, more = re.fullmatch(r"(\w+)\s*(?:([+-])\s*(\d+))?", value).groups()  # type: ignore[union-attr]
@@ -1330,8 +1328,14 @@ def _range(text: str) -> tuple[str, tuple[float | str, float | str]]:
     match = re.fullmatch(r"(\w+)=([^:]+):([^:]+)", text)
     if match is None:
         raise ExportError(f"--range {text}: write NAME=LOW:HIGH, as in ids=0:999 or edges=0:n-1")
-    low, high = (float(each) if re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", each) else each for each in match.groups()[1:])
-    return match[1], (low, high)
+    return match[1], (_number_or_size(match[2]), _number_or_size(match[3]))
+
+
+def _number_or_size(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _examples_of(torch: Any, program: Any) -> Any:

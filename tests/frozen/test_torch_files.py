@@ -54,6 +54,11 @@ def require_error_for_wrong_inputs(python: Path, folder: Path) -> None:
     with pytest.raises(CommandFailed) as failed:
         run([python, HELPER, "affine:make", "--input", "input=batch,5"], cwd=folder, timeout=300)
     assert failed.value.output.startswith("error: the model does not take these inputs: mat1 and mat2"), failed.value
+    for ends in ("1.2.3:4", "0:inf", "0:rows"):
+        words = ["--input", "input=batch,4", "--range", f"input={ends}"]
+        with pytest.raises(CommandFailed) as failed:
+            run([python, HELPER, "affine:make", *words], cwd=folder, timeout=300)
+        assert "is neither a number nor a size such as n-1" in failed.value.output.splitlines()[-1], failed.value
 
 
 def python_with_pytorch(home: Path) -> Path:
