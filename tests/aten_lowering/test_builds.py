@@ -12,10 +12,8 @@ import pytest
 
 from tests.aten_lowering.aten_files import ARTIFACTS, changed, with_array
 from tests.commands import run_command
+from tests.homes import home_with_frontend
 from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_document
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
-from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -27,13 +25,8 @@ _FEWER = ("--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4")
 @pytest.fixture
 def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
     """Runs a command with a home that has NumPy's environment alone; no other one can be installed."""
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    found = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["aten"])
-    toolchains = tmp_path / "home" / "cache" / "toolchains"
-    toolchains.mkdir(parents=True)
-    folder = found.python.parents[1]
-    (toolchains / folder.name).symlink_to(folder)
-    env = {**os.environ, "TFAOT_HOME": str(tmp_path / "home"), "https_proxy": "http://127.0.0.1:9"}
+    home = home_with_frontend("aten", shared_home_folder, tmp_path / "home")
+    env = {**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
 
     def run(*words: str | Path, code: int = 0) -> str:
         done = run_command(words, cwd=tmp_path, env=env)

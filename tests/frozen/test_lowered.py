@@ -13,15 +13,13 @@ import pytest
 
 from tests.commands import run_command
 from tests.compiler.test_trees import small
+from tests.homes import home_with_frontend
 from tests.test_tree_lowering import _BARE, _parts
 from tests.wording import reported
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen.lowered import make
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.types import Compilation, FolderSource, FrameworkFile, ModelInfo, ModelSpec, Variables
 from tfaot_pkg.worker_program.messages.sources import TreesLink
 
@@ -88,13 +86,7 @@ def _no_reference(*_: object) -> list[Array]:
 @pytest.fixture
 def home(shared_home_folder: Path, tmp_path: Path) -> Path:
     """A home with the libraries of decision trees, and no toolchain."""
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    found = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"])
-    toolchains = tmp_path / "home" / "cache" / "toolchains"
-    toolchains.mkdir(parents=True)
-    folder = found.python.parents[1]
-    (toolchains / folder.name).symlink_to(folder)
-    return tmp_path / "home"
+    return home_with_frontend("trees", shared_home_folder, tmp_path / "home")
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frontends.frozen.source_model import Original, require_known
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, TMVA
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS
+from tfaot_pkg.spec.recognition import TMVA
 from tfaot_pkg.worker_program.messages.sources import SourceModel, TreesFacts
 
 

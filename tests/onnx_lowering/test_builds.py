@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from tests.commands import run_command
+from tests.homes import home_with_frontend
 from tests.onnx_lowering.graphs import arrays_of
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
-from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -23,13 +21,8 @@ Tool = Callable[..., str]
 @pytest.fixture
 def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
     """Runs a command with a home that has the front-end of ONNX, and no toolchain; no other one can be installed."""
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    found = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"])
-    toolchains = tmp_path / "home" / "cache" / "toolchains"
-    toolchains.mkdir(parents=True)
-    folder = found.python.parents[1]
-    (toolchains / folder.name).symlink_to(folder)
-    env = {**os.environ, "TFAOT_HOME": str(tmp_path / "home"), "https_proxy": "http://127.0.0.1:9"}
+    home = home_with_frontend("onnx", shared_home_folder, tmp_path / "home")
+    env = {**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
 
     def run(*words: str | Path, code: int = 0) -> str:
         done = run_command(words, cwd=tmp_path, env=env)

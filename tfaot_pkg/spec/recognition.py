@@ -31,6 +31,8 @@ class _Content:
         return re.match(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n)*(?:" + pattern + rb")", self.head) is not None
 
 
+TMVA = "TMVA's formulas"
+"""What computes files of TMVA, in requests of workers and in reports."""
 Test = Callable[[_Content], bool]
 
 _KINDS: tuple[tuple[Format, Test], ...] = (
@@ -259,7 +261,7 @@ def library_of(path: Path) -> str:
     if head.startswith(b"PK"):
         return "scikit-learn"
     if head.startswith(b"\x1f\x8b") or begins.startswith(b"<"):
-        return "TMVA's formulas"
+        return TMVA
     if begins.startswith(b"{"):
         return "XGBoost"
     return "LightGBM" if begins.startswith((b"tree\n", b"tree\r\n")) else ""

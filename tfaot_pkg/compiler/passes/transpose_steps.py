@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from tfaot_pkg.compiler.attributes import Dimensions, Element, Sizes
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Number, Operation, Region, Shape, used
 from tfaot_pkg.compiler.use_def import Look
 
+_T = TypeVar("_T")
 _LEAST = 8
 """Elements that lie side by side in a step: of fewer, the rows of a step share vectors if steps come first."""
 
@@ -69,7 +71,7 @@ def _keeps_order(step: Shape, transpose: Operation) -> bool:
     )
 
 
-def _before(values: Sequence, order: Sequence[int]) -> tuple:  # type: ignore[type-arg]
+def _before(values: Sequence[_T], order: Sequence[int]) -> tuple[_T, ...]:
     """What belongs to the axes of an array, by what belongs to those of its transpose."""
     return tuple(values[order.index(axis)] for axis in range(len(order)))
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.frontends.frozen.aten_file import MODULE, described
-from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, TMVA, Frontend
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.frontends.toolchain.worker import TENSORFLOW, Worker, WorkerPool, from_worker, unreadable
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.formats import Format
-from tfaot_pkg.spec.recognition import library_of
+from tfaot_pkg.spec.recognition import TMVA, library_of
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values

@@ -19,6 +19,7 @@ from tfaot_pkg.ground.keys import key_of, sha256_bytes
 from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.recognition import TMVA
 
 _VERSION = re.compile(r"^([\w.-]+)==([\w.+!]+)", re.MULTILINE)
 _REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
@@ -58,7 +59,6 @@ class Frontend:
 _ONNX: Mapping[str, str] = MappingProxyType({"ONNX Runtime": "onnxruntime"})
 _NONE: Mapping[str, str] = MappingProxyType({})
 _JAX: Mapping[str, str] = MappingProxyType({"JAX": "jax"})
-TMVA = "TMVA's formulas"
 _TREES: Mapping[str, str] = MappingProxyType(
     {"XGBoost": "xgboost-cpu", "LightGBM": "lightgbm", "scikit-learn": "scikit-learn", TMVA: ""}
 )
