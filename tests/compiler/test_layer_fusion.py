@@ -52,6 +52,15 @@ def _clamp(writer: Writer, x: int) -> int:
     return writer.add("clamp", (N, 21), writer.spread(-0.5, 21), x, writer.spread(1.5, 21))
 
 
+def _least(writer: Writer, x: int) -> int:
+    """With no upper limit, as in clamp(x, -0.5, inf)."""
+    return writer.add("clamp", (N, 21), writer.spread(-0.5, 21), x, writer.spread(math.inf, 21))
+
+
+def _most(writer: Writer, x: int) -> int:
+    return writer.add("clamp", (N, 21), writer.spread(-math.inf, 21), x, writer.spread(1.5, 21))
+
+
 def _swish(writer: Writer, x: int) -> int:
     return writer.add("multiply", (N, 21), x, writer.add("logistic", (N, 21), x))
 
@@ -89,6 +98,8 @@ _AFTER: Mapping[str, Callable[[Writer, int], int]] = {
     "normalized": lambda writer, x: writer.add(
         "add", (N, 21), writer.add("multiply", (N, 21), x, _along(writer, _FACTORS)), _along(writer, _OFFSETS)
     ),
+    "least": _least,
+    "most": _most,
     "relu": lambda writer, x: writer.add("maximum", (N, 21), x, writer.spread(0.0, 21)),
     "sigmoid": lambda writer, x: writer.add("logistic", (N, 21), x),
     "slope": _slope,

@@ -39,7 +39,12 @@ _ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
 def _activated(operation: Operation, sums: Array, biases: Sequence[Array]) -> Array:
     """`sums`, which are float64, with their bias and activation."""
     name, *numbers = re.findall(r"[^(), ]+", Layer.of(operation).activation)
-    return _ACTIVATIONS[name](sum(biases, sums), *(float.fromhex(number.rstrip("f")) for number in numbers))
+    return _ACTIVATIONS[name](sum(biases, sums), *map(_float, numbers))
+
+
+def _float(text: str) -> float:
+    """The number that an activation's C++ says."""
+    return float(text.replace("kNoEnd", "inf")) if "kNoEnd" in text else float.fromhex(text.removesuffix("f"))
 
 
 def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from math import erfc, isclose, pi, prod, sqrt
+from math import erfc, isclose, isfinite, isinf, pi, prod, sqrt
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _elu(look: Look, operation: Operation) -> _Found | None:
     if below is not None and below.operands == (value,) and Comparison.of(test).direction == "GT":
         return value, "elu", 3
     slope = _scale(look, other, value)
-    return None if slope is None else (value, f"leakyRelu({_number(slope)})", 3)
+    return None if slope is None or not isfinite(slope) else (value, f"leakyRelu({_number(slope)})", 3)
 
 
 def _swish(look: Look, operation: Operation) -> _Found | None:
@@ -246,5 +246,7 @@ def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
 
 
 def _number(value: float) -> str:
-    # Hexadecimal, so that the C++ compiler reads exactly this float.
+    # C++ has no literals for infinities (arithmetic.h); hexadecimal ones are exact.
+    if isinf(value):
+        return "kNoEnd" if value > 0 else "-kNoEnd"
     return f"{float(np.float32(value)).hex()}f"
