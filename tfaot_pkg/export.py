@@ -1025,7 +1025,8 @@ class _Answerer:
             {name: _nudged(np, generator, v) for name, v in inputs.items()} for _ in range(_TRIES if floats else 0)
         )
         tries = [functools.partial(self._batched, each, size) for each in nudged]
-        for attempt in (*tries, functools.partial(self._in_another_order, inputs, size)):
+        ordered = [functools.partial(self._in_order, inputs, size, first=first) for first in (True, False)]
+        for attempt in (*tries, *ordered):
             moved, others = attempt()
             for place, other in enumerate(others):
                 if not moved.all() or other.shape != answers[place].shape:
@@ -1042,28 +1043,32 @@ class _Answerer:
             found |= {f"spread/{name}": spread[place].astype(np.float32), f"missing/{name}": missing[place]}
         return found | self._exact(inputs, size, answers)
 
-    def _in_another_order(self, inputs: Mapping[str, Any], size: int) -> tuple[Any, list[Any]]:
-        """As `_batched`, with the equal elements of a `topk` or a sort that is not stable in reverse order.
+    def _in_order(self, inputs: Mapping[str, Any], size: int, *, first: bool) -> tuple[Any, list[Any]]:
+        """As `_batched`, with the `first` or the last of equal elements first in a `topk` or a sort that is not stable.
 
-        PyTorch documents no order of them.
+        PyTorch documents no order of them, and packages have one of these.
         """
         from torch.utils._python_dispatch import TorchDispatchMode
 
         aten = self._torch.ops.aten
         operators = (aten.topk.default, aten.sort.default, aten.sort.stable)
 
-        class Reversed(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not there when types are checked
+        class Ordered(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not there when types are checked
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 schema = func._schema.arguments  # noqa: SLF001  # PyTorch has no public way
                 found: dict[str, Any] = {**dict(zip((a.name for a in schema), args, strict=False)), **(kwargs or {})}
                 x: Any = found.get("self")
                 if func not in operators or found.get("stable") or not x.ndim:
                     return func(*args, **(kwargs or {}))
-                axis = found.get("dim", -1)
-                values, places = func(**{**found, "self": x.flip(axis)})
-                return values, x.shape[axis] - 1 - places
+                axis, is_topk = found.get("dim", -1), func is aten.topk.default
+                descending = found.get("largest", True) if is_topk else found.get("descending", False)
+                given = x if first else x.flip(axis)
+                values, places = aten.sort.stable(given, stable=True, dim=axis, descending=descending)
+                if is_topk:
+                    values, places = (each.narrow(axis, 0, found["k"]) for each in (values, places))
+                return values, places if first else x.shape[axis] - 1 - places
 
-        with Reversed():
+        with Ordered():
             return self._batched(inputs, size)
 
     def _exact(self, inputs: Mapping[str, Any], size: int, answers: list[Any]) -> dict[str, Any]:

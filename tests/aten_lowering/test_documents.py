@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.aten_lowering.aten_files import ARTIFACTS, changed, lowered
+from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.export import floats_of
@@ -162,3 +163,16 @@ def test_sizes_beyond_those_of_the_export_are_rejected() -> None:
     lower(module, [Symbol("n", 20, 4)])
     with pytest.raises(Unsupported, match=r"exported for 2<=n<=32: change model.shapes"):
         lower(module, [Symbol("n", 64, 2)])
+
+
+@pytest.mark.parametrize("name", ["boundary", "subnormal"])
+def test_stored_answers_have_both_orders_of_equal_elements(name: str) -> None:
+    """PyTorch documents none for `topk`; a program takes the first one first. Distances below 1e-19 are equal."""
+    path = ARTIFACTS / "answered" / "neighbours.aten"
+    program = lowered(read_module(path))
+    (found,) = (each for each in read_classes(path) if each.name == name and each.sizes == {"n": 9})
+    whole = max(found.runs, key=lambda run: run.rows)
+    *_, places = interpret.run(program, whole.rows, [found.inputs["x"]], found.sizes)
+    low, high = (whole.beside[f"{end}/places"][0] for end in ("low", "high"))
+    assert (places != whole.outputs["places"][0]).any()
+    assert ((low <= places) & (places <= high)).all()

@@ -108,7 +108,7 @@ def class_token():
     return ClassToken()
 
 
-@module(x="batch,n,3", limits="5<=n<=20")
+@module(x="batch,n,3", limits="5<=n<=9")
 def neighbours():
     """The nearest by torch.cdist, and as many of them as there are, up to a limit."""
 
