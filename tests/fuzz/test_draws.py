@@ -166,7 +166,7 @@ def _python(home: Path) -> Path:
     return ensure(DEFAULT_VERSION, folders=Folders(cache=home / "cache", data=home / "data"), progress=Silent()).python
 
 
-@pytest.mark.sweep(night=["keras-4", "functions-1", "onnx-3"])
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("kind", _KINDS)
 def test_random_models_give_the_frameworks_answers(
