@@ -161,33 +161,39 @@ def dot(step: Step) -> Value:
 
 
 def convolution(step: Step) -> Value:
-    program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
-    value = together([replace(each, axis=None) for each in operands], instruction)
+    instruction, (data, kernel) = step.instruction, step.operands
+    value = together([replace(each, axis=None) for each in step.operands], instruction)
     if value.mixed is not None:
         return value
-    data, kernel = operands
-    places = {name: instruction.attribute(name) for name in ("input", "kernel", "output", "window")}
-    groups = [[getattr(each, name) for each in instruction.attributes] for name in ("feature_groups", "batch_groups")]
+    in_groups = any(each.batch_groups != 1 for each in instruction.attributes)
     # Neither operand has rows. Features are summed, and windows may reach into padding, so elements may differ along a
     # size that depends on the batch, except along the input's own batch dimension.
     if data.axis is None and kernel.axis is None:
-        batch = {places["input"][0]} if groups[1] == [1, 1] else set()
-        return _by_size(step, value, [d for d in range(len(shapes[0].sizes)) if d not in batch])
-    if data.axis is None or groups[1] != [1, 1]:
-        return mixed(instruction)
-    role = places["input"].index(data.axis.dimension)  # 0: batch, 1: features, from 2 on: spatial dimensions
-    result = data.axis.at(places["output"][role])
-    if kernel.axis is not None or role == 1:
-        # A filter for each row: rows are groups of features, which a convolution does not combine.
-        per_row = tuple(groups[0]) == program.batch_sizes and role == 1 and data.axis.outer == 1
-        if kernel.axis is None or not per_row or kernel.axis.outer != 1:
-            return mixed(instruction)
-        if kernel.axis.dimension != places["kernel"][0]:
-            return mixed(instruction)
-        return replace(value, axis=Axis(dimension=places["output"][1], inner=kernel.axis.inner))
-    if role > 1 and not _is_trivial(places["window"][role - 2]):
-        return mixed(instruction)
-    return replace(value, axis=result)
+        batch = set() if in_groups else {instruction.attribute("input")[0]}
+        return _by_size(step, value, [d for d in range(len(step.shapes[0].sizes)) if d not in batch])
+    axis = None if data.axis is None or in_groups else _convolved_axis(step, data.axis, kernel.axis)
+    return mixed(instruction) if axis is None else replace(value, axis=axis)
+
+
+def _convolved_axis(step: Step, data: Axis, kernel: Axis | None) -> Axis | None:
+    """The rows of a convolution whose operands have rows along these axes; None if it combines them."""
+    numbers = step.instruction.attribute
+    role = numbers("input").index(data.dimension)  # 0: batch, 1: features, from 2 on: spatial dimensions
+    if role == 1:
+        return None if kernel is None else _axis_of_filters(step, data, kernel)
+    if kernel is not None or (role > 1 and not _is_trivial(numbers("window")[role - 2])):
+        return None
+    return data.at(numbers("output")[role])
+
+
+def _axis_of_filters(step: Step, data: Axis, kernel: Axis) -> Axis | None:
+    """A filter for each row: rows are groups of features, which a convolution does not combine."""
+    groups = tuple(each.feature_groups for each in step.instruction.attributes)
+    if groups != step.program.batch_sizes or data.outer != 1 or kernel.outer != 1:
+        return None
+    if kernel.dimension != step.instruction.attribute("kernel")[0]:
+        return None
+    return Axis(dimension=step.instruction.attribute("output")[1], inner=kernel.inner)
 
 
 def _is_trivial(window: Sequence[int]) -> bool:

@@ -139,12 +139,12 @@ def _require_same(program: Program, other: Program) -> None:
 def _same_constant(one: Instruction, two: Instruction, program: Program, other: Program) -> bool:
     (first, second), (_, third) = one.attributes, two.attributes
     if any(small != large for small, large in one.shape.sizes):
-        return True  # moving.constant compares its rows at two sizes
+        return True  # constants.constant compares its rows at two sizes
     if first.digest == second.digest:
         # Equal at both sizes, so the analysis takes it for a constant: the third size must not contradict that.
         return bool(first.digest == third.digest)
     if None in (first.values, second.values, third.values) or one.shape.dtype not in INTEGERS:
-        return True  # moving.constant counts it as dependent on the batch size: there is nothing to confirm
+        return True  # constants.constant counts it as dependent on the batch size: there is nothing to confirm
     pairs = zip(first.values, second.values, third.values, strict=True)
     return all(_on_a_line((a, b), (a, c), program, other) for a, b, c in pairs)
 

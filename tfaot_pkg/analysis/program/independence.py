@@ -5,15 +5,13 @@ Its results hold for all inputs. Rows count as dependent in an operation that is
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tfaot_pkg.analysis.program import contracting, elementwise, guards, indexing, integers, moving
+from tfaot_pkg.analysis.program import constants, contracting, elementwise, guards, indexing, integers, moving
 from tfaot_pkg.analysis.program.hlo import Computation, Instruction, Program, Shape, Unlike, read_program
 from tfaot_pkg.analysis.program.loops import Loop, independent_of_iterations
+from tfaot_pkg.analysis.program.loops_over_rows import MOST_ITERATIONS, LoopOverRows, widened
 from tfaot_pkg.analysis.program.terms import Terms
 from tfaot_pkg.analysis.program.values import (
     CHOSEN,
@@ -40,9 +38,6 @@ from tfaot_pkg.analysis.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.worker_program.messages.listing import HloListing, SizeChoice
 
-_MOST_ITERATIONS = 100
-"""The most iterations to a loop's fixed point. Each can only lose knowledge, so few are needed."""
-
 CONVERGING = frozenset(
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
     "XlaSvd".split()
@@ -57,7 +52,7 @@ def outputs_of(program: Program, inputs: Sequence[bool]) -> tuple[Value, ...]:
     """The value of each output; `inputs` says which inputs have a batch axis."""
     entry = program.computations[program.entry]
     count = sum(each.opcode == "parameter" for each in entry.instructions)
-    arguments = [moving.parameter_of_rows() if batched else Value() for batched in inputs]
+    arguments = [constants.parameter_of_rows() if batched else Value() for batched in inputs]
     arguments += [Value()] * (count - len(inputs))
     return tuple(flat(_Analysis(program, Terms(program)).run(entry, arguments)))
 
@@ -138,7 +133,7 @@ class _Analysis:
         body, condition = (self.program.computations[each] for each in instruction.called)
         if not isinstance(initial, tuple):
             return contracting.unknown(instruction, operands)
-        found = self._loop_over_rows(instruction, initial, body, condition)
+        found = LoopOverRows(self.run, instruction, initial, body, condition).result()
         # The general analysis would not know that iteration i reads and writes row i, and would mix all rows.
         if found is None:
             found = self._loop(instruction, initial, body, condition)
@@ -150,14 +145,14 @@ class _Analysis:
         begin = flat(initial)
         kept: frozenset[int] = frozenset()  # the arrays that the body returns unchanged
         state = without_terms(initial)
-        for iteration in range(_MOST_ITERATIONS):
+        for iteration in range(MOST_ITERATIONS):
             before = self._named(state, instruction.shape)
             after = self.run(body, [before])
             if iteration == 0:
                 pairs = zip(flat(before), flat(after), strict=True)
                 # Equal terms: an iteration does not change the array, whatever it is.
                 kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
-            joined = flat(without_terms(_widened(state, join(state, after, instruction))))
+            joined = flat(without_terms(widened(state, join(state, after, instruction))))
             found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))
             # The first iteration only finds the unchanged arrays, so it cannot be the fixed point.
             if iteration > 0 and same(state, found):
@@ -177,106 +172,6 @@ class _Analysis:
         decided = settled(decided, instruction)
         depending = flat(_subject_to(decided, state, instruction))
         return structured(initial, (flat(state)[i] if i in still else each for i, each in enumerate(depending)))
-
-    def _loop_over_rows(
-        self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
-    ) -> Known | None:
-        """The result of a loop with one iteration per row, in the order of rows; None if it is another kind of loop."""
-        if any(each.iteration or (each.known.iteration != 0).any() for each in flat(initial)):
-            return None  # only one loop over rows is modelled: `Value` has one iteration, not one per nested loop
-        # Candidates: single integers that begin at 0 and are the same for all rows.
-        counters = {
-            i for i, value in enumerate(initial)
-            if isinstance(value, Value) and value.uniform and value.integers is not None
-            and value.integers.shape == () and value.known.is_exactly()
-        }  # fmt: skip
-        iteration = Value(integers=integers.between(0, 0, iteration=1))
-        numbered = _numbered(initial)
-        decided = self.run(condition, [tuple(iteration if i in counters else each for i, each in enumerate(initial))])
-        if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
-            return None
-        state = tuple(iteration if i in counters else each for i, each in enumerate(numbered))
-        for _ in range(_MOST_ITERATIONS):
-            after = self.run(body, [state])
-            assert isinstance(after, tuple)
-            # A counter grows by exactly one per iteration. Candidates that do not are ordinary arrays: start again.
-            failing = {
-                i for i in counters
-                if not (isinstance(each := after[i], Value) and each.mixed is None and each.placed is None
-                        and each.known.is_exactly(iteration=1, low=1, high=1))
-            }  # fmt: skip
-            if failing:
-                counters -= failing
-                state = tuple(numbered[i] if i in failing else each for i, each in enumerate(state))
-                continue
-            joined = tuple(
-                each if i in counters else _handed_on(each, after[i], instruction) for i, each in enumerate(state)
-            )
-            if same(state, joined):
-                break
-            state = joined
-        else:
-            return None
-        # Checked again in the final state: the condition may use a candidate that is not a counter.
-        decided = self.run(condition, [state])
-        if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
-            return None
-        # After one iteration per row, a counter equals the batch size.
-        rows = Value(integers=integers.between(0, 0, batch=1))
-        return tuple(rows if i in counters else _plain(each) for i, each in enumerate(state))
-
-
-def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
-    """The arrays before a loop, each with a number of its own."""
-    numbers = itertools.count()
-
-    def numbered(value: Known) -> Known:
-        if isinstance(value, tuple):
-            return tuple(map(numbered, value))
-        return replace(value, carried=next(numbers), term=None)
-
-    return tuple(map(numbered, initial))
-
-
-def _handed_on(before: Known, after: Known, instruction: Instruction) -> Known:
-    """The value that a loop over the rows passes to the next iteration: `before` or `after`.
-
-    A value of one row must not reach the next iteration, and a value without rows depends on the number of iterations.
-    """
-    if isinstance(before, tuple) and isinstance(after, tuple):
-        return tuple(_handed_on(one, two, instruction) for one, two in zip(before, after, strict=True))
-    if isinstance(before, tuple) or isinstance(after, tuple) or after.iteration:
-        return mixed(instruction)
-    # Not the array itself with one more row written: iteration i sees what i iterations made, so it is placed.
-    if after.mixed is None and before.carried is not None and after.carried != before.carried:
-        if _same_constant(before, after):
-            return before
-        after = settled(after, instruction)
-        after = replace(after, placed=after.placed or Cause(instruction=instruction, reason=PLACED))
-    return _widened(before, join(before, after, instruction))
-
-
-def _same_constant(before: Value, after: Value) -> bool:
-    """Whether both are one integer."""
-    one, two = before.integers, after.integers
-    exact = one is not None and two is not None and one.equals(two) and np.array_equal(one.low, one.high)
-    return exact and before.uniform and after.uniform
-
-
-def _plain(value: Known) -> Known:
-    """After the loop."""
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    return replace(value, carried=None, term=None)
-
-
-def _widened(before: Known, after: Known) -> Known:
-    """`after`, without bounds that grew since `before`: no fixed point would be reached."""
-    if isinstance(before, tuple) and isinstance(after, tuple):
-        return tuple(map(_widened, before, after))
-    if not isinstance(before, Value) or not isinstance(after, Value) or after.integers is None:
-        return after
-    return replace(after, integers=integers.widened(before.known, after.integers))
 
 
 def _structured_like(like: Known, value: Value) -> Known:
@@ -327,7 +222,7 @@ TRANSFER: Mapping[str, Transfer] = {
     "broadcast": moving.broadcast,
     "cholesky": contracting.trailing(2),
     "concatenate": moving.concatenate,
-    "constant": moving.constant,
+    "constant": constants.constant,
     "convolution": contracting.convolution,
     "custom-call": contracting.custom_call,
     "dot": contracting.dot,
@@ -336,7 +231,7 @@ TRANSFER: Mapping[str, Transfer] = {
     "fft": contracting.fft,
     "gather": indexing.gather,
     "get-dimension-size": _dimension_size,
-    "iota": moving.iota,
+    "iota": constants.iota,
     "pad": moving.pad,
     "partition-id": _uniform,
     "reduce": contracting.reduce,

@@ -12,7 +12,6 @@ import numpy as np
 
 from tfaot_pkg.analysis.program.hlo import Instruction, Program, Shape
 from tfaot_pkg.analysis.program.integers import Integers
-from tfaot_pkg.analysis.program.moving import row_sizes
 from tfaot_pkg.analysis.program.values import (
     INTERACT,
     UNLIMITED,
@@ -20,6 +19,7 @@ from tfaot_pkg.analysis.program.values import (
     Step,
     Value,
     mixed,
+    row_sizes,
     settled,
     together,
     with_integers,
@@ -282,7 +282,7 @@ def _some_rows(
 
 
 def dynamic_update_slice(step: Step) -> Value:
-    program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
+    instruction, operands, shapes = step.instruction, step.operands, step.shapes
     value, update, *starts = operands
     if any(each.mixed is not None for each in operands):
         return together(operands, instruction)
@@ -293,17 +293,11 @@ def dynamic_update_slice(step: Step) -> Value:
     ]
     if update.axis is not None and not full[update.axis.dimension]:
         return mixed(instruction)
-    for d, start in enumerate(starts):
-        factor = program.factor(shapes[0].sizes[d])
-        if factor is None or full[d]:
-            continue
-        size = shapes[1].sizes[d]
-        axis = Axis(dimension=d, inner=factor)
-        if size[0] != size[1] or update.axis is not None or not _is_row_of_iteration(start.integers, axis, size[0]):
-            continue
+    axis = _axis_of_iterations(step) if update.axis is None else None
+    if axis is not None:
         if value.iteration or value.axis not in (None, axis):
             return mixed(instruction)
-        others = [each for i, each in enumerate(plain_starts) if i != d]
+        others = [each for d, each in enumerate(plain_starts) if d != axis.dimension]
         # Each iteration writes its own row, so after the loop each row depends on its own iteration alone.
         written = together(
             [replace(settled(each, instruction), iteration=False) for each in (value, update, *others)], instruction
@@ -312,3 +306,17 @@ def dynamic_update_slice(step: Step) -> Value:
     if value.axis is not None and not full[value.axis.dimension]:
         return mixed(instruction)
     return together([value, update, *plain_starts], instruction)
+
+
+def _axis_of_iterations(step: Step) -> Axis | None:
+    """The axis of rows of which the iteration writes its own."""
+    _, _, *starts = step.operands
+    pairs = zip(step.shapes[0].sizes, step.shapes[1].sizes, strict=True)
+    for d, (start, (whole, part)) in enumerate(zip(starts, pairs, strict=True)):
+        factor = step.program.factor(whole)
+        if factor is None or part[0] != part[1]:
+            continue
+        axis = Axis(dimension=d, inner=factor)
+        if _is_row_of_iteration(start.integers, axis, part[0]):
+            return axis
+    return None

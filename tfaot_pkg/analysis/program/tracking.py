@@ -288,39 +288,59 @@ def window(tracked: Tracked, starts: Sequence[Tracked | None], sizes: Sizes) -> 
 
 def gathered(tracked: Tracked, indices: Tracked | None, numbers: Gather, index_sizes: Sequence[int]) -> Tracked | None:
     """Elements at known indices; otherwise elements may be any along the axes that have indices."""
-    batch_sizes = [size for axis, size in enumerate(index_sizes) if axis != numbers.vector]
-    kept = [
-        axis
-        for axis in range(len(tracked.sizes))
-        if axis not in numbers.collapsed and axis not in numbers.operand_batch
-    ]
-    rank = len(batch_sizes) + len(kept)
-    out_batch = [axis for axis in range(rank) if axis not in numbers.offset]
-    sizes = [0] * rank
-    for axis, size in zip(out_batch, batch_sizes, strict=True):
-        sizes[axis] = size
-    for axis, dimension in zip(numbers.offset, kept, strict=True):
-        sizes[axis] = numbers.sizes[dimension]
-    moved: Tracked | None = tracked
-    is_known = indices is not None and indices.is_known
-    if not is_known:
-        moved = any_along(tracked, list(numbers.indexed), keep=True)
-    if moved is None or len(moved.source) * math.prod(sizes) > _MOST:
+    known_indices = indices if indices is not None and indices.is_known else None
+    moved = tracked if known_indices is not None else any_along(tracked, list(numbers.indexed), keep=True)
+    gathering = _Gathering(numbers, tracked.sizes, index_sizes)
+    if moved is None or len(moved.source) * math.prod(gathering.sizes) > _MOST:
         return None
-    grid = np.indices(sizes) if sizes else np.zeros((0,), np.int64)
-    batch = [grid[axis] for axis in out_batch]
-    at: list[Any] = [0] * len(tracked.sizes)
-    for axis, dimension in zip(numbers.offset, kept, strict=True):
-        at[dimension] = grid[axis]
-    for dimension, among in zip(numbers.operand_batch, numbers.index_batch, strict=True):
-        at[dimension] = batch[among - (1 if numbers.vector < among else 0)]
-    if is_known and indices is not None:
-        for number, dimension in enumerate(numbers.indexed):
-            start = component(indices, number, numbers.vector).numbers
-            most = tracked.sizes[dimension] - numbers.sizes[dimension]
-            at[dimension] = at[dimension] + np.clip(start, 0, most).astype(np.int64)[tuple(batch)]
-    places: Any = (slice(None), *(np.broadcast_to(each, sizes).astype(np.int64) for each in at))
+    places = gathering.places(known_indices)
     return moved.moved(lambda each: each[places])
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathering:
+    """Where a gather's result has its elements from: an array of sizes `whole`, at indices of sizes `index_sizes`."""
+
+    numbers: Gather
+    whole: Sequence[int]
+    index_sizes: Sequence[int]
+
+    @property
+    def kept(self) -> list[tuple[int, int]]:
+        """Axes of the result along which slices lie, each with the dimension of the array."""
+        vanished = {*self.numbers.collapsed, *self.numbers.operand_batch}
+        dimensions = [dimension for dimension in range(len(self.whole)) if dimension not in vanished]
+        return list(zip(self.numbers.offset, dimensions, strict=True))
+
+    @property
+    def batch(self) -> list[tuple[int, int]]:
+        """The other axes, each with its size: those of the indices."""
+        sizes = [size for axis, size in enumerate(self.index_sizes) if axis != self.numbers.vector]
+        axes = [axis for axis in range(len(sizes) + len(self.numbers.offset)) if axis not in self.numbers.offset]
+        return list(zip(axes, sizes, strict=True))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of the result."""
+        of_slices = {axis: self.numbers.sizes[dimension] for axis, dimension in self.kept}
+        return [size for _, size in sorted([*self.batch, *of_slices.items()])]
+
+    def places(self, indices: Tracked | None) -> Any:
+        """The index, after all alternatives, of each element of the result; slices begin at 0 without `indices`."""
+        numbers, sizes = self.numbers, self.sizes
+        grid = np.indices(sizes) if sizes else np.zeros((0,), np.int64)
+        batch = [grid[axis] for axis, _ in self.batch]
+        at: list[Any] = [0] * len(self.whole)
+        for axis, dimension in self.kept:
+            at[dimension] = grid[axis]
+        for dimension, among in zip(numbers.operand_batch, numbers.index_batch, strict=True):
+            at[dimension] = batch[among - (1 if numbers.vector < among else 0)]
+        if indices is not None:
+            for number, dimension in enumerate(numbers.indexed):
+                start = component(indices, number, numbers.vector).numbers
+                most = self.whole[dimension] - numbers.sizes[dimension]
+                at[dimension] = at[dimension] + np.clip(start, 0, most).astype(np.int64)[tuple(batch)]
+        return (slice(None), *(np.broadcast_to(each, sizes).astype(np.int64) for each in at))
 
 
 def component(indices: Tracked, number: int, vector: int) -> Tracked:

@@ -99,6 +99,19 @@ class Value:
         return same and self.integers.equals(other.integers)
 
 
+def row_sizes(shape: Shape, axis: Axis | None) -> tuple[int, ...] | None:
+    """The sizes of one row of an array; None if a size other than that of the axis depends on the batch."""
+    sizes = []
+    for dimension, (small, large) in enumerate(shape.sizes):
+        if axis is not None and dimension == axis.dimension:
+            sizes.append(axis.outer * axis.inner)
+        elif small != large:
+            return None
+        else:
+            sizes.append(small)
+    return tuple(sizes)
+
+
 Known = Union[Value, "tuple[Known, ...]"]
 """A value, or those of the elements of a tuple."""
 

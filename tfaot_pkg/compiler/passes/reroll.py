@@ -78,6 +78,11 @@ class _Group:
     def count(self) -> int:
         return len(self.whole.operands)
 
+    @property
+    def values(self) -> list[int]:
+        """What all copies compute."""
+        return [value for copies in self.copied for value in copies]
+
 
 def _group(whole: Operation, known: Mapping[int, Operation]) -> _Group | None:
     """The copies that end in `whole`; None if there are none."""
@@ -216,25 +221,30 @@ def _apart(found: Iterable[_Group], region: Region) -> list[_Group]:
     """Those of `found` whose copies nothing else uses; of groups with common operations, which are copies of other
     things in each, the first.
     """
-    owner: dict[int, Copies] = {}
-    chosen: list[_Group] = []
-    for group in found:
-        owned = {value: copies for copies in group.copied for value in copies}
-        distinct = len(owned) == sum(len(copies) for copies in group.copied)
-        if distinct and all(owner.get(value, copies) == copies for value, copies in owned.items()):
-            owner |= owned
-            chosen.append(group)
     users: dict[int, set[int]] = {result: {-1} for result in region.results}
     for each in region.operations:
         for value in (*each.operands, *each.captured()):
             users.setdefault(value, set()).add(each.id)
+    chosen = _of_one_role(found)
     while True:
-        inside = {value for group in chosen for copies in group.copied for value in copies}
-        inside |= {group.whole.id for group in chosen}
-        kept = [g for g in chosen if all(users[value] <= inside for copies in g.copied for value in copies)]
+        inside = {value for group in chosen for value in (*group.values, group.whole.id)}
+        kept = [group for group in chosen if all(users[value] <= inside for value in group.values)]
         if len(kept) == len(chosen):
             return kept
         chosen = kept
+
+
+def _of_one_role(found: Iterable[_Group]) -> list[_Group]:
+    """Those of `found` in which each operation is a copy of the same others as in the groups before."""
+    owner: dict[int, Copies] = {}
+    chosen: list[_Group] = []
+    for group in found:
+        owned = {value: copies for copies in group.copied for value in copies}
+        distinct = len(owned) == len(group.values)
+        if distinct and all(owner.get(value, copies) == copies for value, copies in owned.items()):
+            owner |= owned
+            chosen.append(group)
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

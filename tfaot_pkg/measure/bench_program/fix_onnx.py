@@ -38,11 +38,26 @@ def fix(onnx, model, request: messages.Fixing, size: int) -> None:
     graph = model.graph
     initialized = {tensor.name for tensor in graph.initializer}
     given = {value.name: value for value in graph.input if value.name not in initialized}
-    names = {key: f"input_{place}:0" for place, key in enumerate(request.inputs)}
-    for key, shape in request.inputs.items():
-        axes = given[key].type.tensor_type.shape.dim
-        for axis, length in zip(axes, shape, strict=True):
+    inputs = [given[key] for key in request.inputs]
+    for value, shape in zip(inputs, request.inputs.values(), strict=True):
+        for axis, length in zip(value.type.tensor_type.shape.dim, shape, strict=True):
             axis.dim_value = size if length is None else length
+    kept = named_outputs(graph, request)
+    names = wanted_names(onnx, graph, request)
+    del graph.output[:], graph.value_info[:]
+    graph.output.extend(kept)
+    rename(graph, names)
+    inputs += [value for value in graph.input if value.name in initialized]
+    for value in inputs:
+        value.name = names.get(value.name, value.name)
+    copies = [type(value).FromString(value.SerializeToString()) for value in inputs]
+    del graph.input[:]
+    graph.input.extend(copies)
+
+
+def wanted_names(onnx, graph, request: messages.Fixing) -> dict:
+    """The new names of inputs, and of outputs that a node computes; other outputs become copies, which are added."""
+    names = {key: f"input_{place}:0" for place, key in enumerate(request.inputs)}
     made = {name for node in graph.node for name in node.output}
     for place, key in enumerate(request.outputs):
         wanted = f"output_{place}:0"
@@ -50,20 +65,17 @@ def fix(onnx, model, request: messages.Fixing, size: int) -> None:
             names[key] = wanted
         else:  # an input or a constant that is an output too cannot have two names
             graph.node.append(onnx.helper.make_node("Identity", [key], [wanted]))
+    return names
+
+
+def named_outputs(graph, request: messages.Fixing) -> list:
+    """The wanted outputs, in order, with their new names and without sizes."""
     outputs = {value.name: value for value in graph.output}
     kept = [outputs[key] for key in request.outputs]
-    inputs = [given[key] for key in request.inputs] + [value for value in graph.input if value.name in initialized]
     for place, value in enumerate(kept):
         value.name = f"output_{place}:0"
         value.type.tensor_type.ClearField("shape")
-    del graph.output[:], graph.value_info[:]
-    graph.output.extend(kept)
-    rename(graph, names)
-    for value in inputs:
-        value.name = names.get(value.name, value.name)
-    copies = [type(value).FromString(value.SerializeToString()) for value in inputs]
-    del graph.input[:]
-    graph.input.extend(copies)
+    return kept
 
 
 def rename(graph, names: dict) -> None:
