@@ -30,24 +30,12 @@ INDEX_EXCEPTIONS = frozenset(
     tfaot_pkg/compiler/type_rules.py
     tfaot_pkg/export.py
     tfaot_pkg/frontends/onnx_lowering/builder.py
-    tfaot_pkg/analysis/program/input_bounds.py
-    tfaot_pkg/analysis/program/loops.py
-    tfaot_pkg/analysis/program/moving.py
     tfaot_pkg/worker_program/shape_analysis.py
     tfaot_pkg/worker_program/shape_transfer.py
     """.split()
 )
 COMPLEXITY_EXCEPTIONS = frozenset(
     """
-    tfaot_pkg/measure/bench_program/fix_onnx.py:fix
-    tfaot_pkg/compiler/passes/reroll.py:_apart
-    tfaot_pkg/analysis/program/contracting.py:convolution
-    tfaot_pkg/analysis/program/independence.py:_Analysis._loop_over_rows
-    tfaot_pkg/analysis/program/indexing.py:dynamic_update_slice
-    tfaot_pkg/analysis/program/loops.py:DoneRows._found_truth
-    tfaot_pkg/analysis/program/loops.py:_blank
-    tfaot_pkg/analysis/program/moving.py:_reshaped_axis
-    tfaot_pkg/analysis/program/tracking.py:gathered
     tfaot_pkg/worker_program/data_dependent_rows.py:_keeps_rows
     tfaot_pkg/worker_program/interpreter.py:_Run._kernel
     tfaot_pkg/worker_program/outline.py:outline
