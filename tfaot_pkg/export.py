@@ -193,8 +193,7 @@ def _torch(packages: Sequence[str] = ()) -> Any:
         import torch
     except ImportError as error:
         raise ExportError("PyTorch is not installed here: run this where the model works") from error
-    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-    if version < _OLDEST:
+    if _version(torch) < _OLDEST:
         raise ExportError(f"this is PyTorch {torch.__version__}: 2.5 is the oldest that is known to work")
     for package in packages:
         try:
@@ -202,6 +201,10 @@ def _torch(packages: Sequence[str] = ()) -> Any:
         except ImportError as error:
             raise ExportError(f"PyTorch needs {package} for this: pip install onnx onnxscript") from error
     return torch
+
+
+def _version(torch: Any) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
 
 
 def _limits(dynamic: Iterable[str]) -> dict[str, tuple[int, int | None]]:
@@ -323,8 +326,11 @@ def _named_outputs(torch: Any, found: Any, names: Sequence[str]) -> dict[str, An
 
 def _exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
     dims: dict[str, Any] = {}
+    # 2.6 has the largest integer for "without limit", and then finds that sizes must not be that.
+    unlimited = 1 << 31 if _version(torch) < (2, 7) else None
     for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
         least, most = limits.get(name, (1, None))
+        most = most or unlimited
         dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
     shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
     examples = _at_least_two(examples, axes)

@@ -14,7 +14,7 @@ _SCRIPT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
-from unspecified_results import Node, Observer
+from messages.open_results import Node, Observer
 
 nan, inf, most = float("nan"), float("inf"), 3e38
 

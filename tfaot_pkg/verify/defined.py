@@ -63,14 +63,14 @@ def _run(program: Program, signature: Signature, given: Mapping[str, Array], row
         for symbol, size in zip(each.axes, given[each.name].shape, strict=False)
         if symbol
     }
-    if _bytes(program, Binding(rows, sizes)) > _MOST_BYTES:
+    if bytes_of(program, Binding(rows, sizes)) > _MOST_BYTES:
         raise Unsupported("its arrays are too large")
     arrays = [_carried(each, given[each.name]) for each in signature.inputs]
     made = interpret.run(program, rows, arrays, sizes, end=end)
     return [values.view(held_type(each.dtype.value)) for each, values in zip(signature.outputs, made, strict=True)]
 
 
-def _bytes(program: Program, at: Binding) -> int:
+def bytes_of(program: Program, at: Binding) -> int:
     """The bytes of all arrays that the operations make, each counted once."""
     return sum(
         math.prod(at.numbers(shape.sizes)) * np.dtype(NUMPY_TYPES[shape.dtype]).itemsize

@@ -17,7 +17,7 @@ from tfaot_pkg.worker_program.messages.elements import epsilon
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 Free = Mapping[tuple[str, str], Mask]
-"""Masks of elements by freedom and operation (worker_program/unspecified_results.py)."""
+"""Masks of elements by freedom and operation (worker_program/messages/open_results.py)."""
 
 NOISE = 8.0
 """Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""

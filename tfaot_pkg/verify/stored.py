@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tfaot_pkg.compiler.program import Symbol
 from tfaot_pkg.errors import ModelError, SpecError
-from tfaot_pkg.frontends.frozen.aten_file import StoredClass, StoredRun, read_classes, read_document
+from tfaot_pkg.frontends.frozen.aten_file import StoredClass, StoredRun, read_classes, read_module
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.frontends.frozen.source_model import Original
 from tfaot_pkg.ground.arrays import Array
@@ -24,6 +25,7 @@ from tfaot_pkg.verify.answered import fits
 from tfaot_pkg.verify.inputs import EXAMPLES, INTEGERS, MAIN, MOST, NEGATIVE, name_of_sizes
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
 from tfaot_pkg.verify.report import Branch
+from tfaot_pkg.verify.witness import Witness
 from tfaot_pkg.worker_program.messages.elements import numbers_type
 
 _BESIDE = ("spread", "low", "high", "missing", "exact")
@@ -60,7 +62,8 @@ def answers_in(path: Path, spec: ModelSpec, frozen: FrozenModel, original: Origi
 
     Raises ModelError if it has none for the sizes of the spec.
     """
-    document, found, signature = read_document(path), read_classes(path), frozen.signature
+    module, found, signature = read_module(path), read_classes(path), frozen.signature
+    witness = Witness(module, [Symbol(each.name, each.maximum, each.minimum) for each in signature.symbols])
     _require_sizes(found, signature)
     wanted = {MAIN, EXAMPLES, *spec.validation.classes, *([NEGATIVE] if INTEGERS in spec.validation.classes else [])}
     inputs: dict[str, Mapping[str, Array]] = {}
@@ -68,15 +71,17 @@ def answers_in(path: Path, spec: ModelSpec, frozen: FrozenModel, original: Origi
     beside: dict[str, Mapping[str, Array]] = {}
     for each in found:
         if each.name in wanted and _is_within(each.sizes, signature):
-            name = _name(each, signature)
-            composed = _Composed(each, name, frozen, original, spec.compilation.batch_sizes)
+            name, confirmed = _name(each, signature), witness.confirmed(each, independent=frozen.rows.independent)
+            composed = _Composed(confirmed, name, frozen, original, spec.compilation.batch_sizes)
             inputs[name], answers[name], beside[name] = (
                 composed.inputs(),
                 dict(composed.answers()),
                 dict(composed.beside()),
             )
-    operations = frozenset(".".join(each.op.split(".")[:2]) for each in document.nodes)
-    return StoredAnswers(version=document.version, operations=operations, inputs=inputs, answers=answers, beside=beside)
+    operations = frozenset(".".join(each.op.split(".")[:2]) for each in module.document.nodes)
+    return StoredAnswers(
+        version=module.document.version, operations=operations, inputs=inputs, answers=answers, beside=beside
+    )
 
 
 def require_stored(validation: Validation) -> None:
@@ -172,9 +177,12 @@ class _Composed:
                     yield f"{size}/{tensor.name}", self._cut(run, run.outputs[key], tensor, count * size)
 
     def beside(self) -> Iterator[tuple[str, Array]]:
-        """By "SIZE/OUTPUT/KIND" (worker_program/reference.py)."""
+        """By "SIZE/OUTPUT/KIND", and of rows by "SIZE/walked" and "SIZE/free/FREEDOM/OPERATION" (reference.py)."""
         for size, count, own in self._batches():
             run = own if own is not None and own.beside else self._whole(max)
+            for seen, mask in run.beside.items():
+                if seen == "walked" or seen.startswith("free/"):
+                    yield f"{size}/{seen}", mask.reshape(-1)[self._taken(count * size)]
             for tensor in self._signature.outputs:
                 for kind in _BESIDE:
                     array = run.beside.get(f"{kind}/{self._fetches[tensor.name]}")

@@ -1,5 +1,5 @@
 """What a run of the model in float64, node by node, tells about its answers: how far off they are, and which rules of
-the framework they depend on (unspecified_results.py).
+the framework they depend on (messages/open_results.py).
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from messages.open_results import Observer
 from messages.requests import Reference
 from messages.unspecified_results import ORDER
-from unspecified_results import Observer
 
 if TYPE_CHECKING:
     from framework_types import Array

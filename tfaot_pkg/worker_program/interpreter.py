@@ -1,7 +1,7 @@
 """Runs the graph of a signature node by node, in its own types or with float64 in place of float32.
 
 TensorFlow's own kernels compute each node, without any rewrite of the graph. In float64 this tells how far off answers
-in float32 are; between the nodes, which rules of the framework an answer depends on (unspecified_results.py).
+in float32 are; between the nodes, which rules of the framework an answer depends on (messages/open_results.py).
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ import interpreter
 import numpy as np
 import signatures
 import tensorflow as tf
-import unspecified_results
-from messages import elements
+from messages import elements, open_results
 from messages.requests import Reference
 from operations import nodes_of
 
@@ -59,7 +58,7 @@ class TensorFlowModel:
         return _run(self._function, feeds, self.dtypes)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[unspecified_results.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None]
     ) -> dict[str, Array]:
         """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         try:
@@ -75,9 +74,9 @@ class TensorFlowModel:
 
 
 def _observed(
-    observe: Callable[[unspecified_results.Node], None], node: NodeDef, operands: list[tf.Tensor], nested: bool
+    observe: Callable[[open_results.Node], None], node: NodeDef, operands: list[tf.Tensor], nested: bool
 ) -> None:
-    if not unspecified_results.watched(node.op):
+    if not open_results.watched(node.op):
         return
     arrays = tuple(elements.numbers(each.numpy(), each.dtype.name) for each in operands)
     to = node.attr["DstT"].type if node.op == "Cast" else 0
@@ -89,7 +88,7 @@ def _observed(
     if node.op in ("ArgMax", "ArgMin"):
         numbers["axis"] = int(arrays[1])
     observe(
-        unspecified_results.Node(
+        open_results.Node(
             name=node.name, operation=node.op, operands=arrays, attributes=numbers,
             to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None, nested=nested,
         )

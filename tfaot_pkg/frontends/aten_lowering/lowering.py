@@ -6,7 +6,7 @@ file states. An operator that has no lowering is Unsupported, by its name and it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.frontends.aten_lowering import (
@@ -47,11 +47,17 @@ _ASSERTIONS = (
 """Conditions that torch.export found; the ranges of symbols have them."""
 
 
-def lower(module: Module, symbols: Sequence[Symbol] = (), *, layers: bool = True) -> Program:
+def lower(
+    module: Module,
+    symbols: Sequence[Symbol] = (),
+    *,
+    layers: bool = True,
+    observe: Callable[[Node, Mapping[str, Resolved]], None] = lambda _node, _arguments: None,
+) -> Program:
     """The program of `module`, whose outputs are in the order of the file. It is not verified.
 
     `symbols` are the open axes of the inputs beside the batch. Raises Unsupported, which names the node. Without
-    `layers`, all operations are HLO's (compiler/listing.py).
+    `layers`, all operations are HLO's (compiler/listing.py). `observe` is called with each node and its arguments.
     """
     builder, document = Builder(symbols, layers=layers), module.document
     _require_ranges(module, symbols)
@@ -61,7 +67,7 @@ def lower(module: Module, symbols: Sequence[Symbol] = (), *, layers: bool = True
         values: dict[str, Resolved] = {each.value: value for each, value in zip(document.inputs, given, strict=True)}
         walk = _Walk(module, builder, values)
         for node in document.nodes:
-            walk.add(node)
+            observe(node, walk.add(node))
         return [walk.tensor(each.value, f"the output {each.name!r}") for each in document.outputs]
 
     return builder.program([_shape(each, names) for each in document.inputs], body)
@@ -130,12 +136,12 @@ class _Walk:
             raise Unsupported(f"its argument {argument.text!r:.60} is of a kind that has no lowering")
         return argument
 
-    def add(self, node: Node) -> None:
-        """Compute the values of `node`. Raises Unsupported."""
+    def add(self, node: Node) -> Mapping[str, Resolved]:
+        """Compute the values of `node`; returns its arguments. Raises Unsupported."""
         self._builder.node = node.module
         if node.op in _ASSERTIONS:
             self._values[node.name] = None
-            return
+            return {}
         try:
             function = OPERATORS.get(node.op)
             if function is None:
@@ -157,6 +163,7 @@ class _Walk:
             raise Unsupported(f"{_place(node)}: its arguments do not fit: {type(error).__name__}: {error}") from error
         self._calls[node.name] = call
         self._values[node.name] = made
+        return call.arguments
 
 
 def _place(node: Node) -> str:

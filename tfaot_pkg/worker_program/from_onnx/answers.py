@@ -15,8 +15,8 @@ from messages import elements
 from messages.requests import Reference
 
 if TYPE_CHECKING:
-    import unspecified_results
     from framework_types import Array, Session
+    from messages import open_results
     from onnx import ModelProto, NodeProto
 
 
@@ -61,7 +61,7 @@ class OnnxModel:
         return self._named(self._session.run, feeds)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[unspecified_results.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None]
     ) -> dict[str, Array]:
         """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         if self._authored:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import unspecified_results
+from messages import open_results
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -36,7 +36,7 @@ class Walk:
         given: dict[str, Array],
         *,
         double: bool,
-        observe: Callable[[unspecified_results.Node], None],
+        observe: Callable[[open_results.Node], None],
     ) -> list[Array]:
         """The outputs `wanted` for the arrays `given`. Raises CannotWalk."""
         try:
@@ -95,15 +95,15 @@ def _operators(opset: int) -> list[type]:
     return [GlobalMaxPool, *[each for first, each in older if opset < first]]
 
 
-def _observed(observe: Callable[[unspecified_results.Node], None], node: Any, known: dict[str, Array]) -> None:
+def _observed(observe: Callable[[open_results.Node], None], node: Any, known: dict[str, Array]) -> None:
     name = f"ai.onnx.{node.op_type}"
-    if not unspecified_results.watched(name):
+    if not open_results.watched(name):
         return
     operands = tuple(np.asarray(known[each]) for each in node.input if each)
     attributes = {each.name: each.i or each.f for each in node.onnx_node.attribute if each.type in (1, 2)}
     to = np.asarray(known[node.output[0]]).dtype if node.op_type == "Cast" else None
     observe(
-        unspecified_results.Node(
+        open_results.Node(
             name=node.output[0], operation=name, operands=operands, to=to,
             attributes={"axis": 0, **attributes} if node.op_type in ("ArgMax", "ArgMin") else attributes,
         )

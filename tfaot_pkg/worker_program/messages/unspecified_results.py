@@ -2,8 +2,7 @@
 
 An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`, and
 one of PyTorch `aten.`.
-worker_program/unspecified_results.py finds the rows of a batch in which such operands occur, verify/rules.py what they
-excuse.
+messages/open_results.py finds the rows of a batch in which such operands occur, verify/rules.py what they excuse.
 """
 
 CONVERSION, SHIFT, DIVISION = "conversion", "shift", "division"
@@ -86,7 +85,7 @@ OPERATIONS = {
         "Cast Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod QLinearAdd "
         "QLinearConv QLinearMatMul QuantizeLinear Round Sign",
         "ceil compare convert floor round_nearest_afz round_nearest_even sign",
-        "_to_copy bucketize ceil eq floor floor_divide fmod ge gt le lt ne remainder round searchsorted sign trunc",
+        "_to_copy bucketize ceil div eq floor floor_divide fmod ge gt le lt ne remainder round searchsorted sign trunc",
     ),
     OVERFLOW: _SUMS | _PRODUCTS,
 }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from messages.unspecified_results import (
+import numpy.typing as npt
+
+from .unspecified_results import (
     CONVERSION,
     DIVISION,
     MAXIMUM,
@@ -23,9 +25,8 @@ from messages.unspecified_results import (
     TIES,
 )
 
-if TYPE_CHECKING:
-    from framework_types import Array, Bools
-
+Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
 
 _NOISE = 4.0
 """A factor on the largest difference between an operand in float32 and in float64, within its row."""
@@ -34,13 +35,21 @@ _OF_DIFFERENCES = frozenset(
     "MaxPoolGradGradV2 RGBToHSV RNN ReduceLogSumExp Softmax".split()
 )
 """Maxima whose operands are subtracted from one another."""
+_AT_INTEGERS = frozenset(
+    "Floor Ceil Cast FloorDiv FloorMod Mod _to_copy ceil div floor floor_divide fmod remainder trunc".split()
+)
+"""What jumps at integers, or where a quotient is one."""
+_COMPARISONS = frozenset(
+    "Greater GreaterEqual GreaterOrEqual Less LessEqual LessOrEqual Equal NotEqual eq ge gt le lt ne".split()
+)
 _KEPT = 1 << 28
 """The most bytes of operands that are kept from the first run for the second one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node with its operands, arrays. `to` is the type of a conversion; `attributes` are numbers by name.
+    """A node with its operands, arrays. `to` is the type of a conversion; `attributes` are numbers by name: `axis`, and
+    `without_rule` of a sort that has none for equal elements.
 
     A node that is `nested`, as in a loop or a branch, may belong to any row of the batch.
     """
@@ -165,8 +174,10 @@ def _ties(node: Node, exact: Node) -> Bools | None:
         for each in (x, right, _noise(x, right))
     )
     step, step_of_two = np.diff(one, axis=axis), np.diff(two, axis=axis)
-    # Numbers that are equal in both runs are ties for which the framework has a rule.
-    near = (np.abs(step) <= _sum_of_two(noise, axis)) & ~((step == 0) & (step_of_two == 0))
+    near: Bools = np.abs(step) <= _sum_of_two(noise, axis)
+    # Numbers that are equal in both runs are ties, for which most frameworks have a rule.
+    if not node.attributes.get("without_rule"):
+        near = near & ~((step == 0) & (step_of_two == 0))
     # It flushes the smallest ones to zero.
     tiny = _sum_of_two(np.abs(one), axis) < 2 * float(np.finfo(x.dtype).tiny)
     result: Bools | None = near | (tiny & (step != 0))
@@ -197,17 +208,22 @@ def _step(node: Node, exact: Node) -> Bools | None:
 def _distance(node: Node, x: Array, y: Array | None) -> Array | None:
     """The distance of each number from the nearest one at which the result jumps; None if that is not known."""
     kind = node.operation.rpartition(".")[2]
-    if kind in ("Floor", "Ceil", "Cast", "FloorDiv", "FloorMod", "Mod"):
-        if kind == "Cast" and (node.to is None or node.to.kind not in "iu"):
+    if kind in _AT_INTEGERS:
+        if kind in ("Cast", "_to_copy") and (node.to is None or node.to.kind not in "iu"):
             return None
         x = x / y if y is not None else x
         return np.abs(x - np.rint(x))
-    if kind in ("Round", "Rint"):
+    if kind in ("Round", "Rint", "round"):
         return np.abs(x - np.floor(x) - 0.5)
-    if kind == "Sign":
+    if kind in ("Sign", "sign"):
         return np.abs(x)
-    if kind in ("Greater", "GreaterEqual", "GreaterOrEqual", "Less", "LessEqual", "LessOrEqual", "Equal", "NotEqual"):
+    if kind in _COMPARISONS:
         return None if y is None else np.abs(x - y.astype(np.float64))
+    if kind in ("bucketize", "searchsorted"):
+        if y is None or not y.shape[-1]:
+            return None
+        near: Array = np.abs(x[..., None] - y.astype(np.float64)[..., None, :]).min(-1)
+        return near
     step = _quantum(node, kind, y)
     return None if step is None else np.abs(x / step - np.floor(x / step) - 0.5) * step
 
