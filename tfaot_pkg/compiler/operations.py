@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler import arithmetic, costs, layers_in_numpy, meanings, row_by_row, type_rules
+from tfaot_pkg.compiler import (
+    arithmetic,
+    costs,
+    index_types,
+    layer_types,
+    layers_in_numpy,
+    meanings,
+    row_by_row,
+    type_rules,
+)
 from tfaot_pkg.compiler.attributes import (
     Along,
     Comparison,
@@ -142,12 +151,12 @@ OPERATIONS: Mapping[str, Definition] = {
     ),
     "constant": Definition(operands=(0, 0), result=type_rules.constant, meaning=meanings.constant, attributes=Constant),
     "conv2d": Definition(
-        operands=(2, 3), result=type_rules.conv2d, meaning=layers_in_numpy.conv2d, attributes=Conv2d,
+        operands=(2, 3), result=layer_types.conv2d, meaning=layers_in_numpy.conv2d, attributes=Conv2d,
         multiply_adds=costs.of_images,
         summary="(input, filters, bias): NHWC by HWIO, a window of the kernel library; an activation of the sum.",
     ),
     "conv2d_max_pool": Definition(
-        operands=(2, 3), result=type_rules.conv2d_max_pool, meaning=layers_in_numpy.conv2d_max_pool,
+        operands=(2, 3), result=layer_types.conv2d_max_pool, meaning=layers_in_numpy.conv2d_max_pool,
         attributes=Conv2dMaxPool, multiply_adds=costs.of_images,
         summary="(input, filters, bias): `conv2d`, and `max_pool` of its result.",
     ),
@@ -162,7 +171,7 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(0, None), result=type_rules.as_stated, meaning=None, attributes=CustomCall, is_pure=False,
     ),
     "dense": Definition(
-        operands=(2, 3), result=type_rules.dense, meaning=layers_in_numpy.dense, attributes=Dense,
+        operands=(2, 3), result=layer_types.dense, meaning=layers_in_numpy.dense, attributes=Dense,
         multiply_adds=costs.of_dense,
         summary="(input, weights, bias): [..., k] by [k, n], and an activation of the sum.",
     ),
@@ -171,17 +180,17 @@ OPERATIONS: Mapping[str, Definition] = {
         multiply_adds=costs.of_dot,
     ),
     "dynamic-slice": Definition(
-        operands=(1, None), result=type_rules.dynamic_slice, meaning=meanings.dynamic_slice, attributes=Sizes,
+        operands=(1, None), result=index_types.dynamic_slice, meaning=meanings.dynamic_slice, attributes=Sizes,
     ),
     "dynamic-update-slice": Definition(
-        operands=(2, None), result=type_rules.dynamic_update_slice, meaning=meanings.dynamic_update_slice,
+        operands=(2, None), result=index_types.dynamic_update_slice, meaning=meanings.dynamic_update_slice,
     ),
-    "gather": Definition(operands=(2, 2), result=type_rules.gather, meaning=meanings.gather, attributes=Gather),
+    "gather": Definition(operands=(2, 2), result=index_types.gather, meaning=meanings.gather, attributes=Gather),
     "get-tuple-element": Definition(
         operands=(1, 1), result=type_rules.element, meaning=meanings.element, attributes=Element,
     ),
     "interpolate": Definition(
-        operands=(3, 3), result=type_rules.interpolate, meaning=layers_in_numpy.interpolate, attributes=Along,
+        operands=(3, 3), result=layer_types.interpolate, meaning=layers_in_numpy.interpolate, attributes=Along,
         summary="(input, weights, places): each element along the axis is the sum of those of the input at its "
         "constant places, [elements, n], times its weights.",
     ),
@@ -189,7 +198,7 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(0, 0), result=type_rules.iota, meaning=meanings.iota, attributes=Dimensions, rows=row_by_row.iota,
     ),
     "max_pool": Definition(
-        operands=(1, 1), result=type_rules.max_pool, meaning=layers_in_numpy.max_pool, attributes=MaxPool,
+        operands=(1, 1), result=layer_types.max_pool, meaning=layers_in_numpy.max_pool, attributes=MaxPool,
         summary="(input): NHWC, the maxima of windows; padding counts as nothing.",
     ),
     "pad": Definition(
@@ -205,7 +214,7 @@ OPERATIONS: Mapping[str, Definition] = {
         regions=(1, 1), rows=row_by_row.reduce_window,
     ),
     "resample": Definition(
-        operands=(3, 3), result=type_rules.resample, meaning=layers_in_numpy.resample, attributes=Resample,
+        operands=(3, 3), result=layer_types.resample, meaning=layers_in_numpy.resample, attributes=Resample,
         summary="(input, weights, places): NHWC. Each pixel is a weighted sum of a window of the input; the constant "
         "`places` has the window's first element within an image.",
     ),
@@ -217,7 +226,7 @@ OPERATIONS: Mapping[str, Definition] = {
         rows=row_by_row.reverse,
     ),
     "scatter": Definition(
-        operands=(3, None), result=type_rules.scatter, meaning=meanings.scatter, attributes=Scatter, regions=(1, 1),
+        operands=(3, None), result=index_types.scatter, meaning=meanings.scatter, attributes=Scatter, regions=(1, 1),
     ),
     "set-dimension-size": Definition(
         operands=(2, 2), result=type_rules.set_dimension_size, meaning=meanings.set_dimension_size,
@@ -227,14 +236,14 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(1, 1), result=type_rules.slice_, meaning=meanings.slice_, attributes=Slices, rows=row_by_row.slice_,
     ),
     "softmax": Definition(
-        operands=(1, 1), result=type_rules.softmax, meaning=layers_in_numpy.softmax, attributes=Along,
+        operands=(1, 1), result=layer_types.softmax, meaning=layers_in_numpy.softmax, attributes=Along,
         summary="(input): exponentials of the differences to the largest element along the axis, over their sum.",
     ),
     "sort": Definition(
         operands=(1, None), result=type_rules.sort, meaning=meanings.sort, attributes=Dimensions, regions=(1, 1),
     ),
     "top_k": Definition(
-        operands=(1, 1), result=type_rules.top_k, meaning=layers_in_numpy.top_k, attributes=TopK,
+        operands=(1, 1), result=layer_types.top_k, meaning=layers_in_numpy.top_k, attributes=TopK,
         summary="(input) of two results: the `k` largest or smallest elements of the last axis in order, and their "
         "indices.",
     ),
@@ -243,13 +252,13 @@ OPERATIONS: Mapping[str, Definition] = {
         rows=row_by_row.anyhow,
     ),
     "transposed_conv2d": Definition(
-        operands=(2, 3), result=type_rules.transposed_conv2d, meaning=layers_in_numpy.transposed_conv2d,
+        operands=(2, 3), result=layer_types.transposed_conv2d, meaning=layers_in_numpy.transposed_conv2d,
         attributes=TransposedConv2d,
         summary="(input, filters, bias): NHWC by HWIO, with zeros between the elements of the input; exists between "
         "two passes only.",
     ),
     "trees": Definition(
-        operands=(1, 1), result=type_rules.trees, meaning=meanings.trees, attributes=Trees,
+        operands=(1, 1), result=layer_types.trees, meaning=meanings.trees, attributes=Trees,
         summary="(input): the sums of the leaves that each row reaches (docs/decisions/051).",
     ),
     "while": Definition(operands=(1, None), result=type_rules.loop, meaning=meanings.loop, regions=(2, 2)),

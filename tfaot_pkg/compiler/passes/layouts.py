@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Constant, Convolution, Dimensions, Dot, Pad, Slices, numbers
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.image_windows import phases
+from tfaot_pkg.compiler.passes.rewriting import Rewrite
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, ONE, Attributes, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"conv2d", "convolution", "interpolate", "max_pool", "reduce-window"})
@@ -97,16 +98,7 @@ def _transpose(operation: Operation, value: int, order: tuple[int, ...]) -> Oper
     )  # fmt: skip
 
 
-class _Program(Protocol):
-    """The program that operations are added to (simplify.py)."""
-
-    @property
-    def made(self) -> Mapping[int, Operation]: ...
-
-    def add(self, operation: Operation) -> int: ...
-
-
-def of_images(program: _Program, operation: Operation, operand: Operation) -> int | Operation:
+def of_images(program: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """A convolution with constant filters over one, two or three axes as one of images (NHWC, HWIO)."""
     given, count = Convolution.of(operation), operation.shape.rank - 2
     filters = program.made[operation.operands[1]]
@@ -165,7 +157,7 @@ def _is_simple(depth: Sequence[Any], groups: int) -> bool:
     return depth[5] == 1 or phases((depth,)) is not None
 
 
-def _of_windows(program: _Program, operation: Operation, operand: Operation, filters: Operation) -> int | Operation:
+def _of_windows(program: Rewrite, operation: Operation, operand: Operation, filters: Operation) -> int | Operation:
     """A convolution of float64, for which there are products but no windows, as a product of copied windows."""
     given = Convolution.of(operation)
     sides = [side for each in given.window if (side := numbers(each)) is not None]
@@ -185,7 +177,7 @@ def _of_windows(program: _Program, operation: Operation, operand: Operation, fil
 class _Maker:
     """Adds the operations that replace `like` to a program."""
 
-    program: _Program
+    program: Rewrite
     like: Operation
 
     def transposed(self, value: int, order: tuple[int, ...]) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from tfaot_pkg.compiler.attributes import Comparison, Constant, Dimensions
+from tfaot_pkg.compiler.passes.rewriting import Rewrite
 from tfaot_pkg.compiler.program import Literal, Operation
 
 _MOVING = frozenset({"broadcast", "reshape", "slice", "transpose"})
@@ -17,15 +17,7 @@ _DEEPEST = 16
 """Operations that are looked through: each looks at the operand of the one before."""
 
 
-class Program(Protocol):
-    """The program that operations are added to (simplify.py)."""
-
-    made: dict[int, Operation]
-
-    def add(self, operation: Operation) -> int: ...
-
-
-def compared(program: Program, operation: Operation, operand: Operation) -> int | Operation:
+def compared(program: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     """A simpler comparison or value, if that is the same, such as a comparison of 32-bit integers."""
     numbers = [_number(program, value) for value in operation.operands]
     known = tuple(number for number in numbers if number is not None)
@@ -43,7 +35,7 @@ def compared(program: Program, operation: Operation, operand: Operation) -> int 
     return replace(operation, operands=tuple(_narrowed(program, value) for value in operation.operands))
 
 
-def _number(program: Program, value: int) -> int | None:
+def _number(program: Rewrite, value: int) -> int | None:
     """The constant that all elements are equal to, if they repeat one."""
     operation = program.made[value]
     if operation.opcode != "broadcast":
@@ -67,7 +59,7 @@ def _fits(made: Mapping[int, Operation], value: int, depth: int = _DEEPEST) -> b
     return depth > 0 and operation.opcode in _MOVING and _fits(made, operation.operands[0], depth - 1)
 
 
-def _narrowed(program: Program, value: int) -> int:
+def _narrowed(program: Rewrite, value: int) -> int:
     operation = program.made[value]
     if operation.opcode == "convert":
         return operation.operands[0]

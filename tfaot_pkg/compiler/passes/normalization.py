@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from tfaot_pkg.compiler.attributes import Constant, Dimensions, Feature
+from tfaot_pkg.compiler.passes.rewriting import Rewrite
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Attributes, Literal, Operation, Shape
 
 
-class Program(Protocol):
-    """The program that operations are added to (simplify.py)."""
-
-    def add(self, operation: Operation) -> int: ...
-
-
-def batch_norm_inference(program: Program, operation: Operation, operand: Operation) -> Operation:
+def batch_norm_inference(program: Rewrite, operation: Operation, operand: Operation) -> Operation:
     """(x - mean) * (scale / sqrt(variance + epsilon)) + offset, by feature."""
     # In this order, so that constant statistics fold to one factor per feature.
     x, scale, offset, mean, variance = operation.operands

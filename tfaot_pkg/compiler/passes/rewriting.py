@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Protocol
 
 from tfaot_pkg.compiler.program import Operation, Program, Region, used
 from tfaot_pkg.compiler.use_def import Look
@@ -12,6 +13,19 @@ from tfaot_pkg.compiler.use_def import Look
 Known = Mapping[int, Operation]
 Rule = Callable[[Look, Operation], Operation | None]
 """What replaces an operation; None if it stays."""
+
+
+class Rewrite(Protocol):
+    """The program that rules of simplify.py add operations to."""
+
+    made: dict[int, Operation]
+
+    def add(self, operation: Operation) -> int:
+        """The value of `operation`, or of a simpler one."""
+
+
+Simpler = Callable[[Rewrite, Operation, Operation], int | Operation]
+"""The value that an operation is equal to, or a simpler operation: gets the operation and its first operand."""
 
 
 def by_region(change: Callable[[Region, Known, Iterator[int]], Region]) -> Callable[[Program], Program]:

@@ -1,0 +1,109 @@
+"""The rules of type_rules.py for operations that HLO does not have: those of the kernel library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, MaxPool, Resample, TopK, TransposedConv2d
+from tfaot_pkg.compiler.type_rules import ArrayType, Types, Use, different, require, windows
+
+
+def top_k(use: Use) -> Types:
+    (x,), k = use.arrays, use.sizes.number(TopK.of(use).k)
+    require(x.dtype == "f32" and x.rank > 0 and 0 <= k <= x.sizes[-1], f"{k} of {x}")
+    sizes = (*x.sizes[:-1], k)
+    return ArrayType(x.dtype, sizes), ArrayType("s32", sizes)
+
+
+def trees(use: Use) -> Types:
+    (x,), made = use.arrays, use.result
+    require(x.rank == 2 and made.rank > 0 and made.sizes[0] == x.sizes[0], "rows of features are needed")
+    return (made,)
+
+
+def _require_bias(use: Use, channels: int) -> None:
+    biases = use.arrays[2:]
+    require(all(each == ArrayType("f32", (channels,)) for each in biases), "the bias has another type")
+
+
+def dense(use: Use) -> Types:
+    """The axes before the last one may be others than the input's: a reshape of rows is part of the layer."""
+    x, weights, made = *use.arrays[:2], use.result
+    require(x.dtype == weights.dtype == made.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
+    axis = Dense.of(use).weights_axis
+    require(axis in (0, 1), "no such axis of the weights")
+    inputs, outputs = weights.sizes[axis], weights.sizes[1 - axis]
+    require(x.sizes[-1] == inputs, "the weights are for another number of inputs")
+    require(made.rank > 0 and made.sizes[-1] == outputs, "the weights are for another number of outputs")
+    require(prod(made.sizes[:-1]) == prod(x.sizes[:-1]), "it has other rows than its input")
+    _require_bias(use, outputs)
+    return (made,)
+
+
+def _window_result(image: ArrayType, window: Sequence[int], channels: int) -> ArrayType:
+    """The image of the kernel library's Window over `image` (kernels.h)."""
+    require(image.dtype == "f32" and image.rank == 4 and len(window) == 13, "it is no window over an image")
+    height, width, depth, rows, columns, *sides = window
+    require(image.sizes[1:] == (height, width, depth), "the window is that of another image")
+    require(all(side > 0 for side in sides[:6]) and all(side >= 0 for side in sides[6:]), "a window of no size")
+    return ArrayType("f32", (image.sizes[0], rows, columns, channels))
+
+
+def conv2d(use: Use) -> Types:
+    image, filters = use.arrays[:2]
+    window, groups = use.sizes.numbers(Conv2d.of(use).window), Conv2d.of(use).groups
+    require(filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
+    *taps, inputs, outputs = filters.sizes
+    require(list(window[5:7]) == taps and groups > 0, "the window is not the filters'")
+    require(image.rank == 4 and image.sizes[3] == inputs * groups and outputs % groups == 0, "channels do not fit")
+    _require_bias(use, outputs)
+    return (_window_result(image, window, outputs),)
+
+
+def max_pool(use: Use) -> Types:
+    (image,) = use.arrays
+    require(image.rank == 4, "it is no image")
+    return (_window_result(image, MaxPool.of(use).window, image.sizes[3]),)
+
+
+def conv2d_max_pool(use: Use) -> Types:
+    (image,) = conv2d(use)
+    return (_window_result(image, Conv2dMaxPool.of(use).pool, image.sizes[3]),)
+
+
+def transposed_conv2d(use: Use) -> Types:
+    image, filters = use.arrays[:2]
+    given = TransposedConv2d.of(use)
+    require(filters.dtype == "f32" and filters.rank == image.rank == 4, "no filters")
+    *taps, inputs, outputs = filters.sizes
+    sides = use.sizes.table(given.sides)
+    require(given.groups == 1 and image.sizes[3] == inputs, "channels do not fit")
+    require([side[0] for side in sides] == taps, "the window is not the filters'")
+    _require_bias(use, outputs)
+    return (ArrayType("f32", (image.sizes[0], *windows(image.sizes[1:3], sides), outputs)),)
+
+
+def resample(use: Use) -> Types:
+    image, weights, places = use.arrays
+    require(image.dtype == weights.dtype == "f32" and image.rank == weights.rank == 4, "operands differ")
+    axes = different(Resample.of(use).axes, 4)
+    require(len(axes) == 4 and places.dtype == "s32", "it does not name each axis of the weights")
+    made = tuple(weights.sizes[axis] for axis in axes[:2])
+    require(places.sizes == made, "places are those of another image")
+    return (ArrayType("f32", (image.sizes[0], *made, image.sizes[3])),)
+
+
+def interpolate(use: Use) -> Types:
+    x, weights, places = use.arrays
+    axis = Along.of(use).axis
+    require(x.dtype == weights.dtype == "f32" and weights.rank == 2 and 0 <= axis < x.rank, "operands differ")
+    require(places == ArrayType("s32", weights.sizes), "each weight needs a place")
+    return (ArrayType("f32", (*x.sizes[:axis], weights.sizes[0], *x.sizes[axis + 1 :])),)
+
+
+def softmax(use: Use) -> Types:
+    (x,) = use.arrays
+    axis = Along.of(use).axis
+    require(x.dtype == "f32" and 0 <= axis < x.rank, "no such axis")
+    return (x,)
