@@ -44,6 +44,8 @@ def judged(
     met: dict[str, str] | None = None,
     walked: bool = True,
     rows: list[bool] | None = None,
+    defined: list[Any] | None = None,
+    by_node: list[Any] | None = None,
     dtype: str = "float32",
     rtol: float = 1e-4,
     operations: tuple[str, ...] = (),
@@ -63,6 +65,7 @@ def judged(
     answers = Answers(
         ours=mine, eager=array(eager), eager_ran=np.array(ran or [True] * len(ours)) if ran else np.ones(mine.shape, bool),
         jit=array(jit), jit_ran=None if jit_ran is None else np.array(jit_ran), exact=array(exact), flushed=array(flushed),
+        defined=array(defined), by_node=array(by_node),
         spread=None if spread is None else Spread(
             change=np.array(spread), low=np.fmin(numbers, others), high=np.fmax(numbers, others),
             missing=np.isnan(numbers) | np.isnan(others),
@@ -116,11 +119,60 @@ def test_an_open_result_excuses_no_answer_that_nothing_else_gives(class_name: st
 def test_conversions_out_of_range_are_excused_where_one_was_met() -> None:
     kind = [("undefined result", 1, False)]
     met = {CONVERSION: "Cast"}
-    assert judged([0], [4294967294], class_name="main", jit=[0], dtype="uint32", met=met) == kind
-    assert judged([5], [4294967294], class_name="main", jit=[0], dtype="uint32", met=met) == REAL
+    assert judged([0], [4294967294], class_name="main", by_node=[0], dtype="uint32", met=met) == kind
+    assert judged([5], [4294967294], class_name="main", by_node=[0], dtype="uint32", met=met) == REAL
+    assert judged([0], [4294967294], class_name="scaled", jit=[0], dtype="uint32", met=met) == kind
     assert judged([0], [4294967294], class_name="main", jit=[0], dtype="uint32", operations=("Cast",)) == REAL
     assert judged([0], [9], class_name="main", jit=[0], dtype="uint32", operations=("Cast",), walked=False) == REAL
     assert judged([0], [9], class_name="huge", jit=[0], dtype="uint32", operations=("Cast",), walked=False) == kind
+
+
+def test_neither_compiled_code_nor_the_program_itself_says_what_a_conversion_of_the_main_class_gives() -> None:
+    """A program with a wrong table computes by definition what it computes, and XLA compiles what it was given."""
+    wrong: dict[str, Any] = {"dtype": "uint32", "met": {CONVERSION: "Cast"}, "by_node": [0], "jit": [5], "defined": [5]}
+    assert judged([5], [4294967294], class_name="main", **wrong) == [("undefined result", 1, True)]
+    assert judged([5], [4294967294], class_name="scaled", **wrong)[0][2] is False
+
+
+@pytest.mark.parametrize(("freedom", "operation"), [(STEP, "Round"), (STEP, "ai.onnx.QLinearConv"), (TIES, "TopKV2")])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_more_main_elements_than_the_framework_shows_to_be_open_are_not_xlas_to_tell(
+    freedom: str, operation: str, dtype: str
+) -> None:
+    right = [row % 2 for row in range(100)]
+    wrong = [1 - each for each in right[:20]] + right[20:]
+    given: dict[str, Any] = {"class_name": "main", "dtype": dtype, "met": {freedom: operation}, "exact": right}
+    few = [1 - each for each in right[:2]] + right[2:]
+    # Two answers change with roundings of the inputs: up to eight more may.
+    moved: dict[str, Any] = {"spread": [np.inf] * 2 + [0.0] * 98, "seen": few}
+    assert not any(fault for *_, fault in judged(few, right, jit=few, **moved, **given))
+    assert any(fault for *_, fault in judged(wrong, right, jit=wrong, **moved, **given))
+    assert any(fault for *_, fault in judged(wrong, right, jit=wrong, **given))
+
+
+def test_one_constant_that_is_wrong_by_one_is_no_step() -> None:
+    """One of sixteen channels of a quantized net."""
+    right = [row % 7 for row in range(320)]
+    wrong = [each + (place % 16 == 3) for place, each in enumerate(right)]
+    for dtype in ("int8", "float32"):
+        (found,) = judged(wrong, right, class_name="main", dtype=dtype, met={STEP: "ai.onnx.QuantizeLinear"})
+        assert found[1:] == (20, True)
+
+
+@pytest.mark.parametrize("class_name", ["main", "scaled", "integers", "branches"])
+def test_one_entry_of_a_table_that_is_wrong_by_one_is_no_step_although_nobody_looked(class_name: str) -> None:
+    """A table is looked up in, so the model cannot be run node by node; elsewhere it compares."""
+    right = [row % 9 for row in range(72)]
+    wrong = [each + (each == 8 and row < 30) for row, each in enumerate(right)]
+    (found,) = judged(wrong, right, class_name=class_name, dtype="int32", operations=("Less",), walked=False)
+    assert found[1:] == (3, True)
+
+
+def test_places_that_a_rounding_decides_are_between_the_frameworks_own() -> None:
+    given: dict[str, Any] = {"class_name": "main", "dtype": "int32", "met": {TIES: "ArgMax"}, "spread": [np.inf] * 8}
+    eager, moved = [3, 4] * 4, [4, 3] * 4
+    assert judged(moved, eager, seen=moved, **given) == [("ties in sort order", 8, False)]
+    assert any(fault for *_, fault in judged([9, 9, 9, *moved[3:]], [3, 4, 3, 4, 3, 4, 3, 9], seen=moved, **given))
 
 
 def test_the_framework_is_left_where_float64_says_that_it_is_off() -> None:

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
 
-@pytest.mark.sweep("tokens*", "largest_of_five*", night=["quantized*"])
+@pytest.mark.sweep("tokens*", "largest_of_five*", night=["quantized*", "converted*"])
 @pytest.mark.parametrize(
     ("name", "class_name", "rule"),
     [

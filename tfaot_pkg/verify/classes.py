@@ -325,6 +325,7 @@ def answers_of(
         defined=tried.defined.get(name),
         jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
         exact=tried.eager.get(f"{name}/exact"),
+        by_node=tried.eager.get(f"{name}/defined"),
         elsewhere=_elsewhere(tried, mine, size, tensor, independent=independent),
         # The bodies of some operators are not looked at.
         walked=None if tried.operations & _HIDDEN else _of_rows(tried.eager.get(f"{size}/walked"), tensor, mine),

@@ -60,11 +60,12 @@ class Answers:
     """All answers for one output at one batch size, of one shape, except missing ones.
 
     `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `defined`
-    are those of a program's operations by definition. `flushed` is ours with subnormal numbers flushed to zero. `exact`
-    is eager TensorFlow's in float64, NaN for what was not computed. `elsewhere` are the eager answers nearest to ours
-    for the same rows in batches of other sizes, NaN for rows whose answers in float64 depend on the size. `walked`
-    masks the elements of rows of which the model's operands were looked at, `free` of those in which an operation's
-    result is open.
+    are those of a program's operations by definition, `by_node` those of the framework's own graph with what compiled
+    code gives where an operation's result is open (worker_program/defined_results.py). `flushed` is ours with subnormal
+    numbers flushed to zero. `exact` is eager TensorFlow's in float64, NaN for what was not computed. `elsewhere` are
+    the eager answers nearest to ours for the same rows in batches of other sizes, NaN for rows whose answers in float64
+    depend on the size. `walked` masks the elements of rows of which the model's operands were looked at, `free` of
+    those in which an operation's result is open.
     """
 
     ours: Array
@@ -75,6 +76,7 @@ class Answers:
     jit: Array | None = None
     jit_ran: Mask | None = None
     defined: Array | None = None
+    by_node: Array | None = None
     exact: Array | None = None
     elsewhere: Array | None = None
     walked: Mask | None = None
@@ -174,14 +176,18 @@ class Evidence:
 
     @cached_property
     def as_defined(self) -> Mask:
-        """Mask of the elements that are those of TensorFlow's own compiled code, or of a program's operations by
-        definition: for operations whose result the framework does not define.
+        """Mask of the elements that are those of the framework's graph with the results that compiled code defines: for
+        operations whose result the framework does not define.
+
+        On other inputs than the main ones also those of TensorFlow's own compiled code, or of a program's operations
+        by definition: neither says that the program is the author's model.
         """
-        defined = self.answers.defined
-        if defined is None or defined.shape != self.answers.ours.shape:
-            return self.as_compiled
         change = None if self.answers.spread is None else self.answers.spread.change
-        return self.as_compiled | agreement(self.answers.ours, defined, rtol=self.rtol, atol=self.atol, spread=change)
+        found = self.nothing if self.class_name == MAIN else self.as_compiled
+        for array in (self.answers.by_node, None if self.class_name == MAIN else self.answers.defined):
+            if array is not None and array.shape == self.answers.ours.shape:
+                found = found | agreement(self.answers.ours, array, rtol=self.rtol, atol=self.atol, spread=change)
+        return found
 
     @cached_property
     def as_exact(self) -> Mask:
@@ -232,15 +238,19 @@ class Evidence:
     @cached_property
     def torn(self) -> Mask:
         """Mask of the elements on which the framework disagrees with its own compiled code, or with float64."""
-        found = self.nothing
-        if self.answers.eager is None:
-            return found
-        for other, known in ((self._jit, self.answers.jit_ran), (self.answers.exact, self._in_float64)):
-            if other is not None:
-                with np.errstate(all="ignore"):
-                    differ = ~agreement(other, self.answers.eager, rtol=self.rtol, atol=self.atol)
-                found = found | (differ if known is None else differ & known)
-        return found
+        return self._torn(self._jit, self.answers.jit_ran) | self.torn_in_float64
+
+    @cached_property
+    def torn_in_float64(self) -> Mask:
+        """Mask of the elements on which the framework disagrees with float64."""
+        return self._torn(self.answers.exact, self._in_float64)
+
+    def _torn(self, other: Array | None, known: Mask | None) -> Mask:
+        if self.answers.eager is None or other is None:
+            return self.nothing
+        with np.errstate(all="ignore"):
+            differ = ~agreement(other, self.answers.eager, rtol=self.rtol, atol=self.atol)
+        return differ if known is None else differ & known
 
     @cached_property
     def moved(self) -> Mask:
@@ -260,6 +270,16 @@ class Evidence:
             return self.nothing
         ours: Array = self.answers.ours.astype(np.float64)
         found: Mask = (spread.low <= ours) & (ours <= spread.high)
+        return found
+
+    @cached_property
+    def among_answers(self) -> Mask:
+        """Mask of our elements that are between the least and the largest of all answers to that element."""
+        spread, ours = self.answers.spread, self.answers.ours.astype(np.float64)
+        moved = () if spread is None else (spread.low, spread.high)
+        given = [each for each in (self.eager, self._jit, self.answers.exact, *moved) if each is not None]
+        numbers = np.array([each.astype(np.float64) for each in given])
+        found: Mask = (np.fmin.reduce(numbers) <= ours) & (ours <= np.fmax.reduce(numbers))
         return found
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy as np
 from tfaot_pkg.verify.evidence import NOISE, Answers, Array, Evidence, Mask, agreement, rounding_of
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN
 from tfaot_pkg.verify.rules import RULES, Kind
-from tfaot_pkg.worker_program.messages.unspecified_results import OPERATIONS, TIES
+from tfaot_pkg.worker_program.messages.unspecified_results import CONVERSION, OPERATIONS, SHIFT, TIES
 
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
 
@@ -111,6 +111,8 @@ def _faults(seen: Evidence, left: Mask) -> Iterator[tuple[Kind, Mask]]:
     if seen.class_name == ARRANGED:
         # The known answers are those for the same rows in another batch.
         yield "rows that interact", every
+    for freedom in (CONVERSION, SHIFT):
+        yield "undefined result", seen.open(freedom, OPERATIONS[freedom])[0] & seen.near(seen.answers.defined)
     ties = not seen.is_float and bool(seen.operations & OPERATIONS[TIES])
     if seen.class_name == MAIN:
         near = _rounded(seen)

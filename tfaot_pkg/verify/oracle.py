@@ -200,7 +200,7 @@ class Oracle:
         compiled = self._compiled(tried, patience) or {}
         if tried.name == self._answered_by.partition(" ")[0]:
             # A graph that is not the author's model would explain its own answers.
-            eager = {name: array for name, array in eager.items() if not name.endswith("/exact")}
+            eager = {name: array for name, array in eager.items() if not name.endswith(("/exact", "/defined"))}
         # Answers that came with the model are kept: they are the right ones.
         return replace(tried, eager={**eager, **tried.eager}, jit=compiled, defined=self._defined(tried))
 

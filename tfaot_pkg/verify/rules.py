@@ -44,6 +44,10 @@ _OPEN, _ALONE = 0.75, 2
 """The most rows, as a share of those in which the framework leaves a result open, that have an answer which no run of
 the framework gave; and the number of rows that may, however few these are. Rows, because one sum may reach all of a
 row, as through a softmax."""
+_UNSHOWN = 4
+"""How many main elements may differ for each one that the framework's own answers show to be open: half of those that
+a rounding decides are on the same side in float64, and most tries of the inputs move fewer roundings than a deep model
+has."""
 _STEPS = 4 / 256
 """The most that a step of a quantized net moves an answer, relative to the range of all answers: some of 256 steps."""
 
@@ -115,8 +119,29 @@ def _as_defined(seen: Evidence) -> Mask:
 
 def _in_order(seen: Evidence) -> Mask:
     """What nearly equal numbers in another order explain."""
-    alike = _like_another(seen)
+    alike = _alike(seen)
     return alike | _jumped(seen, TIES, alike) | (_torn(seen) if seen.class_name in CORNERS else seen.nothing)
+
+
+def _alike(seen: Evidence) -> Mask:
+    """`_like_another`; on main inputs, compiled code alone is no witness for more than the framework itself shows."""
+    if seen.class_name != MAIN:
+        return _like_another(seen)
+    return seen.as_exact | _as_shown(seen.as_compiled & ~seen.as_exact, seen)
+
+
+def _as_shown(found: Mask, seen: Evidence) -> Mask:
+    """`found`, of main inputs at most `_UNSHOWN` times as many as elements that the framework's own answers show to be
+    open, which change with roundings of the inputs or in float64; or those in two rows.
+
+    Also of other inputs, if nobody could look at the model's operands: then all rows are taken for open.
+    """
+    if seen.class_name != MAIN and seen.answers.walked is not None:
+        return found
+    shown = seen.moved | seen.torn_in_float64
+    others = found & seen.differs & ~shown
+    is_few = np.count_nonzero(others) <= _UNSHOWN * np.count_nonzero(shown) or _rows(others) <= _ALONE
+    return found if is_few else found & shown
 
 
 def _jumped(seen: Evidence, freedom: str, alike: Mask) -> Mask:
@@ -124,6 +149,8 @@ def _jumped(seen: Evidence, freedom: str, alike: Mask) -> Mask:
     rows, _ = seen.open(freedom, OPERATIONS[freedom])
     possible = rows & (seen.plausible | seen.among_moved) & (seen.finite if seen.is_float else ~seen.nothing)
     shown = possible & (seen.torn | seen.moved)
+    if seen.class_name == MAIN:
+        shown = possible & (seen.torn_in_float64 | seen.moved) & seen.among_answers
     others = possible & ~shown & ~alike
     return shown | (others if _rows(others & seen.differs) <= _ALONE else seen.nothing)
 
@@ -150,16 +177,16 @@ def _differ_seldom(seen: Evidence) -> bool:
 
 def _one_step(seen: Evidence) -> Mask:
     ours, eager = seen.answers.ours, seen.eager
+    alike = _alike(seen)
     if eager.dtype.kind == "b":
-        alike = _like_another(seen)
         return alike | _jumped(seen, STEP, alike)
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - eager.astype(np.float64))
     if not seen.is_float:
-        return _like_another(seen) | (_few(seen) & (off <= 1))
+        return alike | _as_shown(_few(seen) & (off <= 1), seen)
     numbers = eager[np.isfinite(eager)].astype(np.float64)
     limit = _STEPS * float(np.ptp(numbers)) if numbers.size else 0.0
-    return _like_another(seen) | (_few(seen) & np.isfinite(off) & (off <= limit))
+    return alike | _as_shown(_few(seen) & np.isfinite(off) & (off <= limit), seen)
 
 
 def _overflowed(seen: Evidence) -> Mask:
@@ -251,6 +278,16 @@ _XLA_OR_FLOAT64 = (
 )
 
 _DEFINED = "those of TensorFlow's own compiled code, or of a program's operations in NumPy"
+_DEFINED_BY_NODE = (
+    "those of the framework's graph, node by node, with such results as compiled code defines them; of other inputs "
+    f"than the main ones also {_DEFINED}"
+)
+
+_OF_MAIN = (
+    f"on main inputs, at most {_UNSHOWN} times as many as those that change so, or in float64, or in two rows: that "
+    "TensorFlow's own compiled code agrees is not enough; of other inputs this holds for what no other answer is like, "
+    "if the model cannot be run node by node"
+)
 
 _REDUCING = frozenset(
     "CumulativeLogsumexp Max Min MaxPool MaxPool3D MaxPoolV2 SegmentMax SegmentMin UnsortedSegmentMax "
@@ -296,7 +333,7 @@ RULES: tuple[Rule, ...] = (
         source="converting NaN, or a number out of range, to an integer is undefined in C++, ONNX and StableHLO: "
         "TensorFlow's kernels give what the CPU's instruction gives; XLA and programs give the nearest "
         "integer, and 0 for NaN",
-        elements=_DEFINED,
+        elements=_DEFINED_BY_NODE,
     ),
     Rule(
         name="shift out of range",
@@ -306,7 +343,7 @@ RULES: tuple[Rule, ...] = (
         excuses=_as_defined,
         source="tf.bitwise documents shifts by negative numbers, or by as many bits as the type has, as "
         "implementation defined",
-        elements=_DEFINED,
+        elements=_DEFINED_BY_NODE,
     ),
     Rule(
         name="overflowing division",
@@ -438,11 +475,11 @@ RULES: tuple[Rule, ...] = (
         name="behind the last box",
         kind="out-of-range index",
         classes=EVERYWHERE,
-        excuses=lambda seen: seen.nothing if seen.is_float else seen.as_compiled,
+        excuses=lambda seen: seen.nothing if seen.is_float else seen.as_compiled & (seen.eager == 0),
         operations=frozenset({"NonMaxSuppressionV4", "NonMaxSuppressionV5"}),
-        source="TensorFlow documents that the indices are padded to max_output_size, and not with what; valid_outputs "
-        "says how many there are",
-        elements="indices that are those of TensorFlow's own compiled code",
+        source="TensorFlow documents that the indices are padded to max_output_size, and not with what (its kernel "
+        "pads with 0); valid_outputs says how many there are",
+        elements="indices of 0 there, those of TensorFlow's own compiled code here",
     ),
     Rule(
         name="sum out of range",
@@ -514,7 +551,7 @@ RULES: tuple[Rule, ...] = (
         name="hue of a full turn",
         kind="rounding",
         classes=EVERYWHERE,
-        excuses=lambda seen: seen.as_compiled & (seen.eager == 0),
+        excuses=lambda seen: seen.as_compiled & (seen.eager == 0) if seen.is_float else seen.nothing,
         operations=frozenset({"AdjustHue", "AdjustSaturation", "RGBToHSV"}),
         source="TensorFlow's kernels give black for hues that are rounded from just below 0 to a full turn, such "
         "as that of (1, 0, 1e-11)",
@@ -559,7 +596,8 @@ RULES: tuple[Rule, ...] = (
         "distance from float64) have no order; equal ones have the framework's",
         elements=f"{_XLA_OR_FLOAT64}; numbers between the framework's, where these differ from it or its answers "
         "change if the inputs do by two units in the last place, and in two rows more; at the limits of types also, in "
-        "three quarters of the rows in which these differ from the framework, all that are between its answers",
+        "three quarters of the rows in which these differ from the framework, all that are between its answers; "
+        f"{_OF_MAIN}",
     ),
     Rule(
         name="nearly at a step",
@@ -571,7 +609,7 @@ RULES: tuple[Rule, ...] = (
         "roundings of what computed them",
         elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output, by 1 for integers and by 4/256 of the "
         "range of answers for floats; truth values where the framework's change if the inputs do by two units in the "
-        "last place, and in two rows more",
+        f"last place, and in two rows more; {_OF_MAIN}",
     ),
 )
 """In the order in which they are tried: an element counts once, for the first rule that excuses it."""

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from defined_results import FREEDOMS
 from messages.open_results import Observer
 from messages.requests import Reference
 from messages.unspecified_results import ORDER
@@ -34,7 +35,8 @@ class Walks:
         self._spent = 0.0
 
     def of(self, feeds: dict[str, Array], answers: dict[str, Array], rows: int) -> dict[str, Array]:
-        """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph.
+        """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph, and
+        "O/defined" with defined_results.py in place of its operations, if the batch meets such operands.
 
         "free/FREEDOM/OPERATION" and "walked" mask its rows. Nothing if the batch cannot be walked.
         """
@@ -44,6 +46,8 @@ class Walks:
         try:
             plain = self._walk(feeds, double=False, observe=seen.first)
             exact = self._walk(feeds, double=True, observe=seen.second)
+            meets = any(freedom in FREEDOMS for freedom, _ in seen.found)
+            defined = self._walk(feeds, double=False, observe=None) if meets else {}
         except self._cannot:
             # Of one batch it may reject values; if the first one cannot be walked, none can.
             self._walk = self._walk if self._walked else None
@@ -56,6 +60,8 @@ class Walks:
         found = {f"free/{freedom}/{operation}": mask for (freedom, operation), mask in seen.found.items()}
         found["walked"] = np.ones(rows, bool)
         for name, array in answers.items():
+            if name in defined:
+                found[f"{name}/defined"] = defined[name]
             if _near(plain[name], array, _ordered(found, rows)):
                 found |= {f"{name}/exact": exact[name], f"{name}/plain": plain[name]}
         return found

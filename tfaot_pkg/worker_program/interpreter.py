@@ -34,6 +34,8 @@ class CannotWalk(Exception):
     """A graph with an operation that cannot be run alone."""
 
 
+Define: TypeAlias = Callable[["NodeDef", "list[tf.Tensor]"], "list[tf.Tensor] | None"]
+"""The results of a node in place of its kernel's; None for those of its kernel."""
 Observe: TypeAlias = Callable[["NodeDef", "list[tf.Tensor]", bool], None]
 """Called with a node, its operands, and whether these are not the rows of the batch."""
 
@@ -53,7 +55,12 @@ class Walk:
         """The tensors that begin with an axis of any size: that of the batch."""
 
     def run(
-        self, given: Mapping[str, tf.Tensor], *, double: bool, observe: Observe | None = None
+        self,
+        given: Mapping[str, tf.Tensor],
+        *,
+        double: bool,
+        observe: Observe | None = None,
+        define: Define | None = None,
     ) -> dict[str, tf.Tensor]:
         """The outputs for the tensors `given`, by name. `observe(node, operands, nested)` is called before each
         node; those whose arrays do not begin with the rows of the batch, as in loops and branches, are `nested`.
@@ -61,7 +68,7 @@ class Walk:
         Raises CannotWalk, and the errors of TensorFlow.
         """
         feeds = [_widened(given[name]) if double else given[name] for name in self._inputs]
-        found = _Run(self, double, observe).body(self._main, feeds)
+        found = _Run(self, double, observe, define).body(self._main, feeds)
         return dict(zip(self._outputs, found, strict=True))
 
     def body_of(self, name: str) -> _Body:
@@ -109,8 +116,8 @@ def _node_of(text: str) -> str:
 
 
 class _Run:
-    def __init__(self, walk: Walk, double: bool, observe: Observe | None) -> None:
-        self._walk, self._double, self._observe, self._depth = walk, double, observe, 0
+    def __init__(self, walk: Walk, double: bool, observe: Observe | None, define: Define | None) -> None:
+        self._walk, self._double, self._observe, self._define, self._depth = walk, double, observe, define, 0
 
     def body(self, body: _Body, given: list[tf.Tensor]) -> list[tf.Tensor]:
         fed = dict(zip(body.inputs, given, strict=True))
@@ -138,6 +145,8 @@ class _Run:
             return self._nested(self._walk.body_of(node.attr[side].func.name), operands[1:])
         if node.op in _LOOPS:
             return self._loop(node, operands)
+        if self._define is not None and (defined := self._define(node, operands)) is not None:
+            return defined
         if self._double and node.op in _NORMALIZATIONS and not node.attr["is_training"].b:
             return _normalized(node, operands)
         return self._kernel(node, operands)

@@ -44,7 +44,7 @@ _ADVICE = {
     "compare with: replace it (SegmentSumV2 by tf.math.unsorted_segment_sum; NCHW by a transposed array)",
 }
 """What to do, by a part of TensorFlow's message."""
-_BESIDE = ("spread", "low", "high", "missing", "exact")
+_BESIDE = ("spread", "low", "high", "missing", "exact", "defined")
 """What may stand beside an output's answers."""
 _OTHER_INPUTS = "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}"
 _NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
@@ -72,10 +72,10 @@ def reference(request: Reference, report: Report) -> Referenced:
     With `jit` XLA compiles the signature first; ONNX Runtime fuses operators of an ONNX file. With `perturbed`, a
     number of tries, "B/O/spread" is how much the answers change if the inputs change by some roundings (the largest
     change of all tries), "B/O/low" and "B/O/high" are the least and the largest answers, and "B/O/missing" says whether
-    one was NaN. There may also be "B/O/exact", the answers in float64, and masks of rows, "B/free/FREEDOM/OPERATION"
-    and "B/walked" (float64_reference.py). With `tolerant`, batches that the framework rejects are zeros, and "B/ran" is
-    false for these; if none ran, "B/O" is
-    missing. Batches that are not `chosen` are zeros, too.
+    one was NaN. There may also be "B/O/exact", the answers in float64, "B/O/defined", those with what compiled code
+    defines, and masks of rows, "B/free/FREEDOM/OPERATION" and "B/walked" (float64_reference.py). With `tolerant`,
+    batches that the framework rejects are zeros, and "B/ran" is false for these; if none ran, "B/O" is missing. Batches
+    that are not `chosen` are zeros, too.
     """
     module, kind = _MODELS[request.framework]
     model: Model = getattr(importlib.import_module(module), kind)(request)

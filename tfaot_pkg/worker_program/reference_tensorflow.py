@@ -6,8 +6,10 @@ Except that `top_k(sorted=False)` gives its elements in order: TensorFlow allows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import defined_results
 import interpreter
 import numpy as np
 import signatures
@@ -58,7 +60,7 @@ class TensorFlowModel:
         return _run(self._function, feeds, self.dtypes)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None] | None
     ) -> dict[str, Array]:
         """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         try:
@@ -66,7 +68,9 @@ class TensorFlowModel:
                 signature = _loaded["signature"]
                 _loaded["walk"] = interpreter.Walk(signature.function, signature.inputs, signature.outputs)
             given = {name: tensor_of(values, self.dtypes[name]) for name, values in feeds.items()}
-            found = _loaded["walk"].run(given, double=double, observe=lambda *each: _observed(observe, *each))
+            see = None if observe is None else partial(_observed, observe)
+            define = _defined if observe is None else None
+            found = _loaded["walk"].run(given, double=double, observe=see, define=define)
             return {name: elements.numbers(tensor.numpy(), tensor.dtype.name) for name, tensor in found.items()}
         # Which exceptions TensorFlow's kernels and its readers of graphs raise is not documented.
         except Exception as error:
@@ -93,6 +97,19 @@ def _observed(
             to=np.dtype(tf.as_dtype(to).as_numpy_dtype) if to else None, nested=nested,
         )
     )  # fmt: skip
+
+
+def _defined(node: NodeDef, operands: list[tf.Tensor]) -> list[tf.Tensor] | None:
+    """The results of a node that defined_results.py has; None for others."""
+    if not defined_results.is_defined(node.op):
+        return None
+    arrays = [elements.numbers(each.numpy(), each.dtype.name) for each in operands]
+    if node.op == "Cast":
+        to = np.dtype(tf.as_dtype(node.attr["DstT"].type).as_numpy_dtype)
+        if not operands[0].dtype.is_floating or to.kind not in "iu":
+            return None
+        return [tf.constant(defined_results.converted(arrays[0], to))]
+    return [tf.constant(defined_results.shifted(arrays[0], arrays[1], to_left=node.op == "LeftShift"))]
 
 
 def _run(

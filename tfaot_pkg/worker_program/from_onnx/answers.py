@@ -61,7 +61,7 @@ class OnnxModel:
         return self._named(self._session.run, feeds)
 
     def walk(
-        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None]
+        self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None] | None
     ) -> dict[str, Array]:
         """As `run`, node by node (interpreter.py). Raises CannotWalk."""
         if self._authored:

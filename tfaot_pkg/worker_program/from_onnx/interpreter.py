@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import defined_results
 import numpy as np
 from messages import open_results
 
@@ -28,7 +29,7 @@ class Walk:
         # Shapes are not checked, and types change.
         del model.graph.value_info[:]
         self._models = {False: model, True: doubled(model)}
-        self._evaluators: dict[bool, Any] = {}
+        self._evaluators: dict[tuple[bool, bool], Any] = {}
 
     def run(
         self,
@@ -36,27 +37,46 @@ class Walk:
         given: dict[str, Array],
         *,
         double: bool,
-        observe: Callable[[open_results.Node], None],
+        observe: Callable[[open_results.Node], None] | None,
     ) -> list[Array]:
-        """The outputs `wanted` for the arrays `given`. Raises CannotWalk."""
+        """The outputs `wanted` for the arrays `given`; if nobody is to `observe` it, with defined_results.py.
+
+        Raises CannotWalk.
+        """
         try:
-            evaluator = self._evaluator(double)
+            evaluator = self._evaluator(double, defines=observe is None)
             feeds = {name: _widened(values) for name, values in given.items()} if double else given
             known = evaluator.run(None, feeds, intermediate=True)
-            for node in evaluator.rt_nodes_:
-                _observed(observe, node, known)
+            if observe is not None:
+                for node in evaluator.rt_nodes_:
+                    _observed(observe, node, known)
             return [np.asarray(known[name]) for name in wanted]
         # The reference implementation has no exception of its own, and not every operator with every type.
         except Exception as error:
             raise CannotWalk(str(error)) from error
 
-    def _evaluator(self, double: bool) -> Any:
+    def _evaluator(self, double: bool, *, defines: bool) -> Any:
         from onnx.reference import ReferenceEvaluator
 
-        if double not in self._evaluators:
+        if (double, defines) not in self._evaluators:
             opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
-            self._evaluators[double] = ReferenceEvaluator(self._models[double], new_ops=_operators(opset))
-        return self._evaluators[double]
+            operators = [*_operators(opset), *([_conversion()] if defines else [])]
+            self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=operators)
+        return self._evaluators[double, defines]
+
+
+def _conversion() -> type:
+    """`Cast` as compiled code has it. NumPy's shifts by too many bits are those of compiled code already."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+    from onnx.reference.op_run import OpRun
+
+    class Cast(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
+        op_domain = ""
+
+        def _run(self, x: Array, to: int = 0, **_: Any) -> tuple[Array]:
+            return (defined_results.converted(x, np.dtype(tensor_dtype_to_np_dtype(to))),)
+
+    return Cast
 
 
 def _operators(opset: int) -> list[type]:

@@ -199,10 +199,22 @@ def _step(node: Node, exact: Node) -> Bools | None:
     distance = _distance(node, x.astype(np.float64), y)
     if distance is None:
         return None
-    noise = _noise(x, right)
+    noise, is_rounded = _noise(x, right), _is_rounded(x, right)
     if y is not None and y.dtype.kind == "f" and y.shape == x.shape:
         noise = noise + _noise(y, exact.operands[1])
-    return distance <= noise
+    if y is not None:
+        is_rounded = is_rounded | bool((y != exact.operands[1]).any())
+    # A number at the step in which no rounding took part, as in one that was counted, is on one side of it.
+    return (distance <= noise) & ((distance > 0) | is_rounded)
+
+
+def _is_rounded(x: Array, exact: Array) -> Array:
+    """Whether a number of its row may have been rounded, with axes to broadcast: it differs in float64, or has the same
+    type there.
+    """
+    off = np.atleast_1d((x != exact) | (x.dtype == exact.dtype))
+    rows: Array = np.any(off.reshape(len(off), -1), axis=1)
+    return rows.reshape(-1, *[1] * (x.ndim - 1)) if x.ndim else rows[0]
 
 
 def _distance(node: Node, x: Array, y: Array | None) -> Array | None:
