@@ -112,6 +112,97 @@ def test_sums_of_bytes_are_exact(name: str) -> None:
     assert np.array_equal(made, case.wanted())
 
 
+_SCALES = (np.float32(0.37), np.array([0.21, 0.0113, 1.7, 0.5], np.float32), np.float32(131.7))
+"""Of x, of each column or filter, and of the result: it is rounded often, and saturates at times."""
+
+
+def _quantized(op: str, width: int, domain: str) -> tuple[Program, Array, Array]:
+    """A program, its x and its results: sums in int64, rounded once to float32, times one factor, rounded half to even."""
+    random = np.random.default_rng(width)
+    x_zero, w_zero, zero = np.uint8(7), np.int8(-3), np.uint8(120)
+    x_scale, w_scale, scale = _SCALES
+    bias = random.integers(-(10**6), 10**6, 4).astype(np.int32)
+    if op == "QLinearConv":
+        x, w = _ends(random, np.uint8, _ROWS, width, 2, 3), random.integers(-128, 128, (4, width, 2, 2)).astype(np.int8)
+        centered = [each.astype(np.int64) - int(at) for each, at in ((x, x_zero), (w, w_zero))]
+        total = _convolved(*centered, strides=(1, 1), pads=(0, 0, 0, 0), group=1) + bias[:, None, None]
+        factor = (x_scale * w_scale / scale)[:, None, None]
+    else:
+        x, w = _ends(random, np.uint8, _ROWS, width), random.integers(-128, 128, (width, 4)).astype(np.int8)
+        total = (x.astype(np.int64) - int(x_zero)) @ (w.astype(np.int64) - int(w_zero))
+        total = total + bias if op == "QGemm" else total
+        factor = x_scale * w_scale / scale
+    constants = {
+        "x_scale": x_scale, "x_zero": x_zero, "w": w, "w_scale": w_scale, "w_zero": w_zero, "scale": scale,
+        "zero": zero, "bias": bias,
+    }  # fmt: skip
+    last = {
+        "QLinearMatMul": ["scale", "zero"],
+        "QLinearConv": ["scale", "zero", "bias"],
+        "QGemm": ["bias", "scale", "zero"],
+    }
+    inputs = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", *last[op]]
+    graph = model_of(
+        [{**node(op, "", "y", domain=domain), "inputs": inputs}], (None, *x.shape[1:]), constants, dtype="uint8"
+    )
+    program = lower(graph)
+    verify(program)
+    scaled = np.rint(total.astype(np.float32) * factor.astype(np.float32)) + np.float32(zero)
+    return program, x, np.clip(scaled, 0, 255).astype(np.uint8)
+
+
+_QUANTIZED = [
+    (op, width, domain)
+    for op, domain in (("QLinearMatMul", "ai.onnx"), ("QLinearConv", "ai.onnx"), ("QGemm", "com.microsoft"))
+    for width in (3, 40, 2048)
+]
+
+
+@pytest.mark.parametrize(("op", "width", "domain"), _QUANTIZED)
+def test_quantized_layers_sum_integers_and_round_once(op: str, width: int, domain: str) -> None:
+    program, x, wanted = _quantized(op, width, domain)
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [x], {})
+        assert made.dtype == np.uint8
+        assert np.array_equal(made, wanted)
+
+
+def _at_steps() -> tuple[Program, Array, Array]:
+    """Sums of more than 2^26, which lie beside the middle between two results: rounded twice, some are one step off."""
+    step = 1 << 19
+    totals = [place * step + step // 2 + off for place in range(150, 200, 7) for off in range(-24, 25)]
+    full, width = 255 * 127, 1 + max(totals) // (255 * 127) + 2
+    x = np.zeros((len(totals), width), np.uint8)
+    for row, total in zip(x, totals, strict=True):
+        row[: total // full] = 255
+        row[-2:] = total % full // 127, total % full % 127
+    w = np.full((width, 1), 127, np.int8)
+    w[-1] = 1
+    assert np.array_equal((x.astype(np.int64) @ w)[:, 0], totals)
+    scales = {"x_scale": np.float32(2**-10), "w_scale": np.float32(2**-9), "scale": np.float32(1)}
+    zeros = {"x_zero": np.uint8(0), "w_zero": np.int8(0), "zero": np.uint8(0)}
+    inputs = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "scale", "zero"]
+    graph = model_of(
+        [{**node("QLinearMatMul", "", "y"), "inputs": inputs}],
+        (None, width),
+        {"w": w, **scales, **zeros},
+        dtype="uint8",
+    )
+    return lower(graph), x, np.rint(np.array(totals, np.float32) / np.float32(step)).astype(np.uint8)[:, None]
+
+
+@pytest.mark.slow
+def test_compiled_quantized_layers_round_once(shared_home_folder: Path, tmp_path: Path) -> None:
+    kernels = kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
+    cases = {
+        "at steps": _at_steps(),
+        **{f"{op} {width}": _quantized(op, width, more) for op, width, more in _QUANTIZED},
+    }
+    made = compiled_together({name: run(program) for name, (program, *_) in cases.items()}, kernels, tmp_path, 2)
+    wrong = [name for name, (_, x, wanted) in cases.items() if not np.array_equal(made[name](x)[0], wanted)]
+    assert wrong == []
+
+
 @pytest.mark.slow
 def test_compiled_sums_of_bytes_are_exact(shared_home_folder: Path, tmp_path: Path) -> None:
     kernels = kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)

@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.passes.fuse_pooling import pooled
 from tfaot_pkg.compiler.passes.fuse_prologues import preceded
 from tfaot_pkg.compiler.passes.fuse_transposes import result_order
 from tfaot_pkg.compiler.passes.hoist import hoisted
+from tfaot_pkg.compiler.passes.int_to_float import in_float
 from tfaot_pkg.compiler.passes.pad_convolutions import padded
 from tfaot_pkg.compiler.passes.raise_activations import in_one
 from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
@@ -71,6 +72,7 @@ _ANY = (
 _RAISING = (
     _rule("raise-resample", resample, "Windows times weights, as in resized images, become `resample`."),
     _rule("raise-interpolate", interpolated, "Sums of elements gathered along an axis become `interpolate`."),
+    _rule("int-to-float", in_float, "Products of integers whose sums float32 has exactly become those of floats."),
     _rule("raise-dense", dense, "Products with constant weights become `dense`."),
     _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),
     _rule("pad-convolutions", padded, "Zeros around the image of a depthwise convolution become its padding."),

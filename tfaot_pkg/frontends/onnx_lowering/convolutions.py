@@ -143,13 +143,15 @@ def _layer(b: Builder, x: Value, filters: Value, given: Convolution, bias: Value
 
 @operator("ConvInteger")
 def _conv_integer(call: Call) -> Value:
-    b = call.builder
-    x, weights = call.input(0), call.input(1)
-    zero = call.maybe(3)
+    b, x = call.builder, centered(call.builder, call.input(0), call.maybe(2), -1)
+    return channels_first(b, convolution(call, x, whole_filters(b, call.input(1), call.maybe(3)), None))
+
+
+def whole_filters(b: Builder, weights: Value, zero: Value | None) -> Value:
+    """Filters minus their zero point, one for all or one for each, as int32."""
     if zero is not None and zero.rank == 1 and zero.sizes[0] != ONE:
         zero = b.reshape(zero, [*zero.sizes, *[ONE] * (weights.rank - 1)])
-    made = convolution(call, centered(b, x, call.maybe(2), -1), centered(b, weights, zero, -1), None)
-    return channels_first(b, made)
+    return centered(b, weights, zero, -1)
 
 
 @operator("ConvTranspose")

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
 from tfaot_pkg.frontends.onnx_lowering.builder import Builder
-from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution
+from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
@@ -90,42 +90,32 @@ def _by_range(call: Call) -> tuple[Value, Value, Value]:
     return quantized(call, a.div(x, scale), number, "u8"), scale, number
 
 
-def _number(b: Builder, x: Value, scale: Value, zero: Value, axis: int) -> Value:
-    scale, zero = b.convert(scale, "f32"), b.convert(zero, "f32")
-    if axis == -2:
-        scale, zero = (
-            b.reshape(each, [*each.sizes, ONE]) if each.rank == 1 and each.sizes[0] != ONE else each
-            for each in (scale, zero)
-        )
-    a = Arithmetic(b, scale)
-    return a.mul(a.sub(b.convert(x, "f32"), zero), scale)
+def _requantized(call: Call, total: Value, factor: Value, zero: Value) -> Value:
+    """A sum in int32 as a quantized number; `factor` is the quotient of the scales, as ONNX Runtime has it."""
+    b = call.builder
+    return quantized(call, b.map("multiply", b.convert(total, "f32"), factor), zero, zero.dtype)
 
 
 @operator("QLinearMatMul")
 def _qlinear_matmul(call: Call) -> Value:
     b = call.builder
-    first, second = (
-        _number(b, call.input(place), call.input(place + 1), call.input(place + 2), axis)
-        for place, axis in ((0, -2), (3, -1))
-    )
-    made, zero = matmul(b, first, second), call.input(7)
-    return quantized(call, b.map("divide", made, b.convert(call.input(6), "f32")), zero, zero.dtype)
+    x, y = (centered(b, call.input(place), call.input(place + 2), axis) for place, axis in ((0, -2), (3, -1)))
+    x_scale, y_scale, made_scale = (call.input(place) for place in (1, 4, 6))
+    if x_scale.rank == 1 and x_scale.sizes[0] != ONE:
+        x_scale = b.reshape(x_scale, [*x_scale.sizes, ONE])
+    factor = b.map("divide", b.map("multiply", x_scale, y_scale), made_scale)
+    return _requantized(call, matmul(b, x, y), factor, call.input(7))
 
 
 @operator("QLinearConv")
 def _qlinear_conv(call: Call) -> Value:
-    b, rank, zero = call.builder, call.input(0).rank, call.input(7)
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale = (b.convert(call.input(place), "f32") for place in range(7))
-    a = Arithmetic(b, x)
-    # One zero point for all filters, or one for each.
-    weights = a.sub(w, w_zero if w_zero.rank == 0 else b.reshape(w_zero, [*w_zero.sizes, *[ONE] * (rank - 1)]))
-    made = channels_first(b, convolution(call, a.sub(x, x_zero), weights, None))
-    bias = call.maybe(8)
-    if bias is not None:
-        made = a.add(made, by_channel(b, b.convert(bias, "f32"), rank))
-    factor = a.mul(x_scale, w_scale)
-    factor = by_channel(b, factor, rank) if factor.rank == 1 else factor
-    return quantized(call, a.mul(made, a.div(factor, y_scale)), zero, zero.dtype)
+    b, x, w, bias = call.builder, call.input(0), call.input(3), call.maybe(8)
+    x_scale, w_scale, made_scale = (call.input(place) for place in (1, 4, 6))
+    made = convolution(call, centered(b, x, call.input(2), -1), whole_filters(b, w, call.input(5)), bias)
+    made = channels_first(b, made)
+    factor = b.map("divide", b.map("multiply", x_scale, w_scale), made_scale)
+    factor = by_channel(b, factor, x.rank) if factor.rank == 1 else factor
+    return _requantized(call, made, factor, call.input(7))
 
 
 # -- operators of ONNX Runtime's tools -------------------------------------------------------------------------------
@@ -188,19 +178,21 @@ def _qlinear_concat(call: Call) -> Value:
 
 @operator("QGemm", domain=MICROSOFT)
 def _qgemm(call: Call) -> Value:
-    b, is_turned = call.builder, bool(call.whole("transB", 0))
-    first, second, added = call.input(0), call.input(3), call.maybe(6)
-    x = centered(b, first, call.input(2), -1)
-    y = b.convert(second, "s32")
-    y = Arithmetic(b, y).sub(y, b.convert(_along(b, call.input(5), second, 0 if is_turned else 1), "s32"))
+    b, is_turned, added = call.builder, bool(call.whole("transB", 0)), call.maybe(6)
+    x = centered(b, call.input(0), call.input(2), -1)
+    y = b.convert(call.input(3), "s32")
+    y = Arithmetic(b, y).sub(y, b.convert(_along(b, call.input(5), y, 0 if is_turned else 1), "s32"))
     x, y = (
         b.transpose(each, [1, 0]) if turned else each for each, turned in ((x, call.whole("transA", 0)), (y, is_turned))
     )
-    made = matmul(b, b.convert(x, "f32"), b.convert(y, "f32"))
-    a = Arithmetic(b, made)
-    made = made if added is None else a.add(made, b.convert(added, "f32"))
-    made = a.mul(made, a.mul(a.mul(call.input(1), call.input(4)), call.real("alpha", 1)))
-    return made if call.maybe(7) is None else _of_many(call, made, 7, "u8")
+    made = matmul(b, x, y)
+    made = made if added is None else b.map("add", made, added)
+    factor = b.map("multiply", call.input(1), call.input(4))
+    factor = Arithmetic(b, factor).mul(factor, call.real("alpha", 1))
+    scale, zero = call.maybe(7), call.maybe(8)
+    if scale is None or zero is None:
+        return b.map("multiply", b.convert(made, "f32"), factor)
+    return _requantized(call, made, b.map("divide", factor, scale), zero)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
