@@ -66,11 +66,21 @@ def test_memory_of_a_thread_has_a_limit() -> None:
         emit(writer.program(made), "program")
 
 
-@pytest.mark.parametrize(("floats", "rows"), [(1 << 10, (64, 64)), (1 << 16, (1, 8)), (1 << 19, (1, 2))])
-def test_a_block_suits_the_cache_and_has_eight_rows_for_products_in_loops(floats: int, rows: tuple[int, int]) -> None:
-    buffer = Buffer("v0", "f32", N * Size(floats))
-    memory = Memory(buffers=[buffer], lifetimes={"v0": Lifetime(0, 1)}, symbols=(), weights=0)
-    assert tuple(memory.chosen_block(multiplies_in_loops=each) for each in (False, True)) == rows
+@pytest.mark.parametrize(
+    ("floats", "rows"), [(1 << 10, (64, 64, 8)), (1 << 13, (8, 8, 1)), (1 << 16, (1, 8, 1)), (1 << 19, (1, 2, 1))]
+)
+def test_a_block_suits_a_cache_and_has_eight_rows_for_products_in_loops(
+    floats: int, rows: tuple[int, int, int]
+) -> None:
+    def chosen(*, multiplies_in_loops: bool, repeats: bool) -> int:
+        memory = Memory(
+            buffers=[Buffer("v0", "f32", N * Size(floats))], lifetimes={"v0": Lifetime(0, 1)}, symbols=(), weights=0,
+            layers=(), entries=1, repeats=repeats,
+        )  # fmt: skip
+        return memory.chosen_block(multiplies_in_loops=multiplies_in_loops)
+
+    in_loops = [chosen(multiplies_in_loops=each, repeats=True) for each in (False, True)]
+    assert (*in_loops, chosen(multiplies_in_loops=False, repeats=False)) == rows
 
 
 def _function(called: tuple[int, ...]) -> hlo.Computation:

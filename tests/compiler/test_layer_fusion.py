@@ -166,17 +166,6 @@ def test_reshapes_of_what_a_loop_computes_take_no_memory() -> None:
     assert emit(recognize(simplify(program)), "program", 4).scratch == 4 * 24 * 4
 
 
-@pytest.mark.parametrize(("size", "rows"), [(16, 64), (1 << 11, 16), (1 << 17, 1)])
-def test_as_many_rows_at_a_time_as_the_cache_holds(size: int, rows: int) -> None:
-    writer = Writer()
-    x = writer.input(size)
-    # Lies in memory, because all elements of a row are needed before the first result.
-    twice = writer.add("concatenate", (N, 2 * size), x, x, dimensions=(1,))
-    start, regions = writer.constant(0.0), (writer.reducer("add"),)
-    total = writer.add("reduce", (N,), twice, start, dimensions=(1,), regions=regions)
-    assert emit(simplify(writer.program(total)), "program").block == rows
-
-
 _FILTERS = _RANDOM.normal(size=(3, 3, 2, 8)).astype(np.float32)
 _SCALE, _SHIFT = (_RANDOM.uniform(-2, 2, 4).astype(np.float32) for _ in range(2))
 

@@ -6,7 +6,7 @@ layers and reductions are in scratch memory of known size. All addresses are lin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler import (
@@ -21,12 +21,14 @@ from tfaot_pkg.compiler import (
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
+from tfaot_pkg.compiler.attributes import Trees
 from tfaot_pkg.compiler.bounds import check_bounds
 from tfaot_pkg.compiler.chains import fused, without_dead_stores
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
-from tfaot_pkg.compiler.loops import Function, lowered, text_lines
-from tfaot_pkg.compiler.memory import ALIGNMENT, Memory, lifetimes
+from tfaot_pkg.compiler.forests import pack
+from tfaot_pkg.compiler.loops import Block, Function, Nest, lowered, text_lines
+from tfaot_pkg.compiler.memory import ALIGNMENT, Layer, Memory, lifetimes
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ZERO,
@@ -139,6 +141,9 @@ def _function(
         lifetimes=lifetimes(nodes, function.aliases),
         symbols=program.symbols,
         weights=emitter.constants.end,
+        layers=[*_layers(program)],
+        entries=sum(isinstance(node, Nest | Block) for node in function.nodes),
+        repeats=any(each.opcode == "while" for each in program.entry.everything()),
     )
     block = block or memory.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
     offsets, size = memory.planned(block)
@@ -169,6 +174,19 @@ def _function(
 def _multiplies_in_loops(program: Program) -> bool:
     loops = [each for each in program.entry.everything() if each.opcode == "while"]
     return any(each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything())
+
+
+def _layers(program: Program) -> Iterator[Layer]:
+    """The layers of a program whose products have the more rows, the more rows a block has."""
+    known = {each.id: each for each in program.entry.everything()}
+    for each in program.entry.everything():
+        if each.opcode == "trees":
+            yield Layer(weights=sum(array.nbytes for array in pack(Trees.of(each).forest).arrays.values()), places=1)
+        elif each.opcode == "dense" or (
+            each.opcode == "conv2d" and layers.is_pointwise(each, known[each.operands[1]].shape)
+        ):
+            weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
+            yield Layer(weights=4 * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
 
 
 def _border(shape: Shape) -> dict[str, object]:

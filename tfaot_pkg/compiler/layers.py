@@ -147,13 +147,20 @@ def _bias(emitter: Emitter, operation: Operation, outputs: int) -> tuple[Piece, 
     return (Place(emitter.stored(operation.operands[2]), elements=Size(outputs)),)
 
 
-def conv2d(emitter: Emitter, operation: Operation) -> str:
-    filters, window = literal(emitter.known[operation.operands[1]]), _named(Conv2d.of(operation).window)
+def is_pointwise(operation: Operation, filters: Shape) -> bool:
+    """Whether each pixel of a convolution depends only on the same pixel of the image: a product of all pixels."""
+    window = _named(Conv2d.of(operation).window)
     moves = (window["stride_height"], window["stride_width"], window["pad_top"], window["pad_left"])
     same = (window["in_height"], window["in_width"]) == (window["out_height"], window["out_width"])
-    is_pointwise = filters.shape[:2] == (1, 1) and moves == (1, 1, 0, 0) and same
-    if is_pointwise and Conv2d.of(operation).groups == 1 and _is_in_tree(*filters.shape[2:]):
-        return _dense(emitter, operation, emitter.stored(operation.operands[0]), filters[0, 0])
+    return filters.sizes[:2] == (ONE, ONE) and moves == (1, 1, 0, 0) and same
+
+
+def conv2d(emitter: Emitter, operation: Operation) -> str:
+    given = emitter.known[operation.operands[1]]
+    if is_pointwise(operation, given.shape) and Conv2d.of(operation).groups == 1:
+        filters = literal(given)
+        if _is_in_tree(*filters.shape[2:]):
+            return _dense(emitter, operation, emitter.stored(operation.operands[0]), filters[0, 0])
     return _convolution(emitter, operation, "conv2d", ())
 
 
