@@ -42,6 +42,12 @@ _AT_INTEGERS = frozenset(
 _COMPARISONS = frozenset(
     "Greater GreaterEqual GreaterOrEqual Less LessEqual LessOrEqual Equal NotEqual eq ge gt le lt ne".split()
 )
+_OF_SQUARES = frozenset(
+    "ComplexAbs FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 InstanceNormalization L2Loss LayerNormalization "
+    "LpNormalization ReduceL2 ReduceSumSquare cdist group_norm instance_norm layer_norm linalg_vector_norm rms_norm "
+    "std var".split()
+)
+"""Sums of squares, as variances are."""
 _KEPT = 1 << 28
 """The most bytes of operands that are kept from the first run for the second one."""
 
@@ -280,11 +286,17 @@ def _overflow(node: Node, exact: Node) -> list[Bools]:
         x, right = pairs[0]
         wide = np.longdouble if x.dtype.itemsize > 4 else np.float64  # with exponents that float64 does not have
         size = np.where(np.isfinite(right), np.abs(right.astype(wide)), np.inf)
-        terms = size.reshape(len(size), -1).sum(1)
+        terms = (size**2 if _squares(node) else size).reshape(len(size), -1).sum(1)
         for other, _ in pairs[1:]:
             terms = terms * np.maximum(np.abs(other.astype(wide)).max(initial=0), 1)
         masks.append(terms > np.finfo(x.dtype).max)
     return masks
+
+
+def _squares(node: Node) -> bool:
+    """Whether it adds squares of its operand: normalizations of batches do in training only."""
+    kind = node.operation.rpartition(".")[2]
+    return kind in _OF_SQUARES and (not kind.startswith("FusedBatchNorm") or bool(node.attributes.get("is_training")))
 
 
 _CONDITIONS: dict[str, Callable[[Node, Node], Bools | list[Bools] | None]] = {
