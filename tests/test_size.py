@@ -1,10 +1,10 @@
-"""tools/check_size.py: no module or function of tfaot_pkg passes the limits, except those that did when they came."""
+"""tools/check_size.py: no module or function of tfaot_pkg passes the limits, except modules that did when they came."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.check_size import COMPLEXITY_EXCEPTIONS, INDEX_EXCEPTIONS, faults, measured, summary
+from tools.check_size import INDEX_EXCEPTIONS, faults, measured, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 _NONE: frozenset[str] = frozenset()
@@ -22,23 +22,19 @@ def test_what_passes_a_limit_is_told_unless_it_is_an_exception(tmp_path: Path) -
     (tmp_path / "large.py").write_text("".join(_function(f"f{place}", 19) for place in range(60)))
     modules = [measured(tmp_path, name) for name in ("plain.py", "large.py")]
     assert modules[0].functions == (("plain.py:good", 20), ("plain.py:A.worse", 21))
-    found = [*faults(modules, index_exceptions=_NONE, complexity_exceptions=_NONE)]
+    found = [*faults(modules, index_exceptions=_NONE)]
     assert [line.partition(": ")[0] for line in found] == ["large.py", "plain.py:A.worse"]
     assert "at least 15" in found[0] and "complexity 21, at most 20" in found[1]
-    known = {"index_exceptions": frozenset({"large.py"}), "complexity_exceptions": frozenset({"plain.py:A.worse"})}
-    assert not [*faults(modules, **known)]
+    assert [*faults(modules, index_exceptions=frozenset({"large.py"}))] == found[1:]
     assert "21 (plain.py:A.worse)" in summary(modules) and "(large.py)" in summary(modules)
 
 
 def test_an_exception_that_is_mended_is_told(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(_function("good", 19))
     modules = [measured(tmp_path, "small.py")]
-    known = {"index_exceptions": frozenset({"small.py"}), "complexity_exceptions": frozenset({"small.py:good"})}
-    assert [line.partition(" is within")[0] for line in faults(modules, **known)] == ["small.py", "small.py:good"]
+    (line,) = faults(modules, index_exceptions=frozenset({"small.py"}))
+    assert line.startswith("small.py is within")
 
 
 def test_exceptions_become_fewer_only() -> None:
-    assert len(INDEX_EXCEPTIONS) <= 10 and len(COMPLEXITY_EXCEPTIONS) <= 33
-    for name in INDEX_EXCEPTIONS | COMPLEXITY_EXCEPTIONS:
-        path, _, function = name.partition(":")
-        assert f"def {function.rpartition('.')[2]}(" in (ROOT / path).read_text() or not function, name
+    assert len(INDEX_EXCEPTIONS) <= 2 and all((ROOT / path).is_file() for path in INDEX_EXCEPTIONS)

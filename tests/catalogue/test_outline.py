@@ -42,6 +42,7 @@ def _worker_module(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look it up
     sys.path.insert(0, str(folder))  # its imports are those of a program in this folder
     try:
         spec.loader.exec_module(module)

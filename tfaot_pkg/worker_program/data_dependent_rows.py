@@ -8,8 +8,8 @@ each row from that row alone may lie between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tensorflow as tf
 from messages.requests import ModelFault
@@ -19,6 +19,8 @@ from wiring import ancestors, by_name, node_name
 if TYPE_CHECKING:
     from framework_types import Array, GraphDef, NodeDef, TensorInfo
 
+
+Nodes: TypeAlias = "Mapping[str, NodeDef]"
 
 MARK = "tfaot_bounded"
 SOURCES = ("Unique", "Where")
@@ -94,27 +96,48 @@ def _require_rows_apart(nodes: Mapping[str, NodeDef], text: str, output: str) ->
 
 def _keeps_rows(nodes: Mapping[str, NodeDef], node: NodeDef, of_values: set[str]) -> bool:
     """Whether each row of a node's result is computed from one row of the inputs in `of_values`."""
-    first, *others = (node_name(text) in of_values for text in node.input)
-    if node.op == "MatMul":
-        # Rows of the left matrix are rows of the product; those of the right one are summed.
-        return first and not any(others) and not node.attr["transpose_a"].b
-    if node.op == "GatherV2":
-        is_first = _constant(nodes, node.input[2]) == 0
-        return not others[0] or (bool(is_first) and not first)
-    if node.op == "ExpandDims":
-        axis = _constant(nodes, node.input[1])
-        return first and axis is not None and bool(axis != 0 and axis >= -1)
-    if node.op == "Squeeze":
-        # Without axes it would also remove the rows if there is only one.
-        return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
-    if node.op == "StridedSlice":
-        # Bit 0 of each mask is the axis of the rows, which must stay whole and in order: other strides would count
-        # fewer rows, or put the padding first.
-        strides = _constant(nodes, node.input[3])
-        whole = all(node.attr[each].i & 1 for each in ("begin_mask", "end_mask"))
-        has_others = node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
-        return whole and not has_others and strides is not None and bool(strides[0] == 1)
-    return True
+    keeps = _KEEPING.get(node.op)
+    return keeps is None or keeps(nodes, node, [node_name(text) in of_values for text in node.input])
+
+
+def _keeps_left_rows(_: Nodes, node: NodeDef, of_values: Sequence[bool]) -> bool:
+    """Rows of the left matrix are rows of the product; those of the right one are summed."""
+    first, *others = of_values
+    return first and not any(others) and not node.attr["transpose_a"].b
+
+
+def _gathers_rows(nodes: Nodes, node: NodeDef, of_values: Sequence[bool]) -> bool:
+    first, *others = of_values
+    return not others[0] or (bool(_constant(nodes, node.input[2]) == 0) and not first)
+
+
+def _inserts_behind_rows(nodes: Nodes, node: NodeDef, of_values: Sequence[bool]) -> bool:
+    axis = _constant(nodes, node.input[1])
+    return of_values[0] and axis is not None and bool(axis != 0 and axis >= -1)
+
+
+def _removes_behind_rows(_: Nodes, node: NodeDef, __: Sequence[bool]) -> bool:
+    # Without axes it would also remove the rows if there is only one.
+    return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
+
+
+def _cuts_behind_rows(nodes: Nodes, node: NodeDef, _: Sequence[bool]) -> bool:
+    # Bit 0 of each mask is the axis of the rows, which must stay whole and in order: other strides would count fewer
+    # rows, or put the padding first.
+    strides = _constant(nodes, node.input[3])
+    whole = all(node.attr[each].i & 1 for each in ("begin_mask", "end_mask"))
+    has_others = node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
+    return whole and not has_others and strides is not None and bool(strides[0] == 1)
+
+
+_KEEPING: dict[str, Callable[[Any, Any, Sequence[bool]], bool]] = {
+    "ExpandDims": _inserts_behind_rows,
+    "GatherV2": _gathers_rows,
+    "MatMul": _keeps_left_rows,
+    "Squeeze": _removes_behind_rows,
+    "StridedSlice": _cuts_behind_rows,
+}
+"""Operations of _BY_ROW that keep rows on a condition: it gets which inputs have rows whose number values decide."""
 
 
 def _constant(nodes: Mapping[str, NodeDef], text: str) -> Array | None:

@@ -167,28 +167,34 @@ class _Run:
         raise CannotWalk(f"{node.name}: more than {_TURNS} turns")
 
     def _kernel(self, node: NodeDef, operands: list[tf.Tensor]) -> list[tf.Tensor]:
-        definition = op_def_registry.get(node.op)
-        if definition is None or definition.is_stateful or any(each.HasField("func") for each in node.attr.values()):
-            raise CannotWalk(f"{node.name} ({node.op}) cannot be run alone")
+        definition = _definition(node)
         wide = {name for name, each in node.attr.items() if self._double and _is_wider(definition, name, each)}
         attributes = {name: _plain(each, name in wide) for name, each in node.attr.items() if not name.startswith("_")}
-        inputs: list[tf.Tensor] = []
-        flat = iter(operands)
-        for argument in definition.input_arg:
-            count = _count(argument, attributes)
-            parts = [next(flat) for _ in range(1 if count is None else count)]
-            dtypes = _types(argument, attributes, len(parts))
-            parts = [each if dtype is None or each.dtype == dtype else tf.cast(each, dtype)
-                     for each, dtype in zip(parts, dtypes, strict=True)]  # fmt: skip
-            inputs += parts
-        counts = [_count(each, attributes) for each in definition.output_arg]
-        outputs = sum(1 if count is None else count for count in counts)
+        inputs = _cast(definition, operands, attributes)
+        outputs = sum(_count(each, attributes) for each in definition.output_arg)
         listed = [part for name, value in attributes.items() for part in (name, value)]
         results = execute.execute(
             node.op.encode(), outputs, inputs=inputs, attrs=tuple(listed), ctx=context.context(), name=None
         )
         results = results if isinstance(results, list | tuple) else []
         return [_widened(each) if self._double else each for each in results]
+
+
+def _definition(node: NodeDef) -> OpDef:
+    """Raises CannotWalk for operations that change something, or that run functions."""
+    definition: OpDef | None = op_def_registry.get(node.op)
+    if definition is None or definition.is_stateful or any(each.HasField("func") for each in node.attr.values()):
+        raise CannotWalk(f"{node.name} ({node.op}) cannot be run alone")
+    return definition
+
+
+def _cast(definition: OpDef, operands: list[tf.Tensor], attributes: Mapping[str, Any]) -> list[tf.Tensor]:
+    """`operands` in the types that the operation takes with these attributes."""
+    dtypes = [dtype for each in definition.input_arg for dtype in _types(each, attributes)]
+    return [
+        each if dtype is None or each.dtype == dtype else tf.cast(each, dtype)
+        for each, dtype in zip(operands, dtypes, strict=True)
+    ]
 
 
 def _is_wider(definition: OpDef, name: str, value: AttrValue) -> bool:
@@ -221,19 +227,19 @@ def _plain(value: AttrValue, wide: bool) -> Any:
     return getattr(value, kind)
 
 
-def _count(argument: OpDef.ArgDef, attributes: Mapping[str, Any]) -> int | None:
+def _count(argument: OpDef.ArgDef, attributes: Mapping[str, Any]) -> int:
+    """How many tensors one argument is."""
     if argument.number_attr:
-        result: int | None = attributes[argument.number_attr]
-        return result
-    return len(attributes[argument.type_list_attr]) if argument.type_list_attr else None
+        return int(attributes[argument.number_attr])
+    return len(attributes[argument.type_list_attr]) if argument.type_list_attr else 1
 
 
-def _types(argument: OpDef.ArgDef, attributes: Mapping[str, Any], count: int) -> list[tf.DType | None]:
-    """The types of `count` tensors of one argument; None if any will do."""
+def _types(argument: OpDef.ArgDef, attributes: Mapping[str, Any]) -> list[tf.DType | None]:
+    """The types of the tensors of one argument; None if any will do."""
     if argument.type_list_attr:
         return [tf.as_dtype(each) for each in attributes[argument.type_list_attr]]
     kind = argument.type or (attributes.get(argument.type_attr) if argument.type_attr else None)
-    return [tf.as_dtype(kind) if kind else None] * count
+    return [tf.as_dtype(kind) if kind else None] * _count(argument, attributes)
 
 
 def _widened(tensor: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,7 @@ import collections
 import heapq
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import layers
@@ -50,36 +50,47 @@ def outline(
         return None
     operations = {operation.name: operation for operation in graph.get_operations()}
     fed = {tensor.node for tensor in inputs}
+    library = {function.signature.name: function for function in functions}
     sources = _sources(operations, fed)
     used = _used(sources, [tensor.node for tensor in outputs], operations, fed)
     used = [name for name in _fed_only(used, sources, fed) if name not in fed]
-    library = {function.signature.name: function for function in functions}
-    wholes = _wholes(used, sources, operations, library)
-    kept, between = _contracted(used, sources, wholes)
-    groups = [
-        (group, [one for name in members for one in _members(name, wholes, sources)])
-        for group, members in _groups(kept, between, room)
-    ]
-    nodes: list[OutlineNode] = []
-    places: dict[str, int] = {}
-    for tensor in inputs:
-        places[tensor.node] = len(nodes)
-        nodes.append(_border(tensor, "input", []))
-    for group, members in groups:
-        places.update(dict.fromkeys(members, len(nodes)))
-        # A layer that was grouped with other operations is not labelled as that layer.
-        label = wholes[group].label if group in wholes and len(members) == len(wholes[group].members) else ""
-        nodes.append(_operation(group, label, members, operations))
+    groups = _labelled(used, sources, _wholes(used, sources, operations, library), room)
+    places = {tensor.node: place for place, tensor in enumerate(inputs)}
+    for place, group in enumerate(groups, len(inputs)):
+        places.update(dict.fromkeys(group.members, place))
+    nodes = [_border(tensor, "input", []) for tensor in inputs]
     # Few groups may show all of their parts; many share the limit of the whole page.
-    limit = min(_MOST_PARTS, _ALL_PARTS // max(1, sum(_has_parts(members, operations) for _, members in groups)))
-    for number, (_, members) in enumerate(groups, len(inputs)):
-        found = {places[source] for name in members for source in sources[name] if source in places}
-        parts = _parts(members, operations, library)[:limit] if _has_parts(members, operations) else []
-        nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})), parts=tuple(parts))
+    limit = min(_MOST_PARTS, _ALL_PARTS // max(1, sum(_has_parts(group.members, operations) for group in groups)))
+    for place, group in enumerate(groups, len(inputs)):
+        found = {places[source] for name in group.members for source in sources[name] if source in places}
+        parts = _parts(group.members, operations, library)[:limit] if _has_parts(group.members, operations) else []
+        node = _operation(group.name, group.label, group.members, operations)
+        nodes.append(replace(node, inputs=tuple(sorted(found - {place})), parts=tuple(parts)))
     for result in outputs:
         ends = _through(operations[result.node], operations, places)
         nodes.append(_border(result, "output", sorted({places[name] for name in ends if name in places})))
     return Outline(format=1, nodes=tuple(nodes))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The operations of one node, in order. `label` is that of a recognized layer, or empty."""
+
+    name: str
+    label: str
+    members: list[str]
+
+
+def _labelled(used: list[str], sources: Sources, wholes: Mapping[str, layers.Layer], room: int) -> list[_Group]:
+    """At most `room` groups of the operations `used`, with all operations of each of the layers `wholes` together."""
+    kept, between = _contracted(used, sources, wholes)
+    found = []
+    for name, stand_ins in _groups(kept, between, room):
+        members = [one for each in stand_ins for one in _members(each, wholes, sources)]
+        # A layer that was grouped with other operations is not labelled as that layer.
+        is_layer = name in wholes and len(members) == len(wholes[name].members)
+        found.append(_Group(name, wholes[name].label if is_layer else "", members))
+    return found
 
 
 def _wholes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,7 +20,10 @@ import specialize
 import tensorflow as tf
 from messages import listing
 from polynomials import BATCH, Fit
+from shape_branches import OLD, decided_early, either
+from shape_graphs import TURNING, body_of, imported, in_order, needed
 from shape_operations import SIZES
+from shape_points import DEGREE, Point, at, at_point, points_of
 from shape_slices import chosen_by_shape
 from shape_values import (
     CONSTANT,
@@ -38,7 +41,7 @@ from shape_values import (
     same,
     sizes_of,
 )
-from tensorflow.python.framework import function_def_to_graph, tensor_util
+from tensorflow.python.framework import tensor_util
 from wiring import CALLS
 
 if TYPE_CHECKING:
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
     from shape_values import Content, Shape
 
 
-_DEGREE = 2
-"""The degree of polynomials in the symbols beside the batch (compiler/fitting.py)."""
 _LARGEST_BATCH = (1 << 31) - 1
 _LARGE = (10007, 1009, 139)
 """A batch with many more rows than windows and strides have; the next one if sizes would not fit their types."""
@@ -59,7 +60,6 @@ _MOST_TURNS = 8
 _MOST_IMPORTS = 8
 """Graphs are imported again with shapes that were found, at most so often."""
 _LARGEST_CONSTANT = 1 << 16
-_TURNING = frozenset("NextIteration RefNextIteration".split())
 _CONDITIONS = frozenset("If StatelessIf Case StatelessCase".split())
 _LOOPS = frozenset("While StatelessWhile".split())
 _OF_SIZES = frozenset("Shape ShapeN Size OnesLike ZerosLike StridedSlice Split XlaCallModule".split())
@@ -67,9 +67,6 @@ _OF_SIZES = frozenset("Shape ShapeN Size OnesLike ZerosLike StridedSlice Split X
 _RAGGED = frozenset("Where Unique UniqueV2 ListDiff DynamicPartition NonMaxSuppressionV3 NonMaxSuppressionV4".split())
 """Operations whose results have as many elements as values decide."""
 
-
-Point: TypeAlias = Mapping[str, int]
-"""The size of each symbol, and of the batch."""
 
 Shapes: TypeAlias = "dict[str, tuple[Shape, tf.DType]]"
 """Shapes and types of tensors by name."""
@@ -84,7 +81,7 @@ def size_choices(
         return ()
     for most in _LARGE:
         try:
-            return _found(graph_def, feeds, outputs, symbols, _points(symbols, most))
+            return _found(graph_def, feeds, outputs, symbols, points_of(symbols, most))
         except (ValueError, tf.errors.OpError):  # TensorFlow cannot multiply sizes of such a batch
             if most == _LARGE[-1]:
                 raise
@@ -98,7 +95,7 @@ def _found(
     symbols: Sequence[Symbol],
     points: list[Point],
 ) -> tuple[listing.SizeChoice, ...]:
-    graph_defs = [_at_point(graph_def, feeds, point) for point in points]
+    graph_defs = [at_point(graph_def, feeds, point) for point in points]
     ranges: Ranges = {BATCH: (1, _LARGEST_BATCH), **{each.name: (each.minimum, each.maximum) for each in symbols}}
     analysis = _Analysis(points, ranges, {each.signature.name: each for each in graph_def.library.function})
     tensors = [f"{each.node}:{each.index}" for each in outputs]
@@ -123,44 +120,12 @@ def _has_sizes(graph_def: GraphDef) -> bool:
     return any(node.op in _OF_SIZES for node in nodes)
 
 
-def _points(symbols: Sequence[Symbol], most: int) -> list[Point]:
-    """Sizes that determine the polynomials; the last two are checks, the very last one with `most` rows."""
-    sizes = {each.name: _three(each) for each in symbols}
-    grid = [
-        {name: sizes[name][steps.count(name)] for name in sizes}
-        for degree in range(_DEGREE + 1 if sizes else 1)
-        for steps in itertools.combinations_with_replacement(sizes, degree)
-    ]
-    first, second = specialize.PROBES
-    last = {BATCH: second + 4, **{each.name: each.maximum for each in symbols}}
-    return [*({BATCH: batch, **each} for each in grid for batch in (first, second)), last, {BATCH: most, **grid[0]}]
-
-
-def _three(symbol: Symbol) -> list[int]:
-    """Three sizes, as different as the range allows."""
-    span = symbol.maximum - symbol.minimum
-    found = [symbol.maximum - min(step, span) for step in (4, 2, 1)]
-    return found if span < 24 else [symbol.minimum + step for step in (11, 13, 17)]
-
-
-def _at_point(graph_def: GraphDef, feeds: Sequence[specialize.Placed], point: Point) -> GraphDef:
-    sizes = {name: size for name, size in point.items() if name != BATCH}
-    return specialize.at_batch_size(graph_def, feeds, point[BATCH], sizes)
-
-
-def _imported(graph_def: GraphDef) -> tf.Graph:
-    graph = tf.Graph()
-    with graph.as_default():
-        tf.graph_util.import_graph_def(graph_def, name="")
-    return graph
-
-
 class _Analysis:
     """The values of tensors in graphs of the same computation, one at each point."""
 
     def __init__(self, points: list[Point], ranges: Ranges, functions: Mapping[str, FunctionDef]) -> None:
         self._points, self._ranges, self._functions = points, ranges, functions
-        self._fit = Fit(points[:-1], _DEGREE)
+        self._fit = Fit(points[:-1], DEGREE)
         self._bodies: dict[
             tuple[str, tuple[Shape, ...]], list[tuple[GraphDef, dict[str, str]]]
         ] = {}  # graphs of functions by name and shapes of arguments
@@ -169,10 +134,10 @@ class _Analysis:
     def run(self, graph_defs: list[GraphDef], given: Mapping[str, Value], wanted: list[str]) -> list[Value]:
         """The values of the tensors `wanted`; `given` are those of arguments, by name."""
         for _ in range(_MOST_IMPORTS):
-            graphs = [_imported(each) for each in graph_defs]
+            graphs = [imported(each) for each in graph_defs]
             values, learned = self._values(graphs, given, wanted, {})
             # Once more with what loops of TensorFlow 1 hand to their next turns: a choice in one is one for all.
-            for _ in range(_MOST_TURNS if _TURNING & {op.type for op in graphs[0].get_operations()} else 0):
+            for _ in range(_MOST_TURNS if TURNING & {op.type for op in graphs[0].get_operations()} else 0):
                 before = {name: value.choice for name, value in values.items()}
                 values, learned = self._values(graphs, given, wanted, values)
                 if before == {name: value.choice for name, value in values.items()}:
@@ -181,7 +146,7 @@ class _Analysis:
                 break
             # TensorFlow infers further shapes from these.
             for graph_def, point in zip(graph_defs, self._points, strict=True):
-                shapes = {name: (_at(shape, point), dtype) for name, (shape, dtype) in learned.items()}
+                shapes = {name: (at(shape, point), dtype) for name, (shape, dtype) in learned.items()}
                 shape_inference.write(graph_def, shapes)
         return [values[name] for name in wanted]
 
@@ -195,7 +160,7 @@ class _Analysis:
         found_here: dict[str, Value] = {}
         values = collections.ChainMap(found_here, before)
         learned: Shapes = {}
-        for op in _in_order(graphs[0], _needed(graphs[0], wanted)):
+        for op in in_order(graphs[0], needed(graphs[0], wanted)):
             found = [given[t.name] for t in op.outputs if t.name in given]
             if not found:
                 found = self._results(graphs, op, values)
@@ -251,8 +216,8 @@ class _Analysis:
             return self._branches(graphs, op, operands)
         if op.type in _LOOPS:
             return self._loop(graphs, op, operands)
-        if op.type in _OLD:
-            return _OLD[op.type](op, operands)
+        if op.type in OLD:
+            return OLD[op.type](op, operands)
         if op.type == "XlaCallModule":
             return shape_modules.results(op, operands, self._ranges)
         shapes = tuple(self._shape(graphs, tensor) for tensor in op.outputs)
@@ -274,7 +239,7 @@ class _Analysis:
             # By the shapes: other numbers are computed in the same graphs.
             body = self._bodies.setdefault((name, tuple(each.shape for each in operands)), [])
             if not body:
-                body += [_body(graphs[0], definition, [_at(each.shape, p) for each in operands]) for p in self._points]
+                body += [body_of(graphs[0], definition, [at(each.shape, p) for each in operands]) for p in self._points]
             results = [body[0][1][definition.ret[each.name]] for each in definition.signature.output_arg]
             given = dict(zip(arguments, operands, strict=True))
             self._results_of[called] = self.run([each for each, _ in body], given, results)
@@ -294,8 +259,8 @@ class _Analysis:
             place = int(number if 0 <= number <= last else last) if is_case else int(number != 0)
             return self._called(graphs, op, names[place], tuple(arguments))
         branches = [self._called(graphs, op, name, tuple(arguments)) for name in names]
-        results = [_either(each) for each in zip(*branches, strict=True)]
-        found = condition.choice or _decided_early(op, condition.content)
+        results = [either(each) for each in zip(*branches, strict=True)]
+        found = condition.choice or decided_early(op, condition.content)
         return [Value(found, each.shape, found) if found else each for each in results]
 
     def _loop(self, graphs: list[tf.Graph], op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
@@ -325,48 +290,6 @@ class _Analysis:
             else each
             for each, differs in zip(state, changed, strict=True)
         ]
-
-
-def _entered(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
-    """The beginning of a loop of TensorFlow 1: a number that every turn changes is not known."""
-    (value,) = operands
-    return [value]
-
-
-def _merged(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
-    value = _either(operands)
-    number = value.choice or (Computed(sizes_of(value.content)) if is_folded(value.content) else DATA)
-    return [value, Value(number, (), value.chosen)]
-
-
-def _switched(op: tf.Operation, operands: tuple[Value, ...]) -> list[Value]:
-    value, condition = operands
-    # How often a loop turns is found when it runs.
-    is_loop = op.inputs[1].op.type == "LoopCond"
-    found = condition.choice or (None if is_loop else _decided_early(op, condition.content))
-    return [Value(found, value.shape, found) if found else value] * len(op.outputs)
-
-
-_OLD = {
-    **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"), _entered),
-    **dict.fromkeys(("Merge", "RefMerge"), _merged),
-    **dict.fromkeys(("Switch", "RefSwitch"), _switched),
-}
-"""Control flow of TensorFlow 1."""
-
-
-def _either(values: Iterable[Value]) -> Value:
-    first, *others = values
-    for other in others:
-        first = joined(first, other)
-    return first
-
-
-def _decided_early(op: tf.Operation, content: Content) -> Choice | None:
-    """A Choice if a compiler may decide a branch by sizes before the model runs."""
-    if is_folded(content) and sizes_of(content):
-        return Choice(op.name, op.type, sizes_of(content))
-    return None
 
 
 def _constant(op: tf.Operation) -> list[Content]:
@@ -409,54 +332,3 @@ def _merged_shape(one: Shape, two: Shape) -> Shape:
     if one is None or two is None or len(one) != len(two):
         return two if one is None else one
     return tuple(second if first is None else first for first, second in zip(one, two, strict=True))
-
-
-def _needed(graph: tf.Graph, wanted: list[str]) -> set[str]:
-    """The operations that the tensors `wanted` depend on."""
-    found: set[str] = set()
-    waiting = [graph.get_tensor_by_name(name).op for name in wanted]
-    while waiting:
-        op = waiting.pop()
-        if op.name not in found:
-            found.add(op.name)
-            waiting += [tensor.op for tensor in op.inputs]
-    return found
-
-
-def _in_order(graph: tf.Graph, needed: set[str]) -> list[tf.Operation]:
-    """Operations, each after those that it uses, except for what a loop of TensorFlow 1 hands to its next turn."""
-    order: list[tf.Operation] = []
-    state: dict[str, str] = {}
-    for root in (op for op in graph.get_operations() if op.name in needed):
-        waiting = [root]
-        while waiting:
-            op = waiting[-1]
-            if state.get(op.name) is None:
-                state[op.name] = "open"
-                if op.type not in _TURNING:
-                    waiting += [tensor.op for tensor in op.inputs if state.get(tensor.op.name) is None]
-                    continue
-            waiting.pop()
-            if state[op.name] == "open":
-                state[op.name] = "done"
-                order.append(op)
-    return order
-
-
-def _body(graph: tf.Graph, definition: FunctionDef, shapes: list[tf.TensorShape]) -> tuple[GraphDef, dict[str, str]]:
-    """(the graph of a function for arguments of these shapes, names of its tensors by those in the function)."""
-    with graph.as_default():
-        made, names = function_def_to_graph.function_def_to_graph_def(definition, include_library_functions=True)
-    # TensorFlow would prefer the shapes of the time when the model was saved.
-    for node, shape in zip(made.node, shapes, strict=False):
-        node.attr["shape"].shape.CopyFrom(shape.as_proto())
-    for node in made.node:
-        node.attr.pop("_output_shapes", None)
-    return made, names
-
-
-def _at(shape: Shape, point: Point) -> tf.TensorShape:
-    """The shape at one point."""
-    if shape is None:
-        return tf.TensorShape(None)
-    return tf.TensorShape([None if size is None else int(size.at(point)) for size in shape])

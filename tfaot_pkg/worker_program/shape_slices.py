@@ -268,16 +268,18 @@ def _cut(
         return None if begin is None and end is None and stride == -1 else step.choice(sizes)
     low = Polynomial() if begin is None else _within(step, begin, size)
     high = size if end is None else _within(step, end, size)
-    if low is None or high is None:
-        # One symbol: traced at both sides of where the slice leaves the array (compiler/fitting.py).
-        return None if BATCH not in sizes and len(sizes) == 1 and stride == 1 else step.choice(sizes)
-    count = high - low
-    least, most = count.bounds(step.ranges)
-    if most <= 0 or (
-        least >= 0 and (stride == 1 or count.varying.scaled(Polynomial.number(stride).constant ** -1).is_integer)
-    ):
+    if low is not None and high is not None and _is_even(step, high - low, stride):
         return None
+    # One symbol: traced at both sides of where the slice leaves the array (compiler/fitting.py).
     return None if BATCH not in sizes and len(sizes) == 1 and stride == 1 else step.choice(sizes)
+
+
+def _is_even(step: Step, length: Polynomial, stride: int) -> bool:
+    """Whether every stride-th of so many elements are the same polynomial at all sizes."""
+    least, most = length.bounds(step.ranges)
+    if most <= 0:
+        return True
+    return least >= 0 and (stride == 1 or length.varying.scaled(Polynomial.number(stride).constant ** -1).is_integer)
 
 
 def _within(step: Step, place: Polynomial, size: Polynomial) -> Polynomial | None:

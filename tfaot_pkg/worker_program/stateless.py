@@ -235,30 +235,32 @@ class _Body:
             self.values[each.key] if each is not None and each.is_lifted else self.resolve(text)
             for text, each in zip(inputs, variables, strict=True)
         ]
-        places = assignments.WRITTEN.get(node.op, ())
-        lifted = {
-            place: each
-            for place, each in enumerate(variables)
-            if place in places and each is not None and each.is_lifted
-        }
-        if not any(each is not None and each.is_lifted for each in variables):
+        lifted = {place: each for place, each in enumerate(variables) if each is not None and each.is_lifted}
+        written = assignments.WRITTEN.get(node.op, ())
+        if not lifted:
             self._copy(node)
-        elif places and len(lifted) == len(places):
-            for place, text in assignments.written(self.nodes, node, tensors, lifted[places[0]]).items():
+        elif written and lifted.keys() >= {*written}:
+            for place, text in assignments.written(self.nodes, node, tensors, lifted[written[0]]).items():
                 self._update(lifted[place].key, text)
             if node.op in assignments.GIVES_FORMER:
-                self._renamed[self.nodes.result(node.name, _result_name(node.op))] = tensors[0]
+                self._replace(node, tensors[0])
             self.nodes.waiting(node)
         elif variables[0] is not None and node.op in assignments.READ:
-            text = assignments.read(self.nodes, node, tensors, variables[0])
-            self._renamed[self.nodes.result(node.name, _result_name(node.op))] = text
+            self._replace(node, assignments.read(self.nodes, node, tensors, variables[0]))
             self.nodes.waiting(node)
         else:
-            variable = next(each for each in variables if each is not None and each.is_lifted)
-            if not self._functions.is_lenient:
-                assignments.refuse(node, variable)
-            self._functions.unchanged.append((node, variable))
-            self._copy(node)
+            self._keep_unchanged(node, next(iter(lifted.values())))
+
+    def _replace(self, node: NodeDef, text: str) -> None:
+        """Use the tensor `text` in place of the result of `node`."""
+        self._renamed[self.nodes.result(node.name, _result_name(node.op))] = text
+
+    def _keep_unchanged(self, node: NodeDef, variable: assignments.Variable) -> None:
+        """Keep an operation on a variable that no tensors replace. Raises ModelFault unless this is allowed."""
+        if not self._functions.is_lenient:
+            assignments.refuse(node, variable)
+        self._functions.unchanged.append((node, variable))
+        self._copy(node)
 
     def _update(self, key: str, text: str) -> None:
         self.values[key] = text
