@@ -93,6 +93,7 @@ def _in_tree(rows: Array, column: Array) -> Array:
     return partial[..., 0]
 
 
+@pytest.mark.sweep("1-150", "29-37")
 @pytest.mark.parametrize(("rows", "inner"), [(1, 150), (3, 5), (13, 16), (29, 37)])
 def test_a_single_column_is_not_packed_and_its_products_add_up_in_a_tree(
     compiled: Compile, rows: int, inner: int

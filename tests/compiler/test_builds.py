@@ -124,6 +124,7 @@ def test_a_program_that_cannot_be_had_is_an_error_with_the_reason(
     assert not (tmp_path / "prefix").exists()
 
 
+@pytest.mark.sweep("lstm", "neighbours")
 @pytest.mark.parametrize("name", ["lstm", "images", "neighbours", "moved"])
 def test_programs_neither_allocate_nor_throw(networks: Networks, kernels: Path, tmp_path: Path, name: str) -> None:
     """The library calls them without the guard that XLA's code needs (templates/native/library.cc)."""

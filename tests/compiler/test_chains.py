@@ -58,7 +58,7 @@ def normalization(size: int) -> Program:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep("3", "20", "64")
+@pytest.mark.sweep("20", "64")
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 9, 20, 64])
 def test_rows_are_normalized_with_the_same_bits_in_any_batch(compiled: Compile, size: int) -> None:
     code = compiled(normalization(size), 8)
@@ -89,6 +89,7 @@ def _clipped(size: int) -> Program:
     return writer.program(made, is_long)
 
 
+@pytest.mark.sweep("5", "20")
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 5, 20])
 def test_truth_values_of_rows_stay_in_registers(compiled: Compile, size: int) -> None:
@@ -161,6 +162,7 @@ def _read_otherwise(size: int, way: str) -> Program:
     return writer.program(writer.add("add", shape, scaled, other))
 
 
+@pytest.mark.sweep("5-last elements", "20-last number")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "way"), [(3, "last row"), (5, "last elements"), (20, "last number"), (20, "longer rows")]
@@ -184,7 +186,7 @@ def softmax(size: int, *, joined: bool) -> Program:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep("3", "20")
+@pytest.mark.sweep("20")
 @pytest.mark.parametrize("size", [3, 4, 6, 8, 20])
 def test_a_softmax_joins_with_the_same_bits(compiled: Compile, size: int) -> None:
     (chain,) = nests(softmax(size, joined=True))

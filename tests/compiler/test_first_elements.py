@@ -38,6 +38,7 @@ def _in_order(values: Array, zeros: str) -> Array:
     return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
+@pytest.mark.sweep("1-False-equal", "5-True-signed", "9-False-signed", "16-True-equal", "21-False-signed")
 @pytest.mark.parametrize("zeros", ["equal", "signed"])
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 17, 21])

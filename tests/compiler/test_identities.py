@@ -140,11 +140,13 @@ def _faults(dtype: str, opcode: str = "") -> list[str]:
     return found
 
 
+@pytest.mark.sweep("f32", "s32")
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_simplifying_changes_no_bit_of_corner_values(dtype: str) -> None:
     assert not (found := _faults(dtype)), "\n".join(found)
 
 
+@pytest.mark.sweep("add-0.0", "multiply--1.0")
 @pytest.mark.parametrize(
     ("opcode", "neutral"), [("add", 0.0), ("subtract", -0.0), ("multiply", -1.0), ("maximum", -np.inf)]
 )

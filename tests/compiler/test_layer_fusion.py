@@ -113,6 +113,7 @@ def _opcodes(program: Program) -> list[str]:
     return [each.opcode for each in program.entry.operations if each.opcode not in ("parameter", "constant")]
 
 
+@pytest.mark.sweep("clamp", "gelu", "normalized", "slope", "subtracted")
 @pytest.mark.parametrize("name", _AFTER)
 def test_what_follows_a_layer_becomes_part_of_it(compiled: Compile, name: str) -> None:
     writer = Writer()
@@ -197,6 +198,7 @@ def _image(padding: int) -> Callable[[Writer, int], int]:
     return layer
 
 
+@pytest.mark.sweep("groups", "scaled-within-padding")
 @pytest.mark.parametrize(
     ("sizes", "shift", "layer", "opcodes"),
     [

@@ -270,6 +270,9 @@ def _recurrent(step: int, counts_by: int, steps: int = 5) -> Program:
     return Program(entry=Region(operations=tuple(entry), results=(cut, last)))
 
 
+@pytest.mark.sweep(
+    "0.0-0.5-True-True-dense", "0.0-0.5-True-True-conv2d", "1.0-0.5-True-False-dense", "0.0-inf-True-False-conv2d"
+)
 @pytest.mark.parametrize("layer", ["conv2d", "dense"])
 @pytest.mark.parametrize(
     ("start", "weight", "has_bias", "is_left_out"),

@@ -426,6 +426,7 @@ def _by_tree(values: Array) -> Array:
     return np.asarray(sums[..., 0] + np.float32(0))
 
 
+@pytest.mark.sweep("axes1-shape1", "axes4-shape4", "axes8-shape8", "axes11-shape11", "axes13-shape13")
 @pytest.mark.parametrize(("axes", "shape"), [*_LONG, *_SHORT])
 def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(
     compiled: Compile, axes: tuple[int, ...], shape: tuple[int, ...]

@@ -11,6 +11,7 @@ from tests.compiler.test_operations import N, Writer
 pytestmark = pytest.mark.slow  # compiles its code
 
 
+@pytest.mark.sweep("3", "21")
 @pytest.mark.parametrize("size", [1, 3, 7, 21, 36])
 def test_truth_values_and_short_floats_of_any_row_are_read_and_written(compiled: Compile, size: int) -> None:
     writer = Writer()

@@ -21,6 +21,7 @@ def _spread(writer: Writer, sizes: tuple[int, ...], value: int, *axes: int, dtyp
     return writer.add("broadcast", (N, *sizes), value, dtype=dtype, dimensions=axes)
 
 
+@pytest.mark.sweep("3", "4", "9")
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7, 8, 9])
 def test_short_rows_are_computed_for_any_number_of_rows(compiled: Compile, size: int) -> None:
     """Rows by a number of each row, by one row for all, in pairs, and cut out of longer rows; integers as well."""
@@ -73,6 +74,7 @@ def test_short_rows_count_their_elements_and_themselves(compiled: Compile, size:
             np.testing.assert_array_equal(scaled, a * counts)
 
 
+@pytest.mark.sweep("1-2", "2-3", "3-8", "1-5")
 @pytest.mark.parametrize("channels", [2, 3, 5, 8])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_windows_over_few_channels_give_numpys_maxima(compiled: Compile, channels: int, stride: int) -> None:
@@ -90,6 +92,7 @@ def test_windows_over_few_channels_give_numpys_maxima(compiled: Compile, channel
         np.testing.assert_array_equal(code(values)[0], seen.max(-1))
 
 
+@pytest.mark.sweep("3", "8")
 @pytest.mark.parametrize("size", [2, 3, 5, 7, 8])
 def test_outer_axes_of_short_rows_are_reduced_in_their_order(compiled: Compile, size: int) -> None:
     """Near and far rows, sums and maxima."""
@@ -137,6 +140,7 @@ def _combined(opcode: str, start: float, values: Array) -> Array:
     return np.asarray(function(np.float32(start), tree[..., 0]))
 
 
+@pytest.mark.sweep("3", "4", "9")
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7, 8, 9])
 def test_short_rows_are_reduced_in_the_tree_of_long_ones(compiled: Compile, size: int) -> None:
     """Of a few rows, and of many; with a factor for each row."""

@@ -44,6 +44,7 @@ def _require_round_trip(program: Program, *, is_finished: bool = True) -> None:
         assert at == place and one.tobytes() == two.tobytes()
 
 
+@pytest.mark.sweep("0", "1", "2", "3", "4", "5", "6", "7")
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_are_read_as_they_were_written(seed: int) -> None:
     program = Grower(np.random.default_rng(seed), symbolic=seed % 2 == 1).program()

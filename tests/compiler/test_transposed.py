@@ -42,6 +42,7 @@ _ODD, _SHORT = (3, 1, 1, 1, 1, 2), (5, 1, 4, 1, 1, 3)  # the last phase has one 
 _PLAIN = (3, 1, 1, 1, 1, 1)
 
 
+@pytest.mark.sweep("sides1-out1-4-True", "sides2-out2-3-False", "sides3-out3-6-True")
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(
     ("sides", "out", "convolutions"),

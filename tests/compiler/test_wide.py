@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow  # each compiles its code
 _ROWS = (1, 7, 40)
 
 
+@pytest.mark.sweep("9-400", "13-3")
 @pytest.mark.parametrize(("inner", "columns"), [(13, 3), (20, 32), (64, 10), (1, 70), (9, 400)])
 def test_products_of_doubles_are_nearly_exact_for_any_number_of_rows(
     compiled: Compile, inner: int, columns: int
@@ -55,6 +56,7 @@ _COMBINED: Mapping[str, tuple[float, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep("add-1", "maximum-2", "multiply-2")
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("opcode", sorted(_COMBINED))
 def test_reductions_of_doubles_give_numpys_result(compiled: Compile, opcode: str, axis: int) -> None:
@@ -105,6 +107,7 @@ _SIDES: Mapping[str, tuple[tuple[int, int], tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.sweep("False-dilated", "True-transposed", "True-padded")
 @pytest.mark.parametrize("kind", sorted(_SIDES))
 @pytest.mark.parametrize("first", [False, True])
 def test_convolutions_of_doubles_are_products_of_windows(compiled: Compile, kind: str, *, first: bool) -> None:
