@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tfaot_pkg.compiler.emit import emit, loops_of
-from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.passes.pipeline import UnknownPass, named, run
 from tfaot_pkg.compiler.program import Unsupported
-from tfaot_pkg.compiler.selection_text import text_of_selection
 from tfaot_pkg.compiler.text import TextError, parse, text_of
 from tfaot_pkg.compiler.verifier import InvalidProgram, verified
+from tools.loops_text import text_of_loops
+from tools.selection_text import text_of_selection
 
 
 def main(arguments: list[str]) -> str:

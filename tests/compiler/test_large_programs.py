@@ -11,12 +11,12 @@ from tfaot_pkg.analysis.program import hlo
 from tfaot_pkg.compiler.emit import emit, loops_of
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.loops import Buffer
-from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.memory import Lifetime, Memory
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.worker_program.messages.listing import NoAttributes, Number
+from tools.loops_text import text_of_loops
 
 _SCALAR = hlo.Shape("f32", ())
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.compiler.test_passes import Case, cases_of
 from tfaot_pkg.compiler.emit import loops_of
-from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.compiler.verifier import verified
+from tools.loops_text import text_of_loops
 
 FOLDER = Path(__file__).parent / "loops"
 CASES = [case for file in sorted(FOLDER.glob("*.txt")) for case in cases_of(file.stem, file.read_text())]

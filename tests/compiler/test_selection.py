@@ -16,9 +16,9 @@ from tests.compiler.random_programs import Grower
 from tests.compiler.test_passes import Case, cases_of
 from tfaot_pkg.compiler import emit
 from tfaot_pkg.compiler.selection import CALLED, select
-from tfaot_pkg.compiler.selection_text import text_of_selection
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.compiler.verifier import verified
+from tools.selection_text import text_of_selection
 
 FOLDER = Path(__file__).parent / "selections"
 CASES = [case for file in sorted(FOLDER.glob("*.txt")) for case in cases_of(file.stem, file.read_text())]

@@ -9,11 +9,11 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import loops_of
-from tfaot_pkg.compiler.loops_text import text_of_loops
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.ground.arrays import Array
+from tools.loops_text import text_of_loops
 
 _LINES = 3
 

@@ -128,7 +128,7 @@ class _Guards:
         value = self.terms[term].value
         if value.integers is None or value.integers.leaves or value.placed is not None:
             return None
-        return value.integers.reduced(tuple(range(len(value.integers.shape))))
+        return value.integers.whole
 
     def bounded(self, term: Term, facts: _Facts, depth: int = _DEEPEST) -> Integers | None:
         """What holds of each element of `term` where `facts` hold."""

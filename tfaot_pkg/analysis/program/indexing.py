@@ -113,7 +113,7 @@ def _gathered_integers(result: Value, operand: Value) -> Value:
     """Gathered elements lie between the smallest and the largest of the table."""
     if result.mixed is not None or operand.integers is None or operand.integers.shape == ():
         return result
-    whole = operand.integers.reduced(tuple(range(len(operand.integers.shape))))
+    whole = operand.integers.whole
     if whole is None or whole.placed:
         return result
     return replace(result, integers=whole)
@@ -142,7 +142,7 @@ def _row_of_iteration(operand: Value, indices: Value, instruction: Instruction) 
     if indices.axis is not None or operand.iteration:
         return mixed(instruction)
     alone = together([replace(operand, axis=None, integers=None)], instruction)
-    found = operand.known.reduced(tuple(range(len(operand.known.shape))))
+    found = operand.known.whole
     moved = None if found is None else replace(found, row=found.row * 0, iteration=found.iteration + found.row)
     return with_integers(replace(alone, iteration=True), moved, [operand], instruction)
 
@@ -265,7 +265,7 @@ def dynamic_slice(step: Step) -> Value:
     result = together([value, *settled_starts], instruction)
     if value.integers is None or result.mixed is not None:
         return result
-    whole = value.integers.reduced(tuple(range(len(value.integers.shape))))
+    whole = value.integers.whole
     return with_integers(result, whole, [value, *settled_starts], instruction)
 
 

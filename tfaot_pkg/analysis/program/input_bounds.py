@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaot_pkg.analysis.program import tracking
 from tfaot_pkg.analysis.program.tracking import Array, Tracked
-from tfaot_pkg.analysis.program.tracking_rules import RULES
+from tfaot_pkg.analysis.program.tracking_rules import RULES, Step
 from tfaot_pkg.worker_program.messages import listing
 from tfaot_pkg.worker_program.messages.listing import ArrayShape, Computation, Instruction, Module
 
@@ -94,7 +94,7 @@ class _Analysis:
         if each.opcode == "reduce" and len(arrays) == 2:
             return self._reduced(each, arrays[0])
         rule = RULES.get(each.opcode)
-        return None if rule is None else rule(each, each.shape, arrays, sizes)
+        return None if rule is None else rule(Step(each, each.shape, arrays, sizes))
 
     def _reduced(self, each: Instruction, array: Tracked | None) -> Known:
         """The largest or smallest element is one of them."""

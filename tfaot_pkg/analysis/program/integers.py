@@ -102,6 +102,11 @@ class Integers:
             return None
         return _of([*(part.min(axis=axis) for part in coefficients), low, high, least, most, limit])
 
+    @property
+    def whole(self) -> Integers | None:
+        """What holds of any element; None if coefficients differ."""
+        return self.reduced(tuple(range(len(self.shape))))
+
     def inside(self, limit: float) -> Integers:
         """What holds of those elements that are 0 to `B * limit - 1`."""
         if (self.limit < limit).any():
@@ -213,12 +218,12 @@ def _divides(two: Integers, one: Integers) -> bool:
 
 def minimum(one: Integers, two: Integers) -> Integers | None:
     lower, upper = subtract(one, two).bounds()
-    return _chosen(upper <= 0, lower >= 0, one, two, np.minimum)
+    return _chosen(upper <= 0, lower >= 0, one, two, (np.minimum, np.minimum))
 
 
 def maximum(one: Integers, two: Integers) -> Integers | None:
     lower, upper = subtract(one, two).bounds()
-    return _chosen(lower >= 0, upper <= 0, one, two, np.maximum)
+    return _chosen(lower >= 0, upper <= 0, one, two, (np.maximum, np.maximum))
 
 
 def _chosen(
@@ -226,16 +231,16 @@ def _chosen(
     second: npt.NDArray[np.bool_],
     one: Integers,
     two: Integers,
-    of_both: Callable[[Array, Array], Array],
+    of_both: tuple[Callable[[Array, Array], Array], Callable[[Array, Array], Array]],
 ) -> Integers | None:
-    """`one` if `first` is known to hold, `two` if `second` is, otherwise what holds for both; None if unknown."""
+    """`one` if `first` is known to hold, `two` if `second` is, otherwise both by `of_both`; None if unknown."""
     same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
     if not (first | second | same).all():
         return None
     coefficients = [np.where(first | same, x, y) for x, y in zip(one.parts[:3], two.parts[:3], strict=True)]
     ends = [
-        np.where(first, x, np.where(second, y, of_both(x, y)))
-        for x, y in zip(one.parts[3:5], two.parts[3:5], strict=True)
+        np.where(first, x, np.where(second, y, end(x, y)))
+        for end, x, y in zip(of_both, one.parts[3:5], two.parts[3:5], strict=True)
     ]
     return _of([*coefficients, *ends])
 
@@ -281,13 +286,7 @@ def select(pred: Integers, one: Integers, two: Integers) -> Integers | None:
     first, second = pred.low >= 1, pred.high <= 0
     if one.leaves or two.leaves or not (first | second).any():
         return join(one, two)
-    same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
-    if not (first | second | same).all():
-        return None
-    coefficients = [np.where(first | same, x, y) for x, y in zip(one.parts[:3], two.parts[:3], strict=True)]
-    low = np.where(first, one.low, np.where(second, two.low, np.minimum(one.low, two.low)))
-    high = np.where(first, one.high, np.where(second, two.high, np.maximum(one.high, two.high)))
-    return _of([*coefficients, low, high])
+    return _chosen(first, second, one, two, (np.minimum, np.maximum))
 
 
 def compare(direction: str, one: Integers, two: Integers) -> tuple[Integers, bool]:

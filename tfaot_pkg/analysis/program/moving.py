@@ -62,7 +62,7 @@ def broadcast(step: Step) -> Value:
         for dimension, size in zip(dimensions, found.shape, strict=True):
             shape[dimension] = size
         if sizes is None or math.prod(sizes) > LARGEST:
-            found = found.reduced(tuple(range(len(found.shape))))
+            found = found.whole
         else:
             found = found.mapped(lambda part: np.broadcast_to(part.reshape(shape), sizes))
     return replace(_moved(value, axis, found, instruction), below_batch=False)
@@ -84,7 +84,7 @@ def reshape(step: Step) -> Value:
     if found is not None and found.shape != ():
         sizes = row_sizes(instruction.shape, axis)
         if sizes is None or row_sizes(shape, value.axis) is None:
-            found = found.reduced(tuple(range(len(found.shape))))
+            found = found.whole
         else:
             found = found.mapped(lambda part: part.reshape(sizes))
     if value.below_batch:
@@ -181,7 +181,7 @@ def slice_(step: Step) -> Value:
     found = value.integers
     if found is not None and found.shape != ():
         if axis != value.axis or any(bounds[0][d] != bounds[1][d] for d in others):
-            found = found.reduced(tuple(range(len(found.shape))))
+            found = found.whole
         else:
             cuts = tuple(slice(*bounds[0][d]) if d in others else slice(None) for d in range(len(shape.sizes)))
             found = found.mapped(lambda part: part[cuts])
@@ -258,6 +258,6 @@ def pad(step: Step) -> Value:
         return mixed(instruction)
     result = together(operands, instruction)
     known = value.integers is not None and filling.integers is not None
-    whole = value.known.reduced(tuple(range(len(value.known.shape)))) if known else None
+    whole = value.known.whole if known else None
     found = None if whole is None else integers.join(whole, filling.known)
     return with_integers(result, found, operands, instruction) if known else result

@@ -113,24 +113,22 @@ def any_along(tracked: Tracked, axes: Sequence[int], *, keep: bool) -> Tracked |
 
 def scaled(one: Tracked, two: Tracked) -> Tracked | None:
     """The product, if one of them is known."""
-    pair = together(one, two)
-    if pair is None:
-        return None
-    first, second = pair
-    number, other = _numbers_first(first, second)
-    fits = number.source == NUMBER
-    source = np.where(fits, other.source, UNKNOWN)
-    return Tracked(source, other.scale * number.offset, other.offset * number.offset).limited()
+    return _with_number(one, two, lambda number, other: (other.scale * number, other.offset * number))
 
 
 def added(one: Tracked, two: Tracked) -> Tracked | None:
     """The sum, if one of them is known."""
+    return _with_number(one, two, lambda number, other: (other.scale, other.offset + number))
+
+
+def _with_number(one: Tracked, two: Tracked, change: Callable[[Array, Tracked], tuple[Array, Array]]) -> Tracked | None:
+    """The scale and the offset of a result, by `change`, of known numbers and other elements."""
     pair = together(one, two)
     if pair is None:
         return None
     number, other = _numbers_first(*pair)
     source = np.where(number.source == NUMBER, other.source, UNKNOWN)
-    return Tracked(source, other.scale, other.offset + number.offset).limited()
+    return Tracked(source, *change(number.offset, other)).limited()
 
 
 def _numbers_first(one: Tracked, two: Tracked) -> tuple[Tracked, Tracked]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,28 +15,44 @@ from tfaot_pkg.worker_program.messages.listing import ArrayShape, Instruction
 
 _SAME = frozenset("copy opt-barrier set-dimension-size".split())
 
-_Arrays = Sequence[Tracked | None]
-_Rule = Callable[[Instruction, ArrayShape, _Arrays, Sequence[Sequence[int]]], Tracked | None]
+_Attributes = TypeVar("_Attributes")
 
 
-def _unary(change: Callable[[Instruction, ArrayShape, Tracked], Tracked | None]) -> _Rule:
-    def rule(each: Instruction, shape: ArrayShape, arrays: _Arrays, _: Sequence[Sequence[int]]) -> Tracked | None:
-        return None if arrays[0] is None else change(each, shape, arrays[0])
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction that gives an array of `shape`, what is known of its operands, and their sizes."""
 
-    return rule
+    instruction: Instruction
+    shape: ArrayShape
+    arrays: Sequence[Tracked | None]
+    sizes: Sequence[Sequence[int]]
+
+    def given(self, kind: type[_Attributes]) -> _Attributes:
+        """The attributes."""
+        assert isinstance(self.instruction.attributes, kind)
+        return self.instruction.attributes
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.given(listing.Dimensions).dimensions
 
 
-def _binary(change: Callable[[Tracked, Tracked], Tracked | None]) -> _Rule:
-    def rule(_: Instruction, __: ArrayShape, arrays: _Arrays, ___: Sequence[Sequence[int]]) -> Tracked | None:
-        one, two = arrays
-        return None if one is None or two is None else change(one, two)
-
-    return rule
+Rule = Callable[[Step], Tracked | None]
 
 
-def _converted(_: Instruction, shape: ArrayShape, array: Tracked) -> Tracked | None:
-    # Of floats the integers are drawn, which stay as they are.
-    return None if shape.dtype == "pred" else array
+def _of_first(change: Callable[[Step, Tracked], Tracked | None]) -> Rule:
+    """The rule `change(step, first operand)`, if something is known of that operand."""
+    return lambda step: None if step.arrays[0] is None else change(step, step.arrays[0])
+
+
+def _of_all(change: Callable[..., Tracked | None]) -> Rule:
+    """The rule `change(step, *operands)`, if something is known of each operand."""
+    return lambda step: None if any(each is None for each in step.arrays) else change(step, *step.arrays)
+
+
+def _moved(move: Callable[[Step, tracking.Array], tracking.Array]) -> Rule:
+    """The rule of an operation that moves elements; arrays have the axis of alternatives before all others."""
+    return _of_first(lambda step, array: array.moved(lambda each: move(step, each)))
 
 
 def _extreme(one: Tracked, two: Tracked, *, largest: bool) -> Tracked | None:
@@ -42,116 +60,67 @@ def _extreme(one: Tracked, two: Tracked, *, largest: bool) -> Tracked | None:
     return tracking.selected(chosen, one, two) if chosen is not None and chosen.is_known else None
 
 
-def _clamped(_: Instruction, __: ArrayShape, arrays: _Arrays, ___: Sequence[Sequence[int]]) -> Tracked | None:
+def _clamped(_: Step, low: Tracked, value: Tracked, high: Tracked) -> Tracked | None:
     """Known numbers only: any number may be clamped."""
-    low, value, high = arrays
-    if low is None or value is None or high is None or not (low.is_known and value.is_known and high.is_known):
+    if not (low.is_known and value.is_known and high.is_known):
         return None
     return tracking.known(np.minimum(np.maximum(value.numbers, low.numbers), high.numbers))
 
 
-def _selected(_: Instruction, __: ArrayShape, arrays: _Arrays, sizes: Sequence[Sequence[int]]) -> Tracked | None:
-    condition, one, two = arrays
-    if condition is not None and len(sizes[0]) < len(sizes[1]):
-        condition = tracking.broadcast(condition, sizes[1], ())
+def _selected(step: Step) -> Tracked | None:
+    condition, one, two = step.arrays
+    if condition is not None and len(step.sizes[0]) < len(step.sizes[1]):
+        condition = tracking.broadcast(condition, step.sizes[1], ())
     return tracking.selected(condition, one, two)
 
 
-def _concatenated(each: Instruction, _: ArrayShape, arrays: _Arrays, sizes: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Dimensions)
-    return tracking.concatenated(arrays, sizes, each.attributes.dimensions[0])
+def _window(step: Step, array: Tracked) -> Tracked | None:
+    starts = step.arrays[1:]
+    return tracking.window(array, starts, step.given(listing.Sizes)) if len(starts) == len(array.sizes) else None
 
 
-def _gathered(each: Instruction, _: ArrayShape, arrays: _Arrays, sizes: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Gather)
-    if arrays[0] is None:
-        return None
-    return tracking.gathered(arrays[0], arrays[1], each.attributes, sizes[1])
-
-
-def _window(each: Instruction, _: ArrayShape, arrays: _Arrays, __: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Sizes)
-    if arrays[0] is None or len(arrays) - 1 != len(arrays[0].sizes):
-        return None
-    return tracking.window(arrays[0], arrays[1:], each.attributes)
-
-
-def _padded(each: Instruction, shape: ArrayShape, arrays: _Arrays, _: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Padding)
-    return None if arrays[0] is None else tracking.padded(arrays[0], arrays[1], each.attributes, shape.sizes)
-
-
-def _reshaped(_: Instruction, shape: ArrayShape, array: Tracked) -> Tracked:
-    return array.moved(lambda each: each.reshape(len(each), *shape.sizes))
-
-
-def _transposed(each: Instruction, _: ArrayShape, array: Tracked) -> Tracked:
-    assert isinstance(each.attributes, listing.Dimensions)
-    order = (0, *(axis + 1 for axis in each.attributes.dimensions))
-    return array.moved(lambda one: one.transpose(order))
-
-
-def _reversed(each: Instruction, _: ArrayShape, array: Tracked) -> Tracked:
-    assert isinstance(each.attributes, listing.Dimensions)
-    axes = tuple(axis + 1 for axis in each.attributes.dimensions)
-    return array.moved(lambda one: np.flip(one, axes))
-
-
-def _broadcast(each: Instruction, shape: ArrayShape, array: Tracked) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Dimensions)
-    return tracking.broadcast(array, shape.sizes, each.attributes.dimensions)
-
-
-def _sliced(each: Instruction, _: ArrayShape, array: Tracked) -> Tracked:
-    assert isinstance(each.attributes, listing.Slices)
-    return tracking.sliced(array, each.attributes)
-
-
-def _iota(each: Instruction, shape: ArrayShape, _: _Arrays, __: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Dimensions)
-    return tracking.iota(shape, each.attributes.dimensions[0])
-
-
-def _compared(each: Instruction, _: ArrayShape, arrays: _Arrays, __: Sequence[Sequence[int]]) -> Tracked | None:
-    assert isinstance(each.attributes, listing.Comparison)
-    one, two = arrays
+def _compared(step: Step, one: Tracked, two: Tracked) -> Tracked | None:
+    given = step.given(listing.Comparison)
     # Only integers: elements of floats may be negative.
-    if one is None or two is None or each.attributes.order == "FLOAT":
-        return None
-    return tracking.compared(each.attributes.direction, one, two)
+    return None if given.order == "FLOAT" else tracking.compared(given.direction, one, two)
 
 
-def _like(array: Tracked, number: float) -> Tracked:
-    return tracking.known(np.full(array.sizes, number))
+def _negated(array: Tracked) -> Tracked | None:
+    return tracking.scaled(array, tracking.known(np.full(array.sizes, -1)))
 
 
-def _difference(one: Tracked, two: Tracked) -> Tracked | None:
-    negative = tracking.scaled(two, _like(two, -1))
+def _difference(_: Step, one: Tracked, two: Tracked) -> Tracked | None:
+    negative = _negated(two)
     return None if negative is None else tracking.added(one, negative)
 
 
-RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys(_SAME, _unary(lambda _, __, array: array)),
-    "constant": lambda each, _, __, ___: tracking.constant(each),
-    "iota": _iota,
-    "convert": _unary(_converted),
-    "reshape": _unary(_reshaped),
-    "transpose": _unary(_transposed),
-    "reverse": _unary(_reversed),
-    "broadcast": _unary(_broadcast),
-    "slice": _unary(_sliced),
-    "negate": _unary(lambda _, __, array: tracking.scaled(array, _like(array, -1))),
-    "add": _binary(tracking.added),
-    "subtract": _binary(_difference),
-    "multiply": _binary(tracking.scaled),
-    "divide": _binary(tracking.divided),
-    "maximum": _binary(lambda one, two: _extreme(one, two, largest=True)),
-    "minimum": _binary(lambda one, two: _extreme(one, two, largest=False)),
-    "clamp": _clamped,
-    "compare": _compared,
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_SAME, _of_first(lambda _, array: array)),
+    "constant": lambda step: tracking.constant(step.instruction),
+    "iota": lambda step: tracking.iota(step.shape, step.axes[0]),
+    # Of floats the integers are drawn, which stay as they are.
+    "convert": _of_first(lambda step, array: None if step.shape.dtype == "pred" else array),
+    "reshape": _moved(lambda step, each: each.reshape(len(each), *step.shape.sizes)),
+    "transpose": _moved(lambda step, each: each.transpose(0, *(axis + 1 for axis in step.axes))),
+    "reverse": _moved(lambda step, each: np.flip(each, tuple(axis + 1 for axis in step.axes))),
+    "broadcast": _of_first(lambda step, array: tracking.broadcast(array, step.shape.sizes, step.axes)),
+    "slice": _of_first(lambda step, array: tracking.sliced(array, step.given(listing.Slices))),
+    "negate": _of_first(lambda _, array: _negated(array)),
+    "add": _of_all(lambda _, one, two: tracking.added(one, two)),
+    "subtract": _of_all(_difference),
+    "multiply": _of_all(lambda _, one, two: tracking.scaled(one, two)),
+    "divide": _of_all(lambda _, one, two: tracking.divided(one, two)),
+    "maximum": _of_all(lambda _, one, two: _extreme(one, two, largest=True)),
+    "minimum": _of_all(lambda _, one, two: _extreme(one, two, largest=False)),
+    "clamp": _of_all(_clamped),
+    "compare": _of_all(_compared),
     "select": _selected,
-    "concatenate": _concatenated,
-    "gather": _gathered,
-    "dynamic-slice": _window,
-    "pad": _padded,
+    "concatenate": lambda step: tracking.concatenated(step.arrays, step.sizes, step.axes[0]),
+    "gather": _of_first(
+        lambda step, array: tracking.gathered(array, step.arrays[1], step.given(listing.Gather), step.sizes[1])
+    ),
+    "dynamic-slice": _of_first(_window),
+    "pad": _of_first(
+        lambda step, array: tracking.padded(array, step.arrays[1], step.given(listing.Padding), step.shape.sizes)
+    ),
 }
