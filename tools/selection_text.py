@@ -30,6 +30,8 @@ def _form(operation: Operation, selection: Selection) -> str:
             return f"loop {number}{ends}" if value in loop.written else f"loop {number}, not written"
     if value in selection.in_indices:
         return f"indices of {' '.join(f'%{each}' for each in selection.in_indices[value])}"
+    if value in selection.parts:
+        return "a part of another one"
     if value in selection.inlined:
         return "inlined"
     if value in selection.named:

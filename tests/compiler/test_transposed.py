@@ -39,6 +39,8 @@ _TWO = (2, 1, 1, 1, 1, 2)  # each place of the output sees one element
 _THREE = (3, 1, 1, 2, 1, 2)  # one or two
 _FIVE = (5, 1, 4, 2, 1, 3)
 _ODD, _SHORT = (3, 1, 1, 1, 1, 2), (5, 1, 4, 1, 1, 3)  # the last phase has one place less
+_FOUR, _FIVE_OF_FOUR = (4, 1, 2, 2, 1, 2), (5, 1, 4, 3, 1, 4)
+_SIX = (6, 1, 4, 3, 1, 3)
 _PLAIN = (3, 1, 1, 1, 1, 1)
 
 
@@ -50,7 +52,11 @@ _PLAIN = (3, 1, 1, 1, 1, 1)
         ((_TWO, _TWO), (12, 12), 1),
         ((_THREE, _THREE), (12, 12), 4),
         ((_FIVE, _PLAIN), (18, 6), 3),
-        ((_ODD, _SHORT), (11, 17), 6),
+        ((_ODD, _SHORT), (11, 17), 4),  # two phases of a line read the same windows
+        ((_FOUR, _FOUR), (12, 12), 2),  # a line's phases: the windows of the next place
+        ((_PLAIN, _FOUR), (6, 12), 1),
+        ((_FOUR, _FIVE_OF_FOUR), (12, 24), 4),
+        ((_SIX, _SIX), (18, 18), 3),
     ],
 )
 def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
@@ -68,6 +74,72 @@ def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
     (whole,) = code(values)
     np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(code(values[1:4])[0], whole[1:4])
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "count"),
+    [(2, 1, 1), (2, 4, 1), (2, 5, 2), (32, 16, 4)],
+    ids=["all phases fill no panel", "they fill one", "those of a line share one", "each fills one"],
+)
+def test_few_filters_share_a_convolution_with_those_of_other_phases(
+    channels: int, filters: int, count: int, compiled: Compile
+) -> None:
+    writer = Writer()
+    x = writer.input(8, 8, channels)
+    kernel = writer.constant(np.random.default_rng(3).normal(size=(4, 4, channels, filters)))
+    made = writer.add(
+        "convolution", (N, 16, 16, filters), x, kernel, input=_BEFORE, kernel=_AFTER, output=_BEFORE,
+        window=(_FOUR, _FOUR), feature_groups=1, batch_groups=1,
+    )  # fmt: skip
+    program = writer.program(made)
+    simple = recognize(simplify(program))
+    verify(simple)
+    assert [each.opcode for each in simple.entry.operations].count("conv2d") == count
+    values = np.random.default_rng(7).normal(size=(3, 8, 8, channels)).astype(np.float32)
+    (wanted,) = interpret.run(program, 3, [values])
+    code = compiled(simple, 2)
+    (whole,) = code(values)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(code(values[1:2])[0], whole[1:2])
+
+
+@pytest.mark.parametrize("sides", [_TWO, _THREE, _FOUR], ids=["2", "3", "4"])
+@pytest.mark.parametrize(("channels", "groups"), [(4, 2), (20, 20)], ids=["two groups", "depthwise"])
+def test_groups_of_channels_are_plain_convolutions_too(
+    channels: int, groups: int, sides: tuple[int, ...], compiled: Compile
+) -> None:
+    writer = Writer()
+    x = writer.input(5, 6, channels)
+    filters = writer.constant(
+        np.random.default_rng(3).normal(size=(sides[0], sides[0], channels // groups, 2 * channels))
+    )
+    made = writer.add(
+        "convolution", (N, 10, 12, 2 * channels), x, filters, input=_BEFORE, kernel=_AFTER, output=_BEFORE,
+        window=(sides, sides), feature_groups=groups, batch_groups=1,
+    )  # fmt: skip
+    program = writer.program(made)
+    simple = recognize(simplify(program))
+    verify(simple)
+    opcodes = [each.opcode for each in simple.entry.operations]
+    assert opcodes.count("conv2d") == 4
+    assert "convolution" not in opcodes
+    values = np.random.default_rng(7).normal(size=(3, 5, 6, channels)).astype(np.float32)
+    (wanted,) = interpret.run(program, 3, [values])
+    (whole,) = compiled(simple, 2)(values)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_reaches_the_pixels_that_see_it_and_no_other(compiled: Compile) -> None:
+    # Phases that share a convolution have one place more, which sees other pixels.
+    program = _program((_FOUR, _FOUR), (12, 12), swapped=False)
+    values = np.random.default_rng(7).normal(size=(1, _LENGTH, _LENGTH, _CHANNELS)).astype(np.float32)
+    values[0, 2, 3, 1] = np.nan
+    (whole,) = compiled(recognize(simplify(program)), 2)(values)
+    # Pixel 2 is between 1 and 5 of the output: 2 * 2 - 1 up to 2 * 2 + 2.
+    seen = np.zeros((12, 12), bool)
+    seen[3:7, 5:9] = True
+    np.testing.assert_array_equal(np.isnan(whole).any(axis=(0, 3)), seen)
+    np.testing.assert_array_equal(np.isnan(whole).all(axis=(0, 3)), seen)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def transposed_conv2d(use: Use) -> Types:
     require(filters.dtype == "f32" and filters.rank == image.rank == 4, "no filters")
     *taps, inputs, outputs = filters.sizes
     sides = use.sizes.table(given.sides)
-    require(given.groups == 1 and image.sizes[3] == inputs, "channels do not fit")
+    is_of_groups = given.groups > 0 and outputs % given.groups == 0
+    require(is_of_groups and image.sizes[3] == inputs * given.groups, "channels do not fit")
     require([side[0] for side in sides] == taps, "the window is not the filters'")
     _require_bias(use, outputs)
     return (ArrayType("f32", (image.sizes[0], *windows(image.sizes[1:3], sides), outputs)),)

@@ -135,16 +135,28 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
 
 
 def concatenate(emitter: Emitter, operation: Operation) -> str:
-    (axis,), shape = Dimensions.of(operation).dimensions, operation.shape
     target = emitter.target(operation)
+    _write_parts(emitter, operation, target, Index(ZERO, operation.shape.strides))
+    emitter.touch(target)
+    return target
+
+
+def _write_parts(emitter: Emitter, operation: Operation, target: str, index: Index) -> None:
+    """The parts of a concatenation, whose elements are at `index` of `target`."""
+    (axis,) = Dimensions.of(operation).dimensions
     start = ZERO
     for operand in operation.operands:
         part = emitter.known[operand].shape
-        index = Index(start * shape.strides[axis], shape.strides)
-        emitter.loop(part.sizes, [(operand, target, index)])
+        here = Index(index.offset + start * index.factors[axis], index.factors)
+        inner = emitter.known[same_memory(operand, emitter.known)]
+        if inner.id in emitter.selection.parts:
+            # Their axes are the same, apart from those of one element.
+            longer = (factor for size, factor in zip(part.sizes, here.factors, strict=True) if size != ONE)
+            factors = tuple(ZERO if size == ONE else next(longer) for size in inner.shape.sizes)
+            _write_parts(emitter, inner, target, Index(here.offset, factors))
+        else:
+            emitter.loop(part.sizes, [(operand, target, here)])
         start = start + part.sizes[axis]
-    emitter.touch(target)
-    return target
 
 
 def pad(emitter: Emitter, operation: Operation) -> str:

@@ -40,7 +40,8 @@ class Selection:
 
     The loops `together` are in the order in which they are computed; those with one of `last` are computed as soon as
     it is reached. `in_indices` are joined vectors of indices that only gathers read, each with its single numbers.
-    Updates `in_place` write into the state of a loop. `turns` has parameters that count a loop's iterations from 0, and
+    Concatenations that are `parts` are written where another one has them. Updates `in_place` write into the state of a
+    loop. `turns` has parameters that count a loop's iterations from 0, and
     how many these are.
     """
 
@@ -49,6 +50,7 @@ class Selection:
     together: tuple[Together, ...]
     last: frozenset[int]
     in_indices: Mapping[int, tuple[int, ...]]
+    parts: frozenset[int]
     in_place: frozenset[int]
     turns: Mapping[int, int]
 
@@ -70,6 +72,7 @@ class _Selector:
         self._named: set[int] = set()
         self._together: list[Together] = []
         self._in_indices: dict[int, tuple[int, ...]] = {}
+        self._parts: set[int] = set()
         self._in_place: set[int] = set()
         self._carried: set[int] = set()
         self._turns: dict[int, int] = {}
@@ -80,8 +83,8 @@ class _Selector:
         self._region(self._entry)
         return Selection(
             inlined=frozenset(self._inlined), named=frozenset(self._named), together=tuple(self._together),
-            last=frozenset(self._waiting.last), in_indices=self._in_indices, in_place=frozenset(self._in_place),
-            turns=self._turns,
+            last=frozenset(self._waiting.last), in_indices=self._in_indices, parts=frozenset(self._parts),
+            in_place=frozenset(self._in_place), turns=self._turns,
         )  # fmt: skip
 
     def _want(self, value: int) -> None:
@@ -96,6 +99,7 @@ class _Selector:
         self._close()
 
     def _visit(self, region: Region) -> None:
+        within = {operation.id for operation in region.operations}
         for operation in region.operations:
             if operation.opcode == "parameter":
                 continue
@@ -105,6 +109,9 @@ class _Selector:
                     self._in_indices[operation.id] = self._uses.joined(operation, self._waiting.wanted)
             elif isinstance(operation.type, tuple):
                 self._call(operation)
+            elif self._uses.is_part(operation, within):
+                self._inlined.add(operation.id)
+                self._parts.add(operation.id)
             elif operation.opcode not in ELEMENTWISE:
                 self._store(operation.id)
             elif operation.shape.rank:
@@ -256,7 +263,9 @@ class _Selector:
         elif operation.opcode == "dynamic-update-slice":
             operands = self._update(operation)
         for operand in operands:
-            if self._known[operand].shape.rank:
+            if (part := same_memory(operand, self._known)) in self._parts:
+                self._read_elements(self._known[part])
+            elif self._known[operand].shape.rank:
                 self._element(operand)
             else:
                 self._number(operand)

@@ -96,6 +96,18 @@ class Uses:
             parts += inner
         return tuple(parts)
 
+    def is_part(self, operation: Operation, within: Container[int]) -> bool:
+        """Whether only another concatenation, one of `within`, reads this one, which then has no memory of its own.
+
+        It may have axes of one element more there.
+        """
+        if operation.opcode != "concatenate":
+            return False
+        users = self.all_of(operation.id)
+        while len(users) == 1 and users[0].opcode == "reshape" and is_same_apart_from_ones(users[0], operation):
+            users = self.all_of(users[0].id)
+        return [user.opcode for user in users] == ["concatenate"] and users[0].id in within
+
     def is_single(self, operation: Operation) -> bool:
         """Whether an elementwise operation would be computed once if its users computed it."""
         reads_once = self._reads[operation.id] == 1 or self.is_cut_up(operation)
@@ -133,6 +145,12 @@ def _repeats_few(broadcast: Operation) -> bool:
     kept = Dimensions.of(broadcast).dimensions
     added = [size for axis, size in enumerate(broadcast.shape.sizes) if axis not in kept]
     return all(size.is_constant for size in added) and 1 < math.prod(size.constant for size in added) <= LONGEST
+
+
+def is_same_apart_from_ones(one: Operation, other: Operation) -> bool:
+    """Whether two shapes differ in axes of one element at most."""
+    longer = [[size for size in each.shape.sizes if size != ONE] for each in (one, other)]
+    return longer[0] == longer[1]
 
 
 def same_memory(value: int, known: Mapping[int, Operation]) -> int:

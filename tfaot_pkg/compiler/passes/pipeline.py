@@ -81,7 +81,7 @@ _RAISING = (
     _rule("raise-softmax", softmax, "Quotients of exponentials and their sums become `softmax`."),
     _rule("fuse-epilogues", absorbed, "Scales, offsets, activations and reshapes after a layer become part of it."),
     _rule("fuse-prologues", preceded, "A scale and an offset by channel before a layer become part of its weights."),
-    _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, one for each phase."),
+    _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, by phases."),
     _rule("fuse-pooling", pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
     _rule("fuse-transposes", result_order, "A product whose result is transposed writes it in that order."),
     _rule("raise-activations", in_one, "Forms of GELU and swish that follow no layer become one operation."),

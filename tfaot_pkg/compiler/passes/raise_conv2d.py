@@ -27,7 +27,7 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
     window = window_of(before, operation.shape, sides)
     if window is not None:
         operation = replace(operation, opcode="conv2d", attributes=Conv2d(window=window, groups=groups))
-    elif groups == 1 and is_woven(before, operation.shape, sides):
+    elif is_woven(before, operation.shape, sides):
         operation = replace(
             operation, opcode="transposed_conv2d", attributes=TransposedConv2d(sides=sides, groups=groups)
         )
