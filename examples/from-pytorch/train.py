@@ -1,6 +1,6 @@
 """Train a small network over particles in PyTorch, and export it, with its answers, to constituents.aten.
 
-python train.py          where PyTorch and tfaot-pkg (or its file export.py alone) are
+python train.py          where PyTorch and tfaot-pkg (or its folder export alone) are
 """
 
 import torch

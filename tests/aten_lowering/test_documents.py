@@ -16,7 +16,7 @@ from tests.aten_lowering.aten_files import ARTIFACTS, changed, lowered
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.export import floats_of
+from tfaot_pkg.export.drawn_numbers import floats_of
 from tfaot_pkg.frontends.aten_lowering.lowering import lower
 from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_classes, read_module
 from tfaot_pkg.ground.signature import DType, Signature, Tensor

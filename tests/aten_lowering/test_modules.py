@@ -38,7 +38,11 @@ def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None
 def test_modules_that_pytorch_exports_now_give_its_answers(shared_home_folder: Path) -> None:
     """All modules and networks, exported by one process: with PyTorch 2.13, or the Python in TFAOT_TEST_TORCH."""
     python = python_with_pytorch(shared_home_folder)
-    makers = [_MAKER, HELPER, *(_FROZEN / name for name in ("torch_files.py", "torch_networks.py"))]
+    makers = [
+        _MAKER,
+        *sorted(HELPER.glob("*.py")),
+        *(_FROZEN / name for name in ("torch_files.py", "torch_networks.py")),
+    ]
     exported = kept(
         shared_home_folder,
         "aten_files",

@@ -5,7 +5,6 @@
 Beside the modules here, those of tests/frozen: all but TorchScript, which has no such file.
 """
 
-import importlib.util
 import math
 import sys
 from pathlib import Path
@@ -555,13 +554,11 @@ def every():
 
 def main():
     helper, folder, *names = sys.argv[1:]
-    found = importlib.util.spec_from_file_location("exporting", helper)
-    exporting = importlib.util.module_from_spec(found)
-    found.loader.exec_module(exporting)
+    export_with = torch_files.exporter(helper)
     chosen = {name: each for name, each in every().items() if not names or name in names}
 
     def export(model, inputs, path, **given):
-        exporting.export(model, inputs, path.with_suffix(".aten"), **given)
+        export_with(model, inputs, path.with_suffix(".aten"), **given)
 
     torch_files.write(export, Path(folder), chosen)
 

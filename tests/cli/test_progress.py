@@ -83,7 +83,7 @@ def test_bars_show_harmless_names_and_notes(
 
 
 # What runs in a sandbox, or in an interpreter of its own, has no terminal: whoever started it reads its output.
-_OWN_OUTPUT = {"worker_program", "bench_program", "export.py"}
+_OWN_OUTPUT = {"worker_program", "bench_program", "export"}
 """Programs that run elsewhere, in environments of toolchains, peers and authors."""
 _PRINTING = {
     "print",

@@ -21,7 +21,7 @@ from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.spec.types import ModelInfo, files_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
-HELPER = Path(export.__file__)
+HELPER = Path(export.__file__).parent
 _FILES = Path(__file__).with_name("artifacts") / "torch"
 
 

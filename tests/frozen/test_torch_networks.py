@@ -24,7 +24,7 @@ _MAKER = Path(__file__).with_name("torch_networks.py")
 @pytest.fixture(scope="module")
 def exported(shared_home_folder: Path) -> Path:
     python = python_with_pytorch(shared_home_folder)
-    digests = [sha256_file(each) for each in (_MAKER, _MAKER.with_name("torch_files.py"), HELPER)]
+    digests = [sha256_file(each) for each in (_MAKER, _MAKER.with_name("torch_files.py"), *sorted(HELPER.glob("*.py")))]
     return kept(
         shared_home_folder,
         "torch_networks",

@@ -257,12 +257,17 @@ def example(axes, dtype):
     return {"int64": drawn, "bool": drawn > 0, "ones": drawn.float()}[dtype]
 
 
+def exporter(folder):
+    """The function `export` of the package in `folder`, which is not installed here."""
+    found = importlib.util.spec_from_file_location("exporting", Path(folder, "__init__.py"))
+    sys.modules["exporting"] = exporting = importlib.util.module_from_spec(found)
+    found.loader.exec_module(exporting)
+    return exporting.export
+
+
 def main(modules):
     helper, folder = sys.argv[1:]
-    found = importlib.util.spec_from_file_location("exporting", helper)
-    exporting = importlib.util.module_from_spec(found)
-    found.loader.exec_module(exporting)
-    write(exporting.export, Path(folder), modules)
+    write(exporter(helper), Path(folder), modules)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Answers that came with a model, from the framework in which its author made it (tfaot_pkg/export.py)."""
+"""Answers that came with a model, from the framework in which its author made it (tfaot_pkg/export)."""
 
 from __future__ import annotations
 

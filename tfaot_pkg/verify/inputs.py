@@ -41,7 +41,7 @@ CORPUS = "corpus"
 """Pinned inputs, for which hashes of answers are stored (corpus.py)."""
 
 EXAMPLES = "examples"
-"""The rows that a model was exported with, in its file (tfaot_pkg/export.py), not drawn here."""
+"""The rows that a model was exported with, in its file (tfaot_pkg/export), not drawn here."""
 
 MOST = 8
 """The most batches of each size in each class except the main one."""

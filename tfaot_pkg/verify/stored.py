@@ -1,4 +1,4 @@
-"""Answers to classes of inputs that came with a model, because no framework can be asked: those of PyTorch (export.py).
+"""Answers to classes of inputs that came with a model, because no framework can be asked: those of PyTorch.
 
 Nothing else is taken for an answer of the framework: what a spec asks and the file does not have is an error.
 """

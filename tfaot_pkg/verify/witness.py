@@ -115,7 +115,7 @@ class Witness:
 
     def _walks(self, found: StoredClass, run: StoredRun) -> list[_Walked] | None:
         """Of the inputs to which `run` has evidence; None if they cannot be walked, or not in time."""
-        # Rows that the model rejects have the first other one in their place (export.py).
+        # Rows that the model rejects have the first other one in their place (tfaot_pkg/export).
         unit = min(found.runs, key=lambda each: each.rows)
         kept = np.repeat(unit.ran, unit.rows)
         if self._double is None or not kept.any():

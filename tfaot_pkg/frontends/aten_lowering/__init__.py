@@ -1,1 +1,1 @@
-"""Programs of PyTorch's core operators, as export.py writes them, to a `Program`, operator by operator."""
+"""Programs of PyTorch's core operators, as tfaot_pkg/export writes them, to a `Program`, operator by operator."""

@@ -1,4 +1,4 @@
-"""The document of an .aten file (export.py says what it has), which is not trusted: its form is checked here.
+"""The document of an .aten file (tfaot_pkg/export says what it has), which is not trusted: its form is checked here.
 
 Another form raises ModelError with the place of the fault. The bytes of arrays are checked where the file is read.
 """
@@ -118,7 +118,7 @@ class ArrayType:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """Answers to batches of so many `rows`, as numbers of arrays: which batches `ran`, their `outputs` by name, and
-    what is known `beside` by KIND/NAME (export.py).
+    what is known `beside` by KIND/NAME (tfaot_pkg/export).
     """
 
     rows: int

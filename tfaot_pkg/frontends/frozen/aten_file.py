@@ -1,4 +1,4 @@
-"""Reads an .aten file, which export.py wrote beside PyTorch: its document, weights and answers. Files are untrusted.
+"""Reads an .aten file, which tfaot_pkg/export wrote beside PyTorch: its document, weights, answers. It is untrusted.
 
 No framework takes part, and no pickle: members are JSON and the bytes of arrays; answers are compressed.
 """

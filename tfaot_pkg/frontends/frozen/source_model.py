@@ -184,7 +184,7 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
 _Request = Callable[[str, Mapping[str, Sizes], str, tuple[str, ...], Mapping[str, Values], TreesCall], object]
 
 _REQUESTS: Mapping[Format, _Request] = {
-    # Files of PyTorch contain the ONNX form that export.py wrote (decision 054).
+    # Files of PyTorch contain the ONNX form that tfaot_pkg/export wrote (decision 054).
     **dict.fromkeys(
         ("onnx", "torch"),
         lambda path, shapes, out, operations, constants, _: ReadOnnx(
@@ -246,7 +246,7 @@ def _require(fits: bool, what: str) -> None:
 
 
 def _is_exporter(told: str, frontend: Frontend) -> bool:
-    """Whether `told` is "PyTorch VERSION" (tfaot_pkg/export.py)."""
+    """Whether `told` is "PyTorch VERSION" (tfaot_pkg/export)."""
     return frontend.framework == "onnx" and re.fullmatch(r"PyTorch [\w.+]{1,40}", told, re.ASCII) is not None
 
 

@@ -1,0 +1,181 @@
+"""The document of an .aten file, of a program of torch.export."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .axes import Axes, Limits
+from .errors import ExportError
+from .exported import decomposed
+from .files import bytes_of
+from .framework import dtype_name
+from .nodes import arguments_of, line_of, module_of, operator_name
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Program:
+    """The program of torch.export as the document of an .aten file, and its arrays."""
+
+    def __init__(self, torch: Any, program: Any, names: list[str], axes: list[Axes], limits: Limits) -> None:
+        self.torch, self._program, self._limits = torch, decomposed(torch, program), limits
+        self._names, self._axes = names, axes
+        self._symbols: dict[str, str] = {}  # PyTorch's names -> ours
+        self._arrays: list[dict[str, Any]] = []
+        self._places: dict[int, int] = {}
+        self.tensors: list[Any] = []
+        self.answers: set[int] = set()
+        """The arrays of the document, and the numbers of those that are answers."""
+
+    @property
+    def nodes(self) -> list[Any]:
+        return [node for node in self._program.graph.nodes if node.op == "call_function"]
+
+    def document(self, outputs: list[str], answers: Mapping[str, Any]) -> dict[str, Any]:
+        """The document without `classes`; `answer` adds to its arrays."""
+        program = self._program
+        placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        specs = program.graph_signature.input_specs
+        taken = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
+        inputs = [self._input(name, axes, placeholders[value]) for value, name, axes in self._given(taken)]
+        weights = {spec.arg.name: self._array(self._weight(spec)) for spec in specs if spec.kind.name != "USER_INPUT"}
+        results = [s.arg.name for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"
+                   and s.arg.name is not None and type(s.arg).__name__ == "TensorArgument"]  # fmt: skip
+        if len(results) != len(outputs):
+            raise ExportError("the model returns an output in one way and not in another: wrap it")
+        return {
+            "format": 1,
+            "framework": "PyTorch",
+            "version": self.torch.__version__,
+            "inputs": inputs,
+            "outputs": [{"name": name, "value": value} for name, value in zip(outputs, results, strict=True)],
+            "weights": weights,
+            "nodes": [self._node(node) for node in self.nodes],
+            "answers": {name: self.answer(tensor) for name, tensor in answers.items()},
+            "symbols": self._ranges(),
+            "guards": self._guards(),
+            "arrays": self._arrays,
+        }
+
+    def answer(self, tensor: Any) -> int:
+        """The number of an array that is an answer, or an input for one."""
+        number = self._array(tensor)
+        self.answers.add(number)
+        return number
+
+    def _given(self, taken: list[str]) -> Iterator[tuple[str, str, Axes]]:
+        if len(taken) != len(self._names):
+            raise ExportError(f"the program takes {len(taken)} tensors, and there are {len(self._names)} inputs")
+        return zip(taken, self._names, self._axes, strict=True)
+
+    def _input(self, name: str, axes: Axes, node: Any) -> dict[str, Any]:
+        found: list[int | str] = []
+        for place, (axis, size) in enumerate(zip(axes, node.meta["val"].shape, strict=True)):
+            text = str(size)
+            if text.isdigit():
+                if isinstance(axis, str):
+                    raise ExportError(
+                        f"axis {place} of the input {name} cannot vary in this model: give its size instead of {axis!r}"
+                    )
+                found.append(int(text))
+                continue
+            if not _PLAIN_NAME.fullmatch(text):
+                raise ExportError(f"axis {place} of the input {name} must be {text}: give its size")
+            ours = axis if isinstance(axis, str) else "batch" if not place else f"n{len(self._symbols)}"
+            found.append(self._symbols.setdefault(text, ours))
+        return {"name": name, "value": node.name, "dtype": dtype_name(node.meta["val"].dtype), "axes": found}
+
+    def _weight(self, spec: Any) -> Any:
+        program = self._program
+        if spec.kind.name == "CONSTANT_TENSOR" or spec.target in program.constants:
+            return program.constants[spec.target]
+        if spec.target not in program.state_dict:
+            raise ExportError(f"the model has {spec.kind.name.lower()} {spec.target}, which is no tensor")
+        return program.state_dict[spec.target]
+
+    def _array(self, tensor: Any) -> int:
+        own = tensor.detach().cpu()
+        # Of weights that several modules share, one copy.
+        key = tensor.data_ptr() if own.is_contiguous() and own.numel() else -1 - len(self._arrays)
+        place = self._places.get(key)
+        same = None if place is None else self._arrays[place]
+        wanted = {"dtype": dtype_name(own.dtype), "shape": list(own.shape)}
+        if same is None or place is None or any(same[name] != value for name, value in wanted.items()):
+            place = len(self._arrays)
+            # Kept here, so that no other tensor gets its address.
+            self.tensors.append(own.contiguous())
+            digest = hashlib.sha256(bytes_of(self.torch, self.tensors[-1])).hexdigest()
+            self._arrays.append({**wanted, "sha256": digest})
+            self._places[key] = place
+        return place
+
+    def _node(self, node: Any) -> dict[str, Any]:
+        found = node.meta.get("val")
+        tensors = found if isinstance(found, list | tuple) else [found]
+        is_tensor = [self.torch.is_tensor(each) for each in tensors]
+        return {
+            "name": node.name,
+            "op": operator_name(node.target),
+            "arguments": {name: self._argument(value) for name, value in arguments_of(node).items()},
+            "results": [self._type(each) if ok else None for each, ok in zip(tensors, is_tensor, strict=True)],
+            "module": module_of(node),
+            "line": line_of(node),
+        }
+
+    def _type(self, tensor: Any) -> dict[str, Any]:
+        return {"dtype": dtype_name(tensor.dtype), "shape": [self.size(each) for each in tensor.shape]}
+
+    def size(self, size: Any) -> Any:
+        """A size in the document's form."""
+        if isinstance(size, int):
+            return size
+        expression = size.node.expr
+        symbols = sorted(expression.free_symbols, key=str)
+        polynomial = expression.as_poly(*symbols) if symbols else None
+        # None is no polynomial: a quotient, or a number that values decide.
+        if polynomial is None or not all(str(symbol) in self._symbols for symbol in symbols):
+            return None
+        terms = polynomial.terms()
+        named = [self._symbols[str(symbol)] for symbol in symbols]
+        found = [
+            [int(coefficient), [name for name, many in zip(named, powers, strict=True) for _ in range(many)]]
+            for powers, coefficient in terms
+        ]
+        return found if all(whole == exact for (whole, _), (_, exact) in zip(found, terms, strict=True)) else None
+
+    def _argument(self, value: Any) -> Any:
+        torch = self.torch
+        if isinstance(value, torch.fx.Node):
+            return {"value": value.name}
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if abs(value) < float("inf") else {"number": str(value)}
+        if isinstance(value, list | tuple):
+            return [self._argument(each) for each in value]
+        if isinstance(value, torch.dtype):
+            return {"dtype": dtype_name(value)}
+        if isinstance(value, torch.device | torch.layout | torch.memory_format):
+            return None  # where and how elements are stored says nothing of their values
+        return {"other": str(value)[:100]}
+
+    def _ranges(self) -> dict[str, list[int | None]]:
+        found: dict[str, list[int | None]] = {}
+        for symbol, bounds in self._program.range_constraints.items():
+            if name := self._symbols.get(str(symbol)):
+                lower, upper = (int(str(end)) if str(end).isdigit() else None for end in (bounds.lower, bounds.upper))
+                # Examples have two rows at least; one is as good, if the author does not say more.
+                least = 1 if lower is None or (lower <= 2 and self._limits.get(name, (1, None))[0] <= 1) else lower
+                found[name] = [least, None if upper is not None and upper >= 1 << 31 else upper]
+        return {**found, **{name: [*ends] for name, ends in self._limits.items() if name in found}}
+
+    def _guards(self) -> list[str]:
+        node = next((n.meta["val"].shape for n in self._program.graph.nodes if n.op == "placeholder"
+                     and self.torch.is_tensor(n.meta.get("val"))), ())  # fmt: skip
+        environment = next((size.node.shape_env for size in node if not isinstance(size, int)), None)
+        said = [str(guard.expr) for guard in environment.guards] if environment is not None else []
+        named = {re.sub(r"[A-Za-z_]\w*", lambda found: self._symbols.get(found[0], found[0]), each) for each in said}
+        return sorted(named)

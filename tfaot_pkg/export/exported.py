@@ -1,0 +1,72 @@
+"""Programs of torch.export, in core operators."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from .axes import Axes, Limits, at_least_two
+from .errors import ExportError
+from .framework import version_of
+
+
+def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
+    dims: dict[str, Any] = {}
+    # 2.6 has the largest integer for "without limit", and then finds that sizes must not be that.
+    unlimited = 1 << 31 if version_of(torch) < (2, 7) else None
+    for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
+        least, most = limits.get(name, (1, None))
+        most = most or unlimited
+        dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
+    shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
+    examples = at_least_two(examples, axes)
+    options = {"dynamic_shapes": tuple(shapes), "strict": False}
+    try:
+        return _by_torch(torch, model, tuple(examples), options)
+    except Exception as error:
+        said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
+        raise ExportError(
+            f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
+            "vary, or export torch.jit.trace(model, inputs) instead)"
+        ) from error
+
+
+def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    try:
+        return torch.export.export(model, examples, **options)
+    except Exception as error:
+        deferred = "prefer_deferred_runtime_asserts_over_guards"
+        if (
+            "Constraints violated" not in str(error)
+            or deferred not in inspect.signature(torch.export.export).parameters
+        ):
+            raise
+    # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
+    return torch.export.export(model, examples, **options, **{deferred: True})
+
+
+_WHOLE = """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d avg_pool1d bucketize.Tensor cdist celu elu embedding_bag.padding_idx gelu glu grid_sampler
+    group_norm gru.input hardshrink hardsigmoid hardswish hardtanh index_add instance_norm layer_norm leaky_relu linear
+    linalg_vector_norm log_sigmoid log_softmax.int logsumexp lstm.input matmul max_pool1d max_pool2d max_pool3d mish
+    pad prelu relu6 rms_norm rnn_relu.input rnn_tanh.input scaled_dot_product_attention searchsorted.Tensor selu silu
+    softmax.int softplus softshrink threshold upsample_bicubic2d.vec upsample_bilinear2d.vec upsample_linear1d.vec
+    upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec upsample_trilinear3d.vec
+""".split()
+"""Operators that are not decomposed: tfaot-pkg has layers for them, or they would become hundreds of others."""
+
+
+def decomposed(torch: Any, program: Any) -> Any:
+    if not hasattr(torch.export, "default_decompositions"):
+        raise ExportError(f"this is PyTorch {torch.__version__}: .aten files need 2.6 or newer; write an .onnx file")
+    table = torch.export.default_decompositions()
+    for name in _WHOLE:
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if operator is not None:
+            table.pop(operator, None)
+    try:
+        return program.run_decompositions(table)
+    except Exception as error:
+        raise ExportError(f"PyTorch cannot write the model in its core operators: {error}") from error

@@ -1,0 +1,61 @@
+"""PyTorch as it is installed here."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .errors import ExportError
+
+_OLDEST = (2, 5)
+
+
+def pytorch(packages: Sequence[str] = ()) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ExportError("PyTorch is not installed here: run this where the model works") from error
+    if version_of(torch) < _OLDEST:
+        raise ExportError(f"this is PyTorch {torch.__version__}: 2.5 is the oldest that is known to work")
+    for package in packages:
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise ExportError(f"PyTorch needs {package} for this: pip install onnx onnxscript") from error
+    return torch
+
+
+def version_of(torch: Any) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+
+
+@contextlib.contextmanager
+def evaluating(torch: Any, model: Any) -> Iterator[None]:
+    """Run the block without gradients and warnings, and with the module in evaluation mode.
+
+    Attention runs as its code says: PyTorch's fast path gives NaN for a row whose keys are all masked, and the program
+    zeros.
+    """
+    was_training, mha = getattr(model, "training", False), torch.backends.mha
+    was_fast = mha.get_fastpath_enabled()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if was_training:
+            model.eval()
+        if was_fast:
+            mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            if was_fast:
+                mha.set_fastpath_enabled(True)
+            if was_training:
+                model.train()
+
+
+def dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
