@@ -22,7 +22,7 @@ from tfaot_pkg.frontends.aten_lowering.lowering import lower
 from tfaot_pkg.frontends.aten_lowering.observed import Observed, observed
 from tfaot_pkg.frontends.aten_lowering.table import Resolved, dtype_of
 from tfaot_pkg.frontends.frozen.aten_file import StoredClass, StoredRun
-from tfaot_pkg.frontends.onnx_lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.verify.defined import bytes_of
 from tfaot_pkg.verify.evidence import NOISE, Mask, rounding_of

@@ -6,14 +6,14 @@ import math
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import stretched
 from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
 from tfaot_pkg.frontends.onnx_lowering.places import distance
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 
 @operator("scaled_dot_product_attention")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from tfaot_pkg.compiler.program import ONE, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Undecided, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value
 
 
 def _each(given: Sequence[int], count: int, default: int) -> tuple[int, ...]:

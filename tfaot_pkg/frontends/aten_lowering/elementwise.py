@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, promoted
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast, elu, leaky_relu, softplus
 from tfaot_pkg.frontends.onnx_lowering.moving import cut
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 _UNARY = {
     "abs": "abs", "neg": "negate", "sign": "sign", "sgn": "sign", "ceil": "ceil", "floor": "floor",

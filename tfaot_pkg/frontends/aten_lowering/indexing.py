@@ -11,13 +11,13 @@ from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.document import Reference
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted, operand
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Undecided, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.indexing import take, wrapped
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import dot
 from tfaot_pkg.frontends.onnx_lowering.reductions import extreme, maximum, mean, total
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value
 
 
 @operator("index_select")

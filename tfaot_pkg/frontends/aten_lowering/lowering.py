@@ -24,9 +24,9 @@ from tfaot_pkg.frontends.aten_lowering import (
 )
 from tfaot_pkg.frontends.aten_lowering.document import Argument, Input, Module, Node, Other, Reference, Result
 from tfaot_pkg.frontends.aten_lowering.table import OPERATORS, Call, Resolved, dtype_of
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.table import constant_of
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 FILLED_BY = (
     attention, convolutions, elementwise, indexing, moving, normalizing, products, recurrent, reductions, sampling,

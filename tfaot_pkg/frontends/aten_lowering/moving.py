@@ -7,9 +7,9 @@ import numpy as np
 from tfaot_pkg.compiler.program import ONE, ZERO, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, axis_of, operator, promoted, sizes_value
+from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, reshaped, reverse, squeezed, stretched, tiled
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known, product
 
 _MINUS = Size(-1)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.normalizing import log_softmax, normalized, softmax
 from tfaot_pkg.frontends.onnx_lowering.reductions import mean
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 
 _EPSILON = {"f32": 2.0**-23, "f64": 2.0**-52}
 

@@ -13,7 +13,7 @@ import numpy as np
 from tfaot_pkg.compiler.program import BATCH
 from tfaot_pkg.frontends.aten_lowering.document import ElementType, Node
 from tfaot_pkg.frontends.aten_lowering.table import Resolved
-from tfaot_pkg.frontends.onnx_lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.open_results import watched
 

@@ -6,11 +6,11 @@ import math
 
 from tfaot_pkg.frontends.aten_lowering.reductions import norm
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import element, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import dense, is_layer, matmul
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 
 def affine(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tfaot_pkg.compiler.program import Shape, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.products import affine
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering import loops
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering import loops
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, reverse, stretched
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Side
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.moving import squeezed
 from tfaot_pkg.frontends.onnx_lowering.reductions import (
@@ -19,7 +20,6 @@ from tfaot_pkg.frontends.onnx_lowering.reductions import (
     total,
     windowed,
 )
-from tfaot_pkg.frontends.onnx_lowering.values import Value, product
 
 
 def _of_kind(call: Call, x: Value) -> Value:

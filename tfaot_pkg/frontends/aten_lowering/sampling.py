@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
-from tfaot_pkg.frontends.onnx_lowering.values import known
+from tfaot_pkg.frontends.lowering.values import known
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bicubic": "cubic", "bilinear": "linear", "trilinear": "linear"}
 _SAMPLING = ("linear", "nearest", "cubic")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import OPERATORS, Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, number_of, product
+from tfaot_pkg.frontends.lowering.values import Undecided, Value, number_of, product
 
 _MINUS = Size(-1)
 

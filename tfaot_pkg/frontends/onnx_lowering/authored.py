@@ -10,8 +10,8 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Shape, Size
+from tfaot_pkg.frontends.lowering.values import DTYPES, Value
 from tfaot_pkg.frontends.onnx_lowering.table import ML, ONNX, Call
-from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Value
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.convolutions import channels_first, convolution
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, gelu, hard_sigmoid, leaky_relu, swish
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
@@ -18,7 +19,6 @@ from tfaot_pkg.frontends.onnx_lowering.places import distance
 from tfaot_pkg.frontends.onnx_lowering.products import gemm, matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import mean, total
 from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tfaot_pkg.compiler.program import Shape, Size
-from tfaot_pkg.frontends.onnx_lowering import loops
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering import loops
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import NO_LIMIT, Held, Listed, Value, number_of
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph
 from tfaot_pkg.frontends.onnx_lowering.moving import join, reverse, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import NO_LIMIT, Held, Listed, Value, number_of
 
 _MOST_UNROLLED = 32
 """Iterations of loops that are unrolled (decision 055)."""

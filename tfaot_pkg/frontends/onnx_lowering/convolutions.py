@@ -11,12 +11,12 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Side
 from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.program import ONE, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, number_of
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import element, pad, reverse
 from tfaot_pkg.frontends.onnx_lowering.products import centered
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, number_of
 
 Pair = tuple[int, int]
 

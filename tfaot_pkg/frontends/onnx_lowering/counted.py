@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from tfaot_pkg.compiler.program import ONE
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Held, Padded, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.table import Call, Refused
-from tfaot_pkg.frontends.onnx_lowering.values import Held, Padded, Value
 
 _BY_ELEMENT = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Shape
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 _UNARY = {
     "Abs": "abs",

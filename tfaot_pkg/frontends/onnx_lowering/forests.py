@@ -14,13 +14,13 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Trees
 from tfaot_pkg.compiler.program import Shape, Size
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.linear import probit, transformed
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, squeezed
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum, place_of_extreme
 from tfaot_pkg.frontends.onnx_lowering.table import ML, Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages import forest as trees
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Along
 from tfaot_pkg.compiler.program import ONE, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import MOST_FOLDED, Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.folding import MOST_FOLDED
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
 
 _Kernel = Callable[[Array], Array]

@@ -9,12 +9,12 @@ import numpy as np
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Comparison, Dimensions, Gather, Scatter, TopK
 from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known, number_of, product, sizes_of
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
 from tfaot_pkg.frontends.onnx_lowering.reductions import place_of_extreme
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known, number_of, product, sizes_of
 
 
 def wrapped(b: Builder, indices: Value, size: Value) -> Value:

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE
+from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import join, squeezed, stretched
@@ -15,7 +16,6 @@ from tfaot_pkg.frontends.onnx_lowering.platt import probabilities
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, place_of_extreme, total
 from tfaot_pkg.frontends.onnx_lowering.table import ML, Call, constant_of, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known, product
 from tfaot_pkg.ground.arrays import Array
 
 

@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Listed, Short, Value
 from tfaot_pkg.frontends.onnx_lowering import (
     contributed,
     control,
@@ -36,7 +38,6 @@ from tfaot_pkg.frontends.onnx_lowering import (
     signals,
 )
 from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
 from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, Output, Tensor
 from tfaot_pkg.frontends.onnx_lowering.table import (
@@ -49,7 +50,6 @@ from tfaot_pkg.frontends.onnx_lowering.table import (
     Results,
     constant_of,
 )
-from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Held, Listed, Short, Value
 
 NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 FILLED_BY = (

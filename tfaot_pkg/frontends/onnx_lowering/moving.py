@@ -9,9 +9,9 @@ import numpy as np
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import NO_LIMIT, Undecided, Value, known, number_of, product
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import NO_LIMIT, Undecided, Value, known, number_of, product
 
 _CONSTANTS = {"value_float": "f32", "value_floats": "f32", "value_int": "s64", "value_ints": "s64"}
 """Attributes with the value of a constant that have no type of their own -> their type."""

@@ -6,13 +6,13 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Along
 from tfaot_pkg.compiler.program import Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, product
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, pad
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean, total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, product
 
 _COLUMNS = 4
 """The least distance of neighbours along an inner axis for a softmax along it, as `raise-softmax` has it."""

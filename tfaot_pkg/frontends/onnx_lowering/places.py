@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import MOST_FOLDED, Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.folding import MOST_FOLDED
+from tfaot_pkg.frontends.lowering.values import Undecided, Value, as_size, known
 from tfaot_pkg.frontends.onnx_lowering.moving import element, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Undecided, Value, as_size, known
 
 
 @operator("Range")

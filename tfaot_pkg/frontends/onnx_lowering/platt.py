@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, Size
-from tfaot_pkg.frontends.onnx_lowering import loops
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering import loops
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import join
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
 
 _LEAST = 1e-7

@@ -11,12 +11,12 @@ import numpy as np
 from tfaot_pkg.compiler.attributes import MaxPool, Side, Windows, numbers
 from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.program import ONE, Shape
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known, number_of
 from tfaot_pkg.frontends.onnx_lowering.convolutions import Pair, channels_first, channels_last, paddings, steps
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.reductions import WHOLE, extreme, maximum, mean, total, windowed
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known, number_of
 from tfaot_pkg.ground.arrays import Array
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from tfaot_pkg.compiler.attributes import Dense, Dot
 from tfaot_pkg.compiler.program import ONE, Shape, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, arithmetic
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 
 
 def dense(b: Builder, x: Value, weights: Value, weights_axis: int, bias: Value | None = None) -> Value:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
@@ -13,7 +14,6 @@ from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
 from tfaot_pkg.frontends.onnx_lowering.products import centered, matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum
 from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, Results, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 _QUANTIZED = frozenset("u8 s8 u16 s16".split())
 

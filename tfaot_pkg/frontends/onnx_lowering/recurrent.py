@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size
-from tfaot_pkg.frontends.onnx_lowering import loops
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering import loops
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import (
     Arithmetic,
     elu,
@@ -24,7 +25,6 @@ from tfaot_pkg.frontends.onnx_lowering.indexing import reversed_rows
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, reverse, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 
 _Activation = Callable[[Arithmetic, Value, float, float], Value]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Side, Windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Shape, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, squeezed
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value
 
 WHOLE: Side = (1, 1, 0, 0, 1, 1)
 """A window of one element: an axis that stays."""

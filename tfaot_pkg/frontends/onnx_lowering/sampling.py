@@ -10,7 +10,8 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Gather, Scatter
 from tfaot_pkg.compiler.program import Shape, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.convolutions import paddings
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
@@ -18,7 +19,6 @@ from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, pad, st
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 
 _CUBIC = -0.75  # as in ONNX's reference implementation; no attribute sets it
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.loops import repeated
+from tfaot_pkg.frontends.lowering.values import Padded, Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import in_order, take
-from tfaot_pkg.frontends.onnx_lowering.loops import repeated
 from tfaot_pkg.frontends.onnx_lowering.moving import element, join
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum, place_of_extreme, total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Padded, Value, known, product
 
 _INSIDE = "which rows are different depends on the values of the inputs"
 

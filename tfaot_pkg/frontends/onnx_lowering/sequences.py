@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tfaot_pkg.compiler.program import ZERO, Size
+from tfaot_pkg.frontends.lowering.values import Held, Listed, Value, known
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, squeezed, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Held, Listed, Value, known
 
 
 def _items(call: Call, place: int = 0) -> list[Held]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfaot_pkg.compiler.program import ZERO, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.frontends.onnx_lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
 
 _LONGEST = 4096

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfaot_pkg.compiler.program import Size, Unsupported
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Listed, Short, Value, known, number_of, sizes_of
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Node, OtherType, Tensor
-from tfaot_pkg.frontends.onnx_lowering.values import DTYPES, Held, Listed, Short, Value, known, number_of, sizes_of
 from tfaot_pkg.ground.arrays import Array
 
 ONNX, ML, MICROSOFT = "ai.onnx", "ai.onnx.ml", "com.microsoft"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Comparison, Sizes
 from tfaot_pkg.compiler.program import ONE, Shape, Size
-from tfaot_pkg.frontends.onnx_lowering.builder import Builder
-from tfaot_pkg.frontends.onnx_lowering.values import Value
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value
 
 Body = Callable[[Value, Sequence[Value]], Sequence[Value]]
 """Of the number of a step, int32, and the state before it: the state after it."""
