@@ -120,13 +120,17 @@ class Program:
             "name": node.name,
             "op": operator_name(node.target),
             "arguments": {name: self._argument(value) for name, value in arguments_of(node).items()},
-            "results": [self._type(each) if ok else None for each, ok in zip(tensors, is_tensor, strict=True)],
+            "results": [self._type(each, node) if ok else None for each, ok in zip(tensors, is_tensor, strict=True)],
             "module": module_of(node),
             "line": line_of(node),
         }
 
-    def _type(self, tensor: Any) -> dict[str, Any]:
-        return {"dtype": dtype_name(tensor.dtype), "shape": [self.size(each) for each in tensor.shape]}
+    def _type(self, tensor: Any, node: Any) -> dict[str, Any]:
+        dtype = tensor.dtype
+        # 2.6 states integers for quotients of these, which are floats.
+        if operator_name(node.target).startswith("aten.div.") and not arguments_of(node).get("rounding_mode"):
+            dtype = dtype if dtype.is_floating_point or dtype.is_complex else self.torch.get_default_dtype()
+        return {"dtype": dtype_name(dtype), "shape": [self.size(each) for each in tensor.shape]}
 
     def size(self, size: Any) -> Any:
         """A size in the document's form."""
