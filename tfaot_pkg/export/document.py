@@ -127,7 +127,7 @@ class Program:
 
     def _type(self, tensor: Any, node: Any) -> dict[str, Any]:
         dtype = tensor.dtype
-        # 2.6 states integers for quotients of these, which are floats.
+        # 2.6 and 2.7 state integers for quotients of these, which are floats.
         if operator_name(node.target).startswith("aten.div.") and not arguments_of(node).get("rounding_mode"):
             dtype = dtype if dtype.is_floating_point or dtype.is_complex else self.torch.get_default_dtype()
         return {"dtype": dtype_name(dtype), "shape": [self.size(each) for each in tensor.shape]}

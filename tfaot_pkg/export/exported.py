@@ -7,22 +7,17 @@ from typing import Any
 
 from .axes import Axes, Limits, at_least_two
 from .errors import ExportError
-from .framework import version_of
+
+_MOST = 1 << 31
+"""What the sizes of unlimited axes are below, for releases that name the largest integer as a size that they may not be
+(2.6, 2.7)."""
+_LARGEST_INTEGER = str((1 << 63) - 1)
 
 
 def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
-    dims: dict[str, Any] = {}
-    # 2.6 has the largest integer for "without limit", and then finds that sizes must not be that.
-    unlimited = 1 << 31 if version_of(torch) < (2, 7) else None
-    for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
-        least, most = limits.get(name, (1, None))
-        most = most or unlimited
-        dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
-    shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
-    examples = at_least_two(examples, axes)
-    options = {"dynamic_shapes": tuple(shapes), "strict": False}
+    given = tuple(at_least_two(examples, axes))
     try:
-        return _by_torch(torch, model, tuple(examples), options)
+        return _by_torch(torch, model, given, axes, limits)
     except Exception as error:
         said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
@@ -31,18 +26,33 @@ def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes
         ) from error
 
 
-def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes], limits: Limits) -> Any:
+    options = {"dynamic_shapes": _dynamic(torch, axes, limits, None), "strict": False}
     try:
         return torch.export.export(model, examples, **options)
     except Exception as error:
-        deferred = "prefer_deferred_runtime_asserts_over_guards"
-        if (
-            "Constraints violated" not in str(error)
-            or deferred not in inspect.signature(torch.export.export).parameters
-        ):
+        if "Constraints violated" not in str(error):
             raise
-    # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
-    return torch.export.export(model, examples, **options, **{deferred: True})
+        first = error
+    deferred = "prefer_deferred_runtime_asserts_over_guards"
+    if _LARGEST_INTEGER in str(first):
+        options["dynamic_shapes"] = _dynamic(torch, axes, limits, _MOST)
+    elif deferred in inspect.signature(torch.export.export).parameters:
+        # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
+        options[deferred] = True
+    else:
+        raise first
+    return torch.export.export(model, examples, **options)
+
+
+def _dynamic(torch: Any, axes: list[Axes], limits: Limits, unlimited: int | None) -> tuple[dict[int, Any], ...]:
+    """The axes of each input that vary, as torch.export takes them."""
+    dims: dict[str, Any] = {}
+    for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
+        least, most = limits.get(name, (1, None))
+        most = most or unlimited
+        dims[name] = torch.export.Dim(name, **({"min": least} if least > 1 else {}), **({"max": most} if most else {}))
+    return tuple({place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes)
 
 
 _WHOLE = """
