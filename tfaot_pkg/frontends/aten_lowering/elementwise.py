@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Unsupported
-from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, promoted
+from tfaot_pkg.frontends.aten_lowering.table import COMPARISONS, Call, Results, operator, promoted
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast, elu, leaky_relu, softplus
@@ -23,8 +23,11 @@ _OF_FLOATS = {
     "tanh": "tanh",
 }  # fmt: skip
 """Operators that give floats of integers, too."""
-_AS_ONNX = {name: name.capitalize() for name in "acos acosh asin asinh atan atanh cosh sinh".split()}
-_COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+_AS_ONNX = {
+    **{name: name.capitalize() for name in "acos acosh asin asinh atan atanh cosh mish selu sinh".split()},
+    "hardswish": "HardSwish", "silu": "Swish",
+}  # fmt: skip
+"""Operators that one of ONNX's means."""
 _LOGIC = {"and": "and", "or": "or", "xor": "xor"}
 _IDENTITIES = "alias clone contiguous detach lift_fresh_copy lift view_of".split()
 
@@ -100,7 +103,7 @@ for _name, _opcode in _OF_FLOATS.items():
     operator(_name)(_of_floats(_opcode))
 for _name, _other in _AS_ONNX.items():
     operator(_name)(_as_onnx(_other))
-for _name, _direction in _COMPARISONS.items():
+for _name, _direction in COMPARISONS.items():
     operator(f"{_name}.Tensor", f"{_name}.Scalar")(_compare(_direction))
 for _name, _opcode in _LOGIC.items():
     operator(f"logical_{_name}")(_logical(_opcode))
@@ -353,12 +356,10 @@ def _rrelu(call: Call) -> Results:
     return (made, call.value("noise")) if "functional" in call.op else made
 
 
-@operator("elu", "celu", "selu")
+@operator("elu", "celu")
 def _elu(call: Call) -> Results:
     x = call.value("self")
     a, alpha = Arithmetic(call.builder, x), call.real("alpha", 1)
-    if "selu" in call.op:
-        return call.onnx_one("Selu", x)
     if "celu" in call.op:
         return call.onnx_one("Celu", x, alpha=alpha)
     scale, inner = call.real("scale", 1), call.real("input_scale", 1)
@@ -373,22 +374,9 @@ def _gelu(call: Call) -> Results:
     return call.onnx_one("Gelu", call.value("self"), approximate=call.text("approximate") or "none")
 
 
-@operator("silu")
-def _silu(call: Call) -> Results:
-    return call.onnx_one("Swish", call.value("self"))
-
-
-@operator("mish")
-def _mish(call: Call) -> Results:
-    return call.onnx_one("Mish", call.value("self"))
-
-
-@operator("hardswish", "hardsigmoid")
-def _hard(call: Call) -> Results:
-    x = call.value("self")
-    return (
-        call.onnx_one("HardSwish", x) if "swish" in call.op else call.onnx_one("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-    )
+@operator("hardsigmoid")
+def _hardsigmoid(call: Call) -> Results:
+    return call.onnx_one("HardSigmoid", call.value("self"), alpha=1 / 6, beta=0.5)
 
 
 @operator("softplus")

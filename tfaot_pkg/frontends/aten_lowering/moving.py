@@ -6,12 +6,10 @@ import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, ZERO, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted
-from tfaot_pkg.frontends.aten_lowering.table import Call, Results, axis_of, operator, promoted, sizes_value
+from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Results, axis_of, operator, promoted, sizes_value
 from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, reshaped, reverse, squeezed, stretched, tiled
-
-_MINUS = Size(-1)
 
 
 @operator("view", "reshape", "_unsafe_view")
@@ -24,7 +22,7 @@ def _expand(call: Call) -> Results:
     x, wanted = call.value("self"), call.sizes("size")
     lead = len(wanted) - x.rank
     # -1 keeps the size of an axis.
-    sizes = [x.sizes[axis - lead] if size == _MINUS else size for axis, size in enumerate(wanted)]
+    sizes = [x.sizes[axis - lead] if size == MINUS else size for axis, size in enumerate(wanted)]
     return call.builder.spread(x, sizes)
 
 

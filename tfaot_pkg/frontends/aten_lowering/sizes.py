@@ -6,10 +6,8 @@ import operator as python
 from collections.abc import Callable, Mapping
 
 from tfaot_pkg.compiler.program import Size, Unsupported
-from tfaot_pkg.frontends.aten_lowering.table import OPERATORS, Call, Results, operator
+from tfaot_pkg.frontends.aten_lowering.table import COMPARISONS, MINUS, OPERATORS, Call, Results, operator
 from tfaot_pkg.frontends.lowering.values import Undecided, Value, number_of, product
-
-_MINUS = Size(-1)
 
 
 @operator("sym_size.int")
@@ -36,7 +34,6 @@ _NUMBERS: Mapping[str, Callable[[float, float], float]] = {
     "add": python.add, "sub": python.sub, "mul": python.mul, "floordiv": python.floordiv, "mod": python.mod,
     "pow": python.pow, "truediv": python.truediv,
 }  # fmt: skip
-_COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
 
 def _arithmetic(name: str) -> Callable[[Call], Results]:
@@ -66,7 +63,7 @@ def _of_sizes(call: Call, name: str, x: Size, y: Size) -> Size:
     if name == "add":
         return x + y
     if name == "sub":
-        return x + y * _MINUS
+        return x + y * MINUS
     if name == "mul":
         return x * y
     if name in ("floordiv", "truediv"):
@@ -107,7 +104,7 @@ def _extreme(*, largest: bool) -> Callable[[Call], Results]:
 
 
 def _negated(call: Call) -> Results:
-    return call.size("0") * _MINUS
+    return call.size("0") * MINUS
 
 
 def _as_float(call: Call) -> Results:
@@ -124,5 +121,5 @@ OPERATORS.update({
     "torch.sym_max": _extreme(largest=True),
     "torch.sym_min": _extreme(largest=False),
     **{f"operator.{name}": _arithmetic(name) for name in _NUMBERS},
-    **{f"operator.{name}": _compared(direction) for name, direction in _COMPARISONS.items()},
+    **{f"operator.{name}": _compared(direction) for name, direction in COMPARISONS.items()},
 })  # fmt: skip

@@ -22,6 +22,9 @@ Results = Resolved
 
 _ONNX = FILLED_BY
 """These modules fill ONNX's table, some of whose functions serve here, too."""
+MINUS = Size(-1)
+COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+"""PyTorch's names -> those of directions of HLO."""
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2}
 
 
