@@ -122,6 +122,30 @@ def test_types_are_inferred_and_not_believed(tmp_path: Path) -> None:
         lowered(read_module(path))
 
 
+def test_conditions_on_sizes_may_be_combined(tmp_path: Path) -> None:
+    """PyTorch 2.8 asserts such ones; some depend on the batch."""
+
+    def node(name: str, op: str, *arguments: object) -> dict[str, object]:
+        given = dict(zip("01", arguments, strict=False)) if op.startswith(("operator", "torch")) else arguments[0]
+        return {"name": name, "op": op, "arguments": given, "results": [None], "module": "", "line": ""}
+
+    def change(document: Any) -> None:
+        size, few, some = ({"value": name} for name in ("size", "few", "some"))
+        document["nodes"] += [
+            node("size", "aten.sym_size.int", {"self": {"value": document["inputs"][0]["value"]}, "dim": 0}),
+            node("few", "operator.le", size, 5),
+            node("some", "operator.ge", size, 1),
+            node("either", "operator.or_", few, some),
+            node("both", "operator.and_", few, some),
+            node("none", "torch.sym_not", some),
+            node("asserted", "aten._assert_scalar.default", {"self": {"value": "either"}, "assert_msg": "size"}),
+        ]
+
+    program = lowered(read_module(changed(_LINEAR, tmp_path / "conditions.aten", change)))
+    plain = lowered(read_module(_LINEAR))
+    assert [each.opcode for each in program.entry.operations] == [each.opcode for each in plain.entry.operations]
+
+
 @pytest.mark.parametrize(
     ("op", "why"),
     [

@@ -90,6 +90,23 @@ def _compared(direction: str) -> Callable[[Call], Results]:
     return function
 
 
+def _together(*, decisive: bool) -> Callable[[Call], Results]:
+    """Two conditions, of which one that is `decisive` decides: None if that depends on the symbols."""
+
+    def function(call: Call) -> Results:
+        found = [call.get(name) for name in "01"]
+        if any(each is decisive for each in found):
+            return decisive
+        return not decisive if all(each is (not decisive) for each in found) else None
+
+    return function
+
+
+def _inverted(call: Call) -> Results:
+    found = call.get("0")
+    return not found if isinstance(found, bool) else None
+
+
 def _extreme(*, largest: bool) -> Callable[[Call], Results]:
     def function(call: Call) -> Results:
         x, y = call.size("0"), call.size("1")
@@ -117,6 +134,9 @@ def _as_float(call: Call) -> Results:
 OPERATORS.update({
     "operator.getitem": _getitem,
     "operator.neg": _negated,
+    "operator.or_": _together(decisive=True),
+    "operator.and_": _together(decisive=False),
+    "torch.sym_not": _inverted,
     "torch.sym_float": _as_float,
     "torch.sym_max": _extreme(largest=True),
     "torch.sym_min": _extreme(largest=False),
