@@ -1,6 +1,5 @@
 """Print how large and how entangled tfaot_pkg is: its lines beside the budget, the lowest maintainability index, the
-highest cyclomatic complexity. Exit code 1 if a module or function passes a limit, or if an exception no longer needs to
-be one.
+highest cyclomatic complexity. Exit code 1 if a module or function passes a limit.
 
 Both figures are radon's (https://radon.readthedocs.io/en/latest/intro.html). ruff's C901 counts branches alone; radon
 also counts operands of `and` and `or`, and comprehensions.
@@ -9,7 +8,7 @@ also counts operands of `and` and `or`, and comprehensions.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +21,6 @@ BUDGET = 78_000
 """Lines that tfaot_pkg is to shrink to."""
 LOWEST_INDEX = 15.0
 HIGHEST_COMPLEXITY = 20
-
-# None may be added (tests/test_size.py).
-INDEX_EXCEPTIONS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +48,14 @@ def measured_below(root: Path, folder: str) -> list[Module]:
         return [*pool.map(partial(measured, root), paths, chunksize=16)]
 
 
-def faults(modules: list[Module], *, index_exceptions: Set[str] = INDEX_EXCEPTIONS) -> Iterator[str]:
-    """What passes a limit without being an exception, and exceptions that pass none any more."""
+def faults(modules: list[Module]) -> Iterator[str]:
+    """What passes a limit."""
     low = {each.path: each.index for each in modules if each.index < LOWEST_INDEX}
     high = {name: value for each in modules for name, value in each.functions if value > HIGHEST_COMPLEXITY}
-    for path in sorted(low.keys() - index_exceptions):
+    for path in sorted(low):
         yield f"{path}: maintainability index {low[path]:.1f}, at least {LOWEST_INDEX:g} is wanted: split it by nouns"
     for name in sorted(high):
         yield f"{name}: cyclomatic complexity {high[name]}, at most {HIGHEST_COMPLEXITY} is wanted: name its parts"
-    for name in sorted(index_exceptions - low.keys()):
-        yield f"{name} is within the limits: take it from the exceptions of tools/check_size.py"
 
 
 def summary(modules: list[Module]) -> str:
