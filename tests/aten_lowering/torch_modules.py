@@ -496,6 +496,16 @@ def integers():
     return Calls(call)
 
 
+@module(x="batch,6,4")
+def pairs_of_a_triangle():
+    def call(_, x):
+        first, second = torch.triu_indices(6, 6, 1)
+        rows, columns = torch.tril_indices(6, 4, -1)
+        return {"pairs": (x[:, first] * x[:, second]).sum(-1), "below": x[:, rows, columns]}
+
+    return Calls(call)
+
+
 @module(x="batch,5")
 def in_double_precision():
     class Double(nn.Module):

@@ -7,6 +7,7 @@ import numpy as np
 from tfaot_pkg.compiler.program import ONE, ZERO, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted
 from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Results, axis_of, operator, promoted, sizes_value
+from tfaot_pkg.frontends.lowering.folding import MOST_FOLDED
 from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, reshaped, reverse, squeezed, stretched, tiled
@@ -213,6 +214,15 @@ def _constant_pad(call: Call, x: Value, lows: list[Size], highs: list[Size]) -> 
 @operator("pixel_shuffle")
 def _pixel_shuffle(call: Call) -> Results:
     return call.onnx_one("DepthToSpace", call.value("self"), blocksize=call.whole("upscale_factor"), mode="CRD")
+
+
+@operator("tril_indices", "triu_indices")
+def _triangle_indices(call: Call) -> Results:
+    rows, columns, offset = call.whole("row"), call.whole("col"), call.whole("offset", 0)
+    if min(rows, columns) < 0 or rows * columns > MOST_FOLDED:
+        raise Unsupported(f"a triangle of {rows} rows and {columns} columns")
+    found = (np.triu_indices if "triu" in call.op else np.tril_indices)(rows, offset, columns)
+    return known(np.array(found), call.dtype() or "s64")
 
 
 @operator("tril", "triu")
