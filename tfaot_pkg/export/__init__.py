@@ -2,8 +2,7 @@
 
     python -m tfaot_pkg.export taggers:make_tagger --input particles=batch,n,16 --dynamic "n<=128"
 
-    from tfaot_pkg.export import export
-    export(model, (particles,), "tagger.onnx", shapes={"particles": "batch,n,16"}, dynamic=["n<=128"])
+    tfaot_pkg.export.export(model, (particles,), "tagger.onnx", shapes={"particles": "batch,n,16"}, dynamic=["n<=128"])
 
 It runs in the environment in which the model works, and needs PyTorch 2.6 or newer; for ONNX, 2.5 or newer with the
 packages onnx and onnxscript. Nothing else of tfaot_pkg is imported: this folder may be copied and run alone.
