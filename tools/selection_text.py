@@ -36,4 +36,8 @@ def _form(operation: Operation, selection: Selection) -> str:
         return "inlined"
     if value in selection.named:
         return "named"
+    if value in selection.beside.values():
+        return f"in place, in a loop with %{next(key for key, each in selection.beside.items() if each == value)}"
+    if unread := selection.unread.get(value):
+        return f"called, without the initial values of {', '.join(map(str, sorted(unread)))}"
     return "called, in place" if value in selection.in_place else "called"

@@ -83,6 +83,15 @@ def test_a_block_suits_a_cache_and_has_eight_rows_for_products_in_loops(
     assert (*in_loops, chosen(multiplies_in_loops=False, repeats=False)) == rows
 
 
+@pytest.mark.parametrize(("floats", "rows"), [(1 << 8, 32), (1 << 10, 8), (1 << 16, 1)])
+def test_a_block_of_steps_suits_the_first_cache(floats: int, rows: int) -> None:
+    memory = Memory(
+        buffers=[Buffer("v0", "f32", N * Size(floats))], lifetimes={"v0": Lifetime(0, 1)}, symbols=(), weights=0,
+        layers=(), entries=1, repeats=True,
+    )  # fmt: skip
+    assert memory.chosen_block(takes_steps=True) == rows
+
+
 def _function(called: tuple[int, ...]) -> hlo.Computation:
     """f(x) = called(x) and so on, one after the other."""
     number = Number(number=0)

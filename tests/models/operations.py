@@ -423,6 +423,17 @@ def control():
     case("control", "while", while_any)
     case("control", "mapped", lambda x: tf.map_fn(lambda r: tf.sort(r) * tf.reduce_sum(r), x))
     case("control", "scanned", lambda x: tf.transpose(tf.scan(lambda a, b: a * 0.5 + b, tf.transpose(x)), [1, 0]))
+
+    def scanned(function, x, *start, **given):
+        found = tf.scan(function, tf.transpose(x, [1, 0, 2]), start, **given)
+        return tf.transpose(tf.concat(found, -1), [1, 0, 2])
+
+    # A few rows at a time (row_blocks.py): one of 80 elements, of 24 two.
+    case("control", "scanned steps", lambda x: scanned(lambda a, b: (a[0] * 0.5 + b,), x, x[:, 0]), rows(6, 80))
+    case("control", "scanned backwards", lambda x: scanned(
+        lambda a, b: (a[0] * 0.5 + b, a[1] * a[0] - b), x, x[:, 0], x[:, 1], reverse=True), rows(5, 24))  # fmt: skip
+    case("control", "last of scanned steps", lambda x: scanned(lambda a, b: (tf.tanh(a[0]) + b,), x, x[:, 0])[:, -1],
+         rows(4, 70))  # fmt: skip
     case("control", "counted by rows", lambda n: tf.map_fn(lambda k: tf.while_loop(
         lambda i, _: i < k, lambda i, s: (i + 1, s + i), (0, 0))[1], tf.clip_by_value(n, 0, 9)),
         rows(dtype=tf.int32, name="n"))  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.attributes import Element
@@ -10,19 +10,36 @@ from tfaot_pkg.compiler.elements import Place, Pointed, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
 from tfaot_pkg.compiler.loops import View
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape, Size
+from tfaot_pkg.compiler.row_blocks import in_blocks, rows_at_once
 
 
 def while_loop(emitter: Emitter, operation: Operation) -> None:
-    """Scalars of the state are variables; each array has two buffers, which are swapped after each iteration."""
-    body, condition = operation.regions
+    """Scalars of the state are variables.
+
+    An array has two buffers, which are swapped after each iteration; one, if iterations update it in place.
+    """
     # Before the loop: what is computed within it would be computed again in each iteration.
     emitter.flush()
     for value in sorted(operation.captured()):
         _prepare(emitter, value)
-    states = [
-        _state(emitter, parameter, value) for parameter, value in zip(body.parameters, operation.operands, strict=True)
-    ]
+    used = _used_results(emitter, operation)
+    buffers = [_initial(emitter, operation, place, used.get(place)) for place in range(len(operation.operands))]
+    rows = rows_at_once(emitter, operation)
+    arrays = _arrays_of_rows(emitter, operation, buffers)
+    if rows is None or arrays is None:
+        states = _iterations(emitter, operation, buffers)
+    else:
+        states = _by_blocks(emitter, operation, buffers, used, rows, arrays)
+    for state in states:
+        emitter.touch(state.name)
+    emitter.results[operation.id] = states
+
+
+def _iterations(emitter: Emitter, operation: Operation, buffers: Sequence[tuple[str, ...]]) -> list[State]:
+    """Write the loop itself, whose arrays begin in the first of their buffers; the names of its state at the end."""
+    body, condition = operation.regions
+    states = [_state(emitter, operation, place, each) for place, each in enumerate(buffers)]
     outer = dict(emitter.pointers), dict(emitter.scalars)
     with emitter.braces("for (;;)", is_repeated=True):
         _bind(emitter, condition, states)
@@ -33,9 +50,46 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
         emitter.region(body)
         _next(emitter, body, states)
     emitter.pointers, emitter.scalars = outer
-    for state in states:
-        emitter.touch(state.name)
-    emitter.results[operation.id] = states
+    return states
+
+
+def _by_blocks(
+    emitter: Emitter, operation: Operation, buffers: Sequence[tuple[str, ...]], used: Mapping[int, str | None],
+    rows: int, arrays: dict[str, Size],
+) -> list[State]:  # fmt: skip
+    """As `_iterations`, for `rows` rows of `arrays` at a time."""
+    # Which of two buffers has a state at the end is known within a block of rows only.
+    kept = {
+        place: wanted or emitter.buffer(operation.shapes[place].dtype, operation.shapes[place].elements)
+        for place, wanted in used.items()
+        if len(buffers[place]) > 1
+    }
+    arrays.update((name, operation.shapes[place].elements.per_row) for place, name in kept.items())
+    with in_blocks(emitter, rows, arrays):
+        states = _iterations(emitter, operation, buffers)
+        for place, target in kept.items():
+            shape, state = operation.shapes[place], operation.regions[0].parameters[place].id
+            emitter.pointers[state] = states[place].name
+            emitter.loop(shape.sizes, [(state, target, Index(ZERO, shape.strides))])
+            del emitter.pointers[state]
+    for place, name in kept.items():
+        states[place] = State(name, operation.shapes[place], (name,))
+    return states
+
+
+def _arrays_of_rows(
+    emitter: Emitter, operation: Operation, buffers: Sequence[tuple[str, ...]]
+) -> dict[str, Size] | None:
+    """The elements per row of the arrays that a loop uses; None if it uses a part of one."""
+    known = emitter.arrays()
+    captured = {emitter.pointers[value] for value in operation.captured() if value in emitter.pointers}
+    found = {}
+    for name in (*sorted(captured), *(each for some in buffers for each in some)):
+        if name not in known:
+            return None
+        if known[name].grows:
+            found[name] = known[name].per_row
+    return found
 
 
 def _prepare(emitter: Emitter, value: int) -> None:
@@ -53,16 +107,44 @@ def _prepare(emitter: Emitter, value: int) -> None:
         emitter.stored(value)
 
 
-def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
-    shape = parameter.shape
+def _used_results(emitter: Emitter, loop: Operation) -> dict[int, str | None]:
+    """The states of `loop` that are read after it, and where they should be written, if that is known.
+
+    It is an output, or the next state of a loop around it.
+    """
+    elements = [each for each in emitter.known.values() if each.opcode == "get-tuple-element"]
+    return {
+        Element.of(each).index: emitter.places.get(each.id)
+        for each in sorted(elements, key=lambda each: each.id in emitter.places)
+        if each.operands[0] == loop.id
+    }
+
+
+def _initial(emitter: Emitter, loop: Operation, place: int, wanted: str | None) -> tuple[str, ...]:
+    """Memory for the state at `place`, the first with its initial value; none for a number.
+
+    A state that iterations update in place is written where it is `wanted`.
+    """
+    value, shape = loop.operands[place], loop.regions[0].parameters[place].shape
     if not shape.rank:
-        name = f"s{next(emitter.new)}"
-        emitter.line(f"{c_type(shape)} {name} = ", emitter.scalar(value), ";")
-        return State(name, shape)
+        return ()
+    is_in_place = _is_in_place(emitter, loop, place)
+    first = (wanted if is_in_place else None) or emitter.buffer(shape.dtype, shape.elements)
     # Two, because an iteration reads the state while it writes the next one.
-    buffers = (emitter.buffer(shape.dtype, shape.elements), emitter.buffer(shape.dtype, shape.elements))
+    buffers = (first,) if is_in_place else (first, emitter.buffer(shape.dtype, shape.elements))
+    if place not in emitter.selection.unread[loop.id]:
+        emitter.loop(shape.sizes, [(value, first, Index(ZERO, shape.strides))])
+    return buffers
+
+
+def _state(emitter: Emitter, loop: Operation, place: int, buffers: tuple[str, ...]) -> State:
+    shape = loop.regions[0].parameters[place].shape
     name = f"s{next(emitter.new)}"
-    emitter.loop(shape.sizes, [(value, buffers[0], Index(ZERO, shape.strides))])
+    if not buffers:
+        emitter.line(f"{c_type(shape)} {name} = ", emitter.scalar(loop.operands[place]), ";")
+        return State(name, shape)
+    if len(buffers) == 1:
+        return State(buffers[0], shape, buffers)
     first, second = (Place(buffer, elements=shape.elements) for buffer in buffers)
     emitter.line(f"auto* {name} = ", first, ";")
     emitter.line(f"[[maybe_unused]] auto* {name}_next = ", second, ";")
@@ -71,7 +153,17 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
     for buffer in buffers:
         emitter.touch(buffer)
     emitter.aliases[name] = emitter.aliases[f"{name}_next"] = buffers
+    emitter.sharing.apart.add(frozenset((name, f"{name}_next")))
     return State(name, shape, buffers)
+
+
+def _is_in_place(emitter: Emitter, loop: Operation, place: int) -> bool:
+    """Whether all that an iteration does to the state is to update it where it is, or nothing."""
+    body = loop.regions[0]
+    result, parameter = emitter.known[body.results[place]], body.parameters[place].id
+    if result.id == parameter:
+        return True
+    return result.id in emitter.selection.in_place and result.operands[0] == parameter
 
 
 def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
@@ -85,7 +177,7 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
 def _want(emitter: Emitter, region: Region, states: Sequence[State], suffix: str = "") -> None:
     """Let `region` write its results directly into the buffers of `states`, or of the next ones."""
     for result, state in zip(region.results, states, strict=True):
-        if state.buffers and emitter.known[result].shape == state.shape:
+        if len(state.buffers) > bool(suffix) and emitter.known[result].shape == state.shape:
             emitter.want(result, f"{state.name}{suffix}")
 
 

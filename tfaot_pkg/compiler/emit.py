@@ -29,6 +29,7 @@ from tfaot_pkg.compiler.expressions import C_TYPES, c_type
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.loops import Block, Function, Nest, lowered, text_lines
 from tfaot_pkg.compiler.memory import ALIGNMENT, Layer, Memory, lifetimes
+from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     ZERO,
@@ -145,7 +146,9 @@ def _function(
         entries=sum(isinstance(node, Nest | Block) for node in function.nodes),
         repeats=any(each.opcode == "while" for each in program.entry.everything()),
     )
-    block = block or memory.chosen_block(multiplies_in_loops=_multiplies_in_loops(program))
+    block = block or memory.chosen_block(
+        multiplies_in_loops=_multiplies_in_loops(program), takes_steps=_takes_steps(program)
+    )
     offsets, size = memory.planned(block)
     scratch = -(-size // ALIGNMENT) * ALIGNMENT
     if scratch > _MOST_SCRATCH:
@@ -187,6 +190,16 @@ def _layers(program: Program) -> Iterator[Layer]:
         ):
             weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
             yield Layer(weights=4 * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
+
+
+def _takes_steps(program: Program) -> bool:
+    """Whether loops take arrays step by step, and nothing multiplies matrices, which takes as many rows as it can."""
+    every = [*program.entry.everything()]
+    inside = {
+        each.opcode for loop in every if loop.opcode == "while" for part in loop.regions for each in part.everything()
+    }
+    is_by_steps = not inside.isdisjoint({"dynamic-slice", "dynamic-update-slice"})
+    return is_by_steps and all(OPERATIONS[each.opcode].multiply_adds is None for each in every)
 
 
 def _border(shape: Shape) -> dict[str, object]:

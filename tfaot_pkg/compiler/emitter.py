@@ -24,8 +24,8 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loop_forms import loop_of
-from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Row, View
+from tfaot_pkg.compiler.loop_forms import Sharing, joined_with, loop_of
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Loops, Row, View
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     ONE,
@@ -39,7 +39,7 @@ from tfaot_pkg.compiler.program import (
     Unsupported,
 )
 from tfaot_pkg.compiler.selection import select
-from tfaot_pkg.compiler.sources import in_memory, source_index
+from tfaot_pkg.compiler.sources import in_memory, index_of_part, source_index
 from tfaot_pkg.compiler.waiting import Together
 from tfaot_pkg.compiler.weights import Constants
 
@@ -71,6 +71,7 @@ class Emitter(Lines):
         self.buffers: dict[str, Buffer] = {}
         self.reached: dict[str, None] = {}  # calls of Reached (reachable_functions.h), in order, each once
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
+        self.sharing = Sharing(self.aliases)
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, Scalar] = {}
         self.segments: set[str] = set()  # functions of XLA's code
@@ -80,6 +81,8 @@ class Emitter(Lines):
         # Loops that are not computed yet, by their values, and the one whose values are reached.
         self._together = {value: loop for loop in self.selection.together for value in loop.values}
         self._begun: Together | None = None
+        # Of updates that the loop of what they write makes: this value.
+        self._sources = {update: value for value, update in self.selection.beside.items()}
 
     def write(self) -> Function:
         """The function of the program, from `input_0` ... to `output_0` ..."""
@@ -92,11 +95,11 @@ class Emitter(Lines):
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
         return Function(
-            nodes=self.nodes, arrays=self._arrays(), buffers=tuple(self.buffers.values()), aliases=self.aliases,
+            nodes=self.nodes, arrays=self.arrays(), buffers=tuple(self.buffers.values()), aliases=self.aliases,
             symbols=program.symbols,
         )  # fmt: skip
 
-    def _arrays(self) -> dict[str, Size]:
+    def arrays(self) -> dict[str, Size]:
         """The elements of all arrays."""
         entry = self.program.entry
         found = {f"input_{place}": each.shape.elements for place, each in enumerate(entry.parameters)}
@@ -124,6 +127,8 @@ class Emitter(Lines):
                     self._tables.several[operation.opcode](self, operation)
             elif operation.id in self.selection.named:
                 self._name_scalar(operation)
+            elif self._sources.get(operation.id) in self._together:
+                continue  # the loop, which is not computed yet, makes the update
             elif operation.id in self._together:
                 self._reach(self._together[operation.id])
                 if operation.id in self.selection.last:
@@ -150,9 +155,12 @@ class Emitter(Lines):
         shape = self.known[loop.written[0]].shape
         pointers = [self.target(self.known[value]) for value in loop.written]
         index = Index(ZERO, shape.strides)
+        updates = [self.selection.beside[value] for value in loop.written if value in self.selection.beside]
         with self.doing(self.known[loop.written[-1]]):
-            self.loop(shape.sizes, [(v, p, index) for v, p in zip(loop.written, pointers, strict=True)])
+            self.loop(shape.sizes, [(v, p, index) for v, p in zip(loop.written, pointers, strict=True)], updates)
         self.pointers.update(zip(loop.written, pointers, strict=True))
+        for update in updates:
+            self.stored(update)
 
     def _is_reached(self, value: int) -> bool:
         """Whether a loop computes the value together with others, and may begin."""
@@ -246,8 +254,13 @@ class Emitter(Lines):
             return True
         return operation.opcode == "reshape" and self.is_stored(operation.operands[0])
 
-    def loop(self, extents: tuple[Size, ...], stores: Sequence[tuple[int, str, Index]]) -> None:
-        """Compute each value at all indices of `extents`, and write it to its address."""
+    def loop(
+        self, extents: tuple[Size, ...], stores: Sequence[tuple[int, str, Index]], updates: Sequence[int] = ()
+    ) -> None:
+        """Compute each value at all indices of `extents`, and write it to its address.
+
+        The loop makes the `updates` of arrays by these values as well, if it stays as fast.
+        """
         if ZERO in extents:
             return
         body = Body(extents)
@@ -257,7 +270,32 @@ class Emitter(Lines):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
             written.append(Store(access, result))
-        self.nest_of(loop_of(body, written, self.aliases, self.constants))
+        loop = loop_of(body, written, self.sharing, self.constants)
+        self.nest_of(self._with_updates(loop, body, written, updates) if updates else loop)
+
+    def _with_updates(self, loop: Loops, body: Body, written: Sequence[Store], updates: Sequence[int]) -> Loops:
+        """`loop` of `body`, which makes `updates` as well if this takes less than a loop for each of them."""
+        stores = list[Store]()
+        for value in updates:
+            operation, source = self.known[value], body.known[self._sources[value], body.identity()]
+            index = index_of_part(operation, self.known[operation.operands[1]].shape, body, self.starts(operation))
+            if index is None:
+                return loop
+            name, array = f"o{len(written) + len(stores)}", self.pointers[operation.operands[0]]
+            stores.append(Store(Access(name, array, operation.shape.dtype, index), source))
+        joined = joined_with(loop, body, written, stores, self.sharing, self.constants)
+        if joined is None:
+            return loop
+        for value, store in zip(updates, stores, strict=True):
+            self.touch(store.access.base)
+            self.pointers[value] = store.access.base
+        return joined
+
+    def starts(self, update: Operation) -> list[Start | None]:
+        """Where an update begins along each axis."""
+        part, *starts = update.operands[1:]
+        sizes = zip(starts, update.shape.sizes, self.known[part].shape.sizes, strict=True)
+        return [self.start(*each) for each in sizes]
 
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> Operand:
         """The element of `value` at `index`."""

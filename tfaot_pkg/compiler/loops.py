@@ -212,6 +212,11 @@ class Lines:
         """The operation to which the next node belongs."""
         return self._doing[-1] if self._doing else None
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the next node belongs to the outermost list."""
+        return len(self._open) == 1
+
     @contextmanager
     def doing(self, operation: Operation | None) -> Iterator[None]:
         """The nodes of the block belong to `operation`, except those of operations that begin within it."""

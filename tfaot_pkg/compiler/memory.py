@@ -118,8 +118,14 @@ class Memory:
     def _bytes(self, buffer: Buffer, rows: int) -> int:
         return max(1, buffer.elements.most(rows, self.symbols)) * NUMPY_TYPES[buffer.dtype].itemsize
 
-    def chosen_block(self, *, multiplies_in_loops: bool) -> int:
-        """As many rows as stay in the second-level cache; fewer if that spares the first one much traffic."""
+    def chosen_block(self, *, multiplies_in_loops: bool = False, takes_steps: bool = False) -> int:
+        """As many rows as stay in the second-level cache; fewer if that spares the first one much traffic.
+
+        Of a program that `takes_steps`, each iteration of a loop reads and writes a part of each row: as many rows as
+        stay in the first-level cache.
+        """
+        if takes_steps:
+            return next((rows for rows in _BLOCKS if self.planned(rows)[1] <= _FIRST_CACHE), _BLOCKS[-1])
         most = self._most_rows(multiplies_in_loops=multiplies_in_loops)
         # How often a loop of the program enters others, and reads its weights, is not known here.
         if self.repeats:

@@ -13,6 +13,7 @@ from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Component, Scalar, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.sources import runtime_terms
 from tfaot_pkg.compiler.uses import is_counted, same_memory
 
 Padding = tuple[tuple[Size, Size, Size], ...]
@@ -120,16 +121,15 @@ def _component(base: str, index: Index, counters: Mapping[int, Counter], at: Siz
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
-    array, update, *starts = operation.operands
+    array, update = operation.operands[:2]
     shape, part = operation.shape, emitter.known[update].shape
     if operation.id in emitter.selection.in_place:
         target = emitter.pointers[array]
     else:
         target = emitter.target(operation)
         emitter.loop(shape.sizes, [(array, target, Index(ZERO, shape.strides))])
-    found = (emitter.start(start, shape.sizes[axis], part.sizes[axis]) for axis, start in enumerate(starts))
-    runtime = [(start, stride) for start, stride in zip(found, shape.strides, strict=True) if start is not None]
-    emitter.loop(part.sizes, [(update, target, Index(ZERO, shape.strides, tuple(runtime)))])
+    runtime = runtime_terms(emitter.starts(operation), shape)
+    emitter.loop(part.sizes, [(update, target, Index(ZERO, shape.strides, runtime))])
     emitter.touch(target)
     return target
 

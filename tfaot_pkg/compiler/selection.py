@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.expressions import ELEMENTWISE, MOVING
+from tfaot_pkg.compiler.iterations import filled, is_counter, iterations_of
 from tfaot_pkg.compiler.program import ZERO, Operation, Program, Region
 from tfaot_pkg.compiler.reduction_forms import combined
 from tfaot_pkg.compiler.uses import Uses, same_memory
 from tfaot_pkg.compiler.waiting import Together, Waiting
-from tfaot_pkg.compiler.work import is_counter, iterations_of
 
 _BY_ARRAYS = frozenset(
     {
@@ -26,6 +26,7 @@ _BY_ARRAYS = frozenset(
 """Calls that read arrays in memory."""
 _BY_ELEMENTS = frozenset({"concatenate", "dynamic-update-slice", "gather", "pad", "reduce"})
 """Calls that make loops, into which elementwise operands are inlined."""
+_IN_CHAINS = frozenset({"reduce", "softmax"})
 _BY_REGIONS = frozenset({"conditional", "while"})
 CALLED = frozenset({*_BY_ARRAYS, *_BY_ELEMENTS, *_BY_REGIONS, "get-tuple-element"})
 _FIRST_ALONE = frozenset({"conditional", "custom-call", "while"})
@@ -41,8 +42,9 @@ class Selection:
     The loops `together` are in the order in which they are computed; those with one of `last` are computed as soon as
     it is reached. `in_indices` are joined vectors of indices that only gathers read, each with its single numbers.
     Concatenations that are `parts` are written where another one has them. Updates `in_place` write into the state of a
-    loop. `turns` has parameters that count a loop's iterations from 0, and
-    how many these are.
+    loop. `beside` has those which the loop makes that computes what they write, by this value. `turns` has parameters
+    that count a loop's iterations from 0, and how many these are. `unread` has the places of operands that a loop
+    replaces without reading them, by the loop.
     """
 
     inlined: frozenset[int]
@@ -52,7 +54,9 @@ class Selection:
     in_indices: Mapping[int, tuple[int, ...]]
     parts: frozenset[int]
     in_place: frozenset[int]
+    beside: Mapping[int, int]
     turns: Mapping[int, int]
+    unread: Mapping[int, frozenset[int]]
 
 
 def select(program: Program) -> Selection:
@@ -75,7 +79,10 @@ class _Selector:
         self._parts: set[int] = set()
         self._in_place: set[int] = set()
         self._carried: set[int] = set()
+        self._beside: dict[int, int] = {}
         self._turns: dict[int, int] = {}
+        self._unread: dict[int, frozenset[int]] = {}
+        self._here = self._entry
 
     def selection(self) -> Selection:
         for result in self._entry.results:
@@ -84,7 +91,7 @@ class _Selector:
         return Selection(
             inlined=frozenset(self._inlined), named=frozenset(self._named), together=tuple(self._together),
             last=frozenset(self._waiting.last), in_indices=self._in_indices, parts=frozenset(self._parts),
-            in_place=frozenset(self._in_place), turns=self._turns,
+            in_place=frozenset(self._in_place), beside=self._beside, turns=self._turns, unread=self._unread,
         )  # fmt: skip
 
     def _want(self, value: int) -> None:
@@ -95,8 +102,10 @@ class _Selector:
                 value = operation.operands[0]
 
     def _region(self, region: Region) -> None:
+        outer, self._here = self._here, region
         self._visit(region)
         self._close()
+        self._here = outer
 
     def _visit(self, region: Region) -> None:
         within = {operation.id for operation in region.operations}
@@ -289,8 +298,31 @@ class _Selector:
         # Otherwise each iteration of a loop that fills an array would copy all of it.
         if array in self._carried and array in self._memory and self._uses.count[array] == 1:
             self._in_place.add(operation.id)
+            value = same_memory(update, self._known)
+            if self._is_beside(value, starts):
+                self._beside[value] = operation.id
+                return tuple(starts)
             return (*starts, update)
         return (array, *starts, update)
+
+    def _is_beside(self, value: int, starts: Iterable[int]) -> bool:
+        """Whether the loop that computes `value` should write it to a place in an array, too."""
+        here = {each.id for each in self._here.operations}
+        computed = value in self._waiting or any(value in loop.written for loop in self._together)
+        # Chains keep values in registers, and write each to one array.
+        in_chains = any(each.opcode in _IN_CHAINS for each in self._here.operations)
+        return value in here and computed and not in_chains and self._are_of_numbers(starts)
+
+    def _are_of_numbers(self, values: Iterable[int]) -> bool:
+        """Whether numbers are computed of those that are known when the region begins."""
+        left, seen = [*values], set[int]()
+        while left:
+            operation = self._known[left.pop()]
+            if operation.shape.rank or operation.opcode not in (*ELEMENTWISE, "constant", "parameter"):
+                return False
+            seen.add(operation.id)
+            left += (each for each in operation.operands if each not in seen)
+        return True
 
     def _visit_regions(self, operation: Operation) -> None:
         """Those of single elements, which no loop of arrays is in."""
@@ -309,11 +341,12 @@ class _Selector:
     def _loop(self, operation: Operation) -> None:
         body, condition = operation.regions
         self._prepare(sorted(operation.captured()))
-        for value in operation.operands:
-            if self._known[value].shape.rank:
-                self._element(value)
-            else:
+        self._unread[operation.id] = unread = filled(operation, self._known)
+        for place, value in enumerate(operation.operands):
+            if not self._known[value].shape.rank:
                 self._number(value)
+            elif place not in unread:
+                self._element(value)
         outer = set(self._memory), set(self._numbers)
         self._bind(condition)
         self._region(condition)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Index, as_size, shifted
+from tfaot_pkg.compiler.affine import Index, as_size, shifted, split
 from tfaot_pkg.compiler.attributes import Dimensions, Slices
+from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Start
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
 
@@ -36,10 +37,26 @@ def source_index(operation: Operation, source: Shape, index: _Indices, starts: S
                 for axis, (each, size) in enumerate(zip(index, source.sizes, strict=True))
             )
         case _:  # dynamic-slice
-            return tuple(
-                each if start is None else replace(each, runtime=(*each.runtime, (start, ONE)))
-                for each, start in zip(index, starts, strict=True)
-            )
+            return _from(starts, index)
+
+
+def index_of_part(update: Operation, part: Shape, body: Body, starts: Sequence[Start | None]) -> Index | None:
+    """Where an `update` of an array by a reshape to `part` of elements of `body` writes these; None if not affine."""
+    rank = len(body.extents)
+    inner = split(part.sizes, body.extents, body.identity(), rank)
+    return None if inner is None else in_memory(_from(starts, inner), update.shape, rank)
+
+
+def _from(starts: Sequence[Start | None], index: _Indices) -> _Indices:
+    return tuple(
+        each if start is None else replace(each, runtime=(*each.runtime, (start, ONE)))
+        for each, start in zip(index, starts, strict=True)
+    )
+
+
+def runtime_terms(starts: Sequence[Start | None], shape: Shape) -> tuple[tuple[Start, Size], ...]:
+    """The terms that `starts` along the axes of an array add to a place in it."""
+    return tuple((start, stride) for start, stride in zip(starts, shape.strides, strict=True) if start is not None)
 
 
 def in_memory(index: _Indices, shape: Shape, rank: int) -> Index:

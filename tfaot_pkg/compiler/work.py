@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tfaot_pkg.compiler.attributes import Comparison, Constant
+from tfaot_pkg.compiler.iterations import iterations_of
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.program import Binding, Operation, Program, Region, Size
-
-_COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
-"""Directions of a comparison that a loop continues by, and the iterations that each adds to those below its limit."""
+from tfaot_pkg.compiler.program import Binding, Operation, Program, Region
 
 _SIZES = (3, 2)  # two batch sizes: the difference of their counts is the work of one row
 
@@ -92,85 +89,3 @@ def _of_loop(operation: Operation, known: _Known, inside: Counted) -> Counted:
     if iterations is not None or not inside.products:
         return inside.times(iterations or 0)
     return replace(inside, open_loops=(*inside.open_loops, operation.node))
-
-
-def iterations_of(operation: Operation, known: _Known) -> int | None:
-    """How often a `while` runs its body, if it counts in constant steps to a constant; None otherwise."""
-    body, condition = operation.regions
-    inside = {**known, **body.by_id(), **condition.by_id()}
-    found = [
-        iterations
-        for test in _all_of(condition.results[0], inside)
-        if (iterations := _iterations_until(test, operation, inside)) is not None
-    ]
-    # All tests must hold for another iteration, so the first that fails ends the loop.
-    return min(found, default=None)
-
-
-def is_counter(value: int, loop: Operation, known: _Known) -> bool:
-    """Whether `value` is the number of the iteration, from 0 on, in the body of `loop`; `known` has its operations."""
-    body = loop.regions[0]
-    places = [place for place, parameter in enumerate(body.parameters) if parameter.id == value]
-    return any(
-        _integer(loop.operands[place], known) == 0 and _step(body.results[place], value, known) == 1 for place in places
-    )
-
-
-def _all_of(value: int, known: _Known) -> Iterator[Operation]:
-    """The comparisons that must all hold for `value` to be true."""
-    operation = known[value]
-    if operation.opcode == "and":
-        for operand in operation.operands:
-            yield from _all_of(operand, known)
-    elif operation.opcode == "compare":
-        yield operation
-
-
-def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | None:
-    body, condition = loop.regions
-    states = [parameter.id for parameter in condition.parameters]
-    counter, limit = test.operands
-    if counter not in states or Comparison.of(test).direction not in _COUNTED_BY:
-        return None
-    place = states.index(counter)
-    start, end = _integer(loop.operands[place], known), _at_start(limit, loop, known)
-    # A loop that is not counted is named as open, never guessed.
-    step = _step(body.results[place], body.parameters[place].id, known)
-    if start is None or end is None or step is None:
-        return None
-    distance = end - start + _COUNTED_BY[Comparison.of(test).direction]
-    if Comparison.of(test).direction == "NE" and (distance < 0 or distance % step):
-        return None
-    return max(0, -(-distance // step))
-
-
-def _step(result: int, parameter: int, known: _Known) -> int | None:
-    """The positive constant that an iteration adds to a counter; None if it is not one."""
-    operation = known[result]
-    if operation.opcode != "add" or parameter not in operation.operands:
-        return None
-    step = _integer(sum(operation.operands) - parameter, known)  # the other operand of two
-    return step if step is not None and step > 0 else None
-
-
-def _at_start(value: int, loop: Operation, known: _Known) -> int | None:
-    """The integer that `value` is in all iterations: a constant, or a state that the body does not change."""
-    body, condition = loop.regions
-    states = [parameter.id for parameter in condition.parameters]
-    if value not in states:
-        return _integer(value, known)
-    place = states.index(value)
-    unchanged = body.results[place] == body.parameters[place].id
-    return _integer(loop.operands[place], known) if unchanged else None
-
-
-def _integer(value: int, known: _Known) -> int | None:
-    operation = known[value]
-    while operation.opcode in ("broadcast", "reshape", "convert", "copy"):
-        operation = known[operation.operands[0]]
-    if operation.opcode != "constant" or operation.shape.sizes not in ((), (Size(1),)):
-        return None
-    literal = Constant.of(operation).literal
-    if literal.growing or literal.constant.dtype.kind not in "iu":
-        return None
-    return int(literal.constant.reshape(()))

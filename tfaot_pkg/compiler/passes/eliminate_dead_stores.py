@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Dimensions, Element, Slices
+from tfaot_pkg.compiler.iterations import exact_iterations_of, is_counter
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Attributes, Number, Operation, Program, Region, Shape, used
 from tfaot_pkg.compiler.use_def import Look
-from tfaot_pkg.compiler.work import is_counter, iterations_of
 
 
 def of_last_steps(program: Program) -> Program:
@@ -55,7 +55,7 @@ def _of_last(look: Look, cut: Operation) -> tuple[Operation, ...]:
         last != steps
         or first + ONE != steps
         or not steps.is_constant
-        or iterations_of(loop, look.known) != steps.constant
+        or exact_iterations_of(loop, look.known) != steps.constant
     ):
         return (cut,)
     return _state_as(look, cut, loop, state, axes)
@@ -65,7 +65,7 @@ def _of_same(look: Look, element: Operation) -> tuple[Operation, ...]:
     """`element`, or another state with the same value after each iteration, if no iteration reads the first."""
     loop, index = look.known[element.operands[0]], Element.of(element).index
     # Without an iteration, both keep their initial values, which may differ.
-    if loop.opcode != "while" or not iterations_of(loop, look.known):
+    if loop.opcode != "while" or not exact_iterations_of(loop, look.known):
         return (element,)
     body = loop.regions[0]
     known = {**look.known, **body.by_id()}
