@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import Conv2d, Dense
+from tfaot_pkg.compiler.attributes import Conv2d, Dense, TransposedConv2d
 from tfaot_pkg.compiler.passes.layer_weights import LAYERS, bias_of, rounded
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
@@ -86,7 +86,8 @@ def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
     """`weights` times `scale` of the channel that each belongs to."""
     if layer.opcode == "dense":
         return weights * (scale if Dense.of(layer).weights_axis == 1 else scale[:, None])
-    groups, (into, out) = Conv2d.of(layer).groups, weights.shape[2:]
+    attributes = TransposedConv2d.of(layer) if layer.opcode == "transposed_conv2d" else Conv2d.of(layer)
+    groups, (into, out) = attributes.groups, weights.shape[2:]
     # HLO's feature groups: filters of a group lie side by side, and read the channels of that group only.
     of_filters = np.repeat(scale.reshape(groups, into), out // groups, axis=0)  # filters x channels of their group
     return weights * of_filters.T
