@@ -21,6 +21,9 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+UNKNOWN = pytest.StashKey[list[str]]()
+"""Names of sweeps that no case has; nothing if only some tests were collected."""
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if not all(_is_named(item, mark.args) for mark in item.iter_markers("sweep")):
@@ -37,10 +40,12 @@ def _is_at_night(item: pytest.Item, night: Sequence[str] | int) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """A run of all tests fails where a sweep names no case that there is: otherwise `make test` would lose it unseen."""
-    if config.args != config.getini("testpaths"):
-        return
-    if missing := unknown_names(items):
+    """A run of all tests fails where a sweep names no case that there is: otherwise `make test` would lose it unseen.
+
+    Nobody would see what a worker of pytest-xdist dies of: there, a test of test_suite.py fails instead.
+    """
+    config.stash[UNKNOWN] = missing = unknown_names(items) if config.args == config.getini("testpaths") else []
+    if missing and not hasattr(config, "workerinput"):
         raise pytest.UsageError(f"sweeps name cases that are not there: {', '.join(missing)}")
 
 

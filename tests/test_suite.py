@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kept import kept
+from tests.sweeps import UNKNOWN
 from tests.wording import Snapshot, entries_without_a_test, read, reported
 from tfaot_pkg.ground.process import CommandFailed, run
 
@@ -120,6 +121,10 @@ def test_a_sweep_that_names_a_case_that_is_not_there_stops_a_run_of_all_tests(tm
     with reported(CommandFailed):
         collect(tmp_path, files)
     assert "test_plain" in collect(tmp_path, files, "test_function.py")  # whoever runs a few tests names what they like
+
+
+def test_each_name_of_a_sweep_is_that_of_a_case(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.stash[UNKNOWN] == []
 
 
 def test_each_entry_of_the_snapshot_of_words_has_a_test(pytestconfig: pytest.Config) -> None:
