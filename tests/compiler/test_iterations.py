@@ -55,6 +55,12 @@ def _known(**changed: object) -> dict[int, Operation]:
         ({"direction": "GE"}, None),
         ({"change": "subtract"}, None),
         ({"direction": "EQ"}, None),
+        # A counter that wraps around goes on.
+        ({"direction": "LE", "end": 2**31 - 1, "start": 2**31 - 9}, None),
+        ({"direction": "LT", "end": 2**31 - 1, "start": 2**31 - 9}, 8),
+        ({"direction": "LT", "end": 2**31 - 1, "start": 2**31 - 9, "step": 5}, None),
+        ({**_DOWN, "end": -(2**31), "start": -(2**31) + 5}, None),
+        ({**_DOWN, "end": -(2**31) + 1, "start": -(2**31) + 5}, 5),
     ],
 )
 def test_iterations_are_counted_up_and_down(changed: dict[str, object], count: int | None) -> None:
@@ -105,3 +111,34 @@ def test_an_array_that_the_condition_reads_is_not_filled() -> None:
     give %16
 """
     assert not filled(_known(more=more)[2], _known(more=more))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "end", "limit", "count"),
+    [("s8", "100", "%10", 100), ("f32", "100.0", "%10", None), ("s8", "100", "%9", None), ("s32", "100", "%9", 300)],
+)
+def test_counters_are_counted_in_their_types(dtype: str, end: str, limit: str, count: int | None) -> None:
+    """A limit of 300 is 44 as int8: conversions are not looked through then."""
+    text = f"""\
+%0 s32[] = constant literal={{300}}
+%1 {dtype}[] = convert %0
+%2 {dtype}[] = constant literal={{{"0.0" if dtype == "f32" else 0}}}
+%3 ({dtype}[], {dtype}[]) = while %2 %1
+  body:
+    %4 {dtype}[] = parameter number=0
+    %5 {dtype}[] = parameter number=1
+    %6 {dtype}[] = constant literal={{{"1.0" if dtype == "f32" else 1}}}
+    %7 {dtype}[] = add %4 %6
+    give %7 %5
+  condition:
+    %8 {dtype}[] = parameter number=0
+    %9 {dtype}[] = parameter number=1
+    %10 {dtype}[] = constant literal={{{end}}}
+    %11 pred[] = compare %8 {limit} direction=LT
+    give %11
+%12 {dtype}[] = get-tuple-element %3 index=0
+give %12
+"""
+    program = verified(parse(text), "reading")
+    known = program.entry.by_id()
+    assert iterations_of(known[3], known) == count

@@ -17,6 +17,7 @@ _COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
 """Directions of a comparison that a loop continues by, and the iterations that each adds to those below its limit."""
 _DOWN = {"GT": "LT", "GE": "LE"}
 """Directions of loops that count down, and those of the same loops with all signs changed."""
+_WHOLE_TO = {"f32": 1 << 24, "f64": 1 << 53}
 _MOST = 1 << 16
 """The most iterations whose integers are computed when the model is compiled."""
 
@@ -171,15 +172,27 @@ def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | 
     step = _step(body.results[place], body.parameters[place].id, known)
     if start is None or end is None or step is None:
         return None
-    direction = Comparison.of(test).direction
+    direction, sign = Comparison.of(test).direction, 1
     if direction in _DOWN:
-        start, end, step, direction = -start, -end, -step, _DOWN[direction]
+        start, end, step, direction, sign = -start, -end, -step, _DOWN[direction], -1
     if direction not in _COUNTED_BY or step < 1:
         return None
     distance = end - start + _COUNTED_BY[direction]
     if direction == "NE" and (distance < 0 or distance % step):
         return None
-    return max(0, -(-distance // step))
+    count = max(0, -(-distance // step))
+    # The number that ends the loop must be one of the counter's type, which wraps around or stands still otherwise.
+    return count if _has(known[counter].shape.dtype, sign * (start + step * count)) else None
+
+
+def _has(dtype: str, number: int) -> bool:
+    """Whether a type has an integer, and all between it and zero."""
+    if dtype in _WHOLE_TO:
+        return abs(number) <= _WHOLE_TO[dtype]
+    if np.dtype(NUMPY_TYPES[dtype]).kind not in "iu":
+        return False
+    limits = np.iinfo(NUMPY_TYPES[dtype])
+    return bool(limits.min <= number <= limits.max)
 
 
 def _step(result: int, parameter: int, known: _Known) -> int | None:
@@ -213,4 +226,5 @@ def _integer(value: int, known: _Known) -> int | None:
     literal = Constant.of(operation).literal
     if literal.growing or literal.constant.dtype.kind not in "iu":
         return None
-    return int(literal.constant.reshape(()))
+    number = int(literal.constant.reshape(()))
+    return number if _has(known[value].shape.dtype, number) else None  # conversions may change it
