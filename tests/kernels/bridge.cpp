@@ -9,6 +9,7 @@
 #include "kernels_64_bit.h"
 #include "longrows.h"
 #include "order.h"
+#include "quantized.h"
 #include "trees.h"
 
 namespace kernels = tfaot_kernels;
@@ -37,6 +38,19 @@ EXPORT void pack(const float* weights, std::size_t rows, std::size_t columns, fl
 EXPORT void dense(const kernels::Dense* layer, std::size_t batch, const float* in, float* out) {
   const kernels::Reached reached = kernels::Reached{}.product(layer->inputs, layer->outputs, layer->activation, {batch, 0, 1});
   kernels::dense(reached.table(), *layer, batch, in, layer->inputs, out, layer->outputs);
+}
+
+EXPORT std::size_t quantized_dense_scratch(std::size_t inputs) { return kernels::quantizedDenseScratch(inputs); }
+
+EXPORT void quantized_dense(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                            std::uint32_t* scratch) {
+  kernels::quantizedDense(*layer, batch, in, out, scratch);
+}
+
+/// As on CPUs of the target that have no instruction for products of bytes.
+EXPORT void quantized_dense_in_pairs(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                     std::uint32_t* scratch) {
+  kernels::denseQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
 }
 
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
+from tfaot_pkg.compiler.layers import packed_quantized
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -86,6 +87,30 @@ class _Dense(ctypes.Structure):
     ]
 
 
+class _QuantizedDense(ctypes.Structure):
+    _fields_ = [
+        ("inputs", ctypes.c_size_t),
+        ("outputs", ctypes.c_size_t),
+        ("weights", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p),
+        ("zero", ctypes.c_int32),
+        ("low", ctypes.c_int32),
+        ("high", ctypes.c_int32),
+        ("flip", ctypes.c_uint8),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requantized:
+    """What a quantized layer makes of its sums."""
+
+    scales: NDArray[np.float32]
+    zero: int
+    low: int
+    high: int
+
+
 class _Conv2d(ctypes.Structure):
     _fields_ = [
         ("window", _Window),
@@ -150,6 +175,9 @@ class Kernels:
         return Kernels(self._machine, at_end=False)
 
     def _in(self, values: NDArray[np.generic]) -> Buffer:
+        return self._exactly(np.asarray(values, np.float32))
+
+    def _exactly(self, values: NDArray[np.generic]) -> Buffer:
         return self._machine.buffer(values, at_end=self._at_end)
 
     def _out(self, *shape: int) -> Buffer:
@@ -192,6 +220,30 @@ class Kernels:
         out = self._out(len(values), weights.shape[1])
         layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS[activation])
         self._machine.call("dense", layer, len(values), data.address, out.address)
+        return out.read()
+
+    def quantized_dense(
+        self,
+        values: NDArray[np.integer],
+        weights: NDArray[np.int8],
+        bias: NDArray[np.int32],
+        made: Requantized | None = None,
+        *,
+        in_pairs: bool = False,
+    ) -> NDArray[np.integer]:
+        """Its results as `values.dtype` with `made`, otherwise its sums. `in_pairs`: as on CPUs without dot products."""
+        numbers = packed_quantized(weights, bias, None if made is None else made.scales, values.dtype)
+        given = [self._exactly(each) for each in numbers]
+        scratch = self._exactly(np.zeros(self._machine.call("quantized_dense_scratch", len(weights)), np.uint32))
+        data = self._exactly(values)
+        shape = (len(values), weights.shape[1])
+        out = self._exactly(np.full(shape, 99, np.int32 if made is None else values.dtype))
+        layer = _QuantizedDense(*weights.shape, *(each.address for each in given))
+        layer.flip = 0x80 if values.dtype == np.int8 else 0
+        if made is not None:
+            layer.zero, layer.low, layer.high = made.zero, made.low, made.high
+        name = "quantized_dense_in_pairs" if in_pairs else "quantized_dense"
+        self._machine.call(name, layer, len(values), data.address, out.address, scratch.address)
         return out.read()
 
     def _packed_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Buffer:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Buffer(Protocol):
-    """float32 values between pages of memory that must not be touched. They live as long as this does."""
+    """Values between pages of memory that must not be touched. They live as long as this does."""
 
     @property
     def address(self) -> int: ...
 
-    def read(self) -> Floats: ...
+    def read(self) -> NDArray[Any]: ...
 
 
 class Machine(Protocol):
     """Memory for the kernels, and calls of the functions of bridge.cpp."""
 
     def buffer(self, values: NDArray[np.generic], *, at_end: bool) -> Buffer:
-        """A float32 copy of `values` that ends where such a page begins, or begins where one ends."""
+        """A copy of `values` that ends where such a page begins, or begins where one ends."""
 
     def call(self, function: str, *arguments: int | ctypes.Structure) -> int:
         """Numbers and addresses are passed as they are, structures by their address. 0 where nothing is returned."""
@@ -56,21 +56,21 @@ class Here:
 class _Guarded:
     def __init__(self, values: NDArray[np.generic], *, at_end: bool) -> None:
         page = mmap.PAGESIZE
-        data = np.ascontiguousarray(values, np.float32)
+        data = np.ascontiguousarray(values)
         inner = -(-max(data.nbytes, 1) // page) * page
         memory = mmap.mmap(-1, inner + 2 * page)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for forbidden in (start, start + page + inner):
             assert _libc.mprotect(ctypes.c_void_p(forbidden), ctypes.c_size_t(page), 0) == 0
         offset = page + (inner - data.nbytes if at_end else 0)
-        self._values = np.frombuffer(memory, np.float32, data.size, offset).reshape(data.shape)
+        self._values = np.frombuffer(memory, data.dtype, data.size, offset).reshape(data.shape)
         self._values[...] = data
 
     @property
     def address(self) -> int:
         return self._values.ctypes.data
 
-    def read(self) -> Floats:
+    def read(self) -> NDArray[Any]:
         return self._values
 
 
@@ -88,8 +88,8 @@ class Elsewhere:
         self._process.communicate()
 
     def buffer(self, values: NDArray[np.generic], *, at_end: bool) -> Buffer:
-        data = np.ascontiguousarray(values, np.float32)
-        return _Remote(self, self._place(data.tobytes(), at_end=at_end), data.shape)
+        data = np.ascontiguousarray(values)
+        return _Remote(self, self._place(data.tobytes(), at_end=at_end), data)
 
     def call(self, function: str, *arguments: int | ctypes.Structure) -> int:
         words = [each if isinstance(each, int) else self._place(bytes(each), at_end=True) for each in arguments]
@@ -120,13 +120,12 @@ class Elsewhere:
 
 
 class _Remote:
-    def __init__(self, machine: Elsewhere, address: int, shape: tuple[int, ...]) -> None:
-        self._machine, self.address, self._shape = machine, address, shape
+    def __init__(self, machine: Elsewhere, address: int, like: NDArray[np.generic]) -> None:
+        self._machine, self.address, self._like = machine, address, like
 
     def __del__(self) -> None:
         self._machine.dropped.append(self.address)
 
-    def read(self) -> Floats:
-        size = int(np.prod(self._shape)) * np.dtype(np.float32).itemsize
-        values: Floats = np.frombuffer(self._machine.read(self.address, size), np.float32).reshape(self._shape)
-        return values
+    def read(self) -> NDArray[Any]:
+        read = self._machine.read(self.address, self._like.nbytes)
+        return np.frombuffer(read, self._like.dtype).reshape(self._like.shape)

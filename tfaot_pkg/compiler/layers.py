@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.loops import Piece
 from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
+from tfaot_pkg.ground.arrays import Array
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
@@ -88,6 +89,23 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
         return np.ascontiguousarray(filters, np.float32).ravel()
     matrix = filters.reshape(height * width * depth, groups, count // groups)
     return np.concatenate([packed_dense(matrix[:, group]).ravel() for group in range(groups)])
+
+
+def packed_quantized(
+    weights: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
+) -> list[Array]:
+    """Weights of shape (inputs, outputs), packed to (panels, fours of inputs, PANEL, 4), bias, and scales if there are any.
+
+    They have zeros after the last column. The kernel library computes with `inputs` of int8 plus 128.
+    """
+    rows, columns = weights.shape
+    panels, fours = -(-columns // PANEL), -(-rows // 4)
+    padded = np.zeros((4 * fours, panels * PANEL), np.int8)
+    padded[:rows, :columns] = weights
+    packed = np.ascontiguousarray(padded.reshape(fours, 4, panels, PANEL).transpose(2, 0, 3, 1))
+    sums = bias.astype(np.int64) - (128 * weights.sum(0, np.int64) if inputs == np.int8 else 0)
+    made = [packed, np.pad(sums.astype(np.int32), (0, panels * PANEL - columns))]
+    return made if scales is None else [*made, np.pad(scales, (0, panels * PANEL - columns))]
 
 
 def dense(emitter: Emitter, operation: Operation) -> str:

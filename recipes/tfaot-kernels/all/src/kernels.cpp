@@ -16,6 +16,7 @@
 #include "packing.h"
 #include "pooling.h"
 #include "products.h"
+#include "quantized.h"
 #include "reachable_functions.h"
 #include "softmax.h"
 #pragma GCC visibility pop
@@ -171,6 +172,12 @@ void averagePool(const Window& window, std::size_t batch, const float* in, float
     kSum(window, row, lineOf, line);
     divideByCounts(window, row, line);
   });
+}
+
+void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out,
+                    std::uint32_t* scratch) noexcept {
+  const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  withForm([&](auto form) { denseQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -27,6 +27,7 @@ using Vector = VectorOf<float>;
 using Mask = VectorOf<std::int32_t>;
 using Integers = Mask;
 using Unsigned = VectorOf<std::uint32_t>;
+using Shorts = VectorOf<std::int16_t>;
 using Doubles = VectorOf<double>;
 using Longs = VectorOf<std::int64_t>;
 
@@ -42,6 +43,9 @@ inline constexpr bool kLoadsParts = false;
 /// `notAbove`.
 template <class Element>
 inline constexpr bool kCountsNotAbove = false;
+/// Some CPUs have an instruction for `addDots`; `addsDots` says which.
+template <class Values>
+inline constexpr bool kMayAddDots = false;
 
 template <class To, class From>
 TFAOT_INLINE To bitsAs(From from) {

@@ -14,6 +14,7 @@
 #define TFAOT_KERNELS_KERNELS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #ifndef TFAOT_KERNELS_TARGET
 #define TFAOT_KERNELS_TARGET generic
@@ -165,6 +166,27 @@ void maxPool(const Window& window, std::size_t batch, const float* in, float* ou
 
 /// The mean of each window, without padding (neither summed nor counted).
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
+
+/// A dense layer of bytes: the sums of inputs times weights and bias, in int32, modulo 2^32 as all of its sums. With scales,
+/// they become bytes: a sum as a float, times its scale, rounded half to even, plus `zero`, between `low` and `high`. Results
+/// are the same on all targets.
+struct QuantizedDense {
+  std::size_t inputs;
+  std::size_t outputs;
+  /// Packed: panels of kPanel columns, with four inputs of each column side by side, and zeros for inputs and columns that
+  /// do not exist.
+  const std::int8_t* weights;
+  const std::int32_t* bias;  ///< for all columns of the panels; minus 128 times the weights of a column if inputs are int8
+  const float* scales;       ///< finite, for all columns of the panels; or null
+  std::int32_t zero, low, high;
+  std::uint8_t flip;  ///< 0x80 if inputs are int8, and 0 if they are uint8
+};
+
+/// Words of scratch that quantizedDense needs for any batch.
+constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept;
+
+/// `in`: batch x inputs bytes; `out`: batch x outputs, int32 without scales, bytes of either sign with them.
+void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels

@@ -65,6 +65,14 @@ struct Ring {
 
 constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
 
+/// Rows of bytes that are multiplied at a time (quantized.h), for each of which memory holds the inputs as 16 bits.
+inline constexpr std::size_t kQuantizedRowsAtATime = 16;
+
+/// Groups of four bytes, the last of which may not be full.
+constexpr std::size_t foursOf(std::size_t bytes) { return (bytes + 3) / 4; }
+
+constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept { return kQuantizedRowsAtATime * 2 * foursOf(inputs); }
+
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
   const Ring ring(layer, pool);
   return conv2dScratch(layer) + ring.lines * ring.lineSize;

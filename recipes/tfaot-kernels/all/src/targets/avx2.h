@@ -85,6 +85,9 @@ TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) { return _mm25
 TFAOT_INLINE Mask withSign(Mask magnitude, Mask sign) {
   return reinterpret_cast<Mask>(_mm256_sign_epi32(reinterpret_cast<__m256i>(magnitude), reinterpret_cast<__m256i>(sign)));
 }
+TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
+  return reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
 TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm256_max_ps(a, b); }
 TFAOT_INLINE Doubles larger(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
 TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm256_min_ps(a, b); }

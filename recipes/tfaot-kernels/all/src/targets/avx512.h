@@ -115,6 +115,17 @@ TFAOT_INLINE void keepInRegister(Doubles& value) { TFAOT_OPAQUE_TO_GCC("+v", val
 
 TFAOT_INLINE Vector multiplyAdd(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
+TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
+  return reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+template <>
+inline constexpr bool kMayAddDots<Integers> = true;
+TFAOT_INLINE bool addsDots() { return __builtin_cpu_supports("avx512vnni") != 0; }
+/// AVX512-VNNI, which is no part of x86-64-v4: compilers know no intrinsic of it here, assemblers do.
+TFAOT_INLINE Unsigned addDots(Unsigned sums, Unsigned bytes, Integers others) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(bytes), "v"(others));
+  return sums;
+}
 TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm512_maskz_max_ps(kAllLanes, a, b); }
 TFAOT_INLINE Doubles larger(Doubles a, Doubles b) { return _mm512_maskz_max_pd(0xff, a, b); }
 TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm512_maskz_min_ps(kAllLanes, a, b); }

@@ -35,6 +35,11 @@ inline namespace TFAOT_KERNELS_TARGET {
 TFAOT_INLINE Vector multiplyAdd(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
 TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) { return vfmaq_f64(c, a, b); }
 
+TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
+  const int16x8_t first = vreinterpretq_s16_s32(a), second = vreinterpretq_s16_s32(b);
+  return vpaddq_s32(vmull_s16(vget_low_s16(first), vget_low_s16(second)), vmull_high_s16(first, second));
+}
+
 /// Zeros that Clang cannot recognize as such: it would turn a comparison with zero into an instruction for which 0 is larger
 /// than -0.
 TFAOT_INLINE Vector zeros() {

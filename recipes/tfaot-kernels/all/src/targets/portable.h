@@ -137,6 +137,16 @@ TFAOT_INLINE Values withSign(Values magnitude, Values sign) {
   return (magnitude ^ below) - below;
 }
 
+/// Of each lane the products of its lower and of its upper 16 bits, added. Not of -2^15 by -2^15 twice.
+template <class Values>
+TFAOT_INLINE Values sumsOfPairs(Values a, Values b) {
+  return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+}
+/// `sums`, plus in each lane the products of four bytes without a sign and four with one, modulo 2^32. Only if kMayAddDots.
+template <class Values>
+Unsigned addDots(Unsigned sums, Unsigned bytes, Values others);
+bool addsDots();
+
 /// a > b ? a : b and a < b ? a : b in each lane: `b` if one of them is NaN or both are zero. x86 has instructions that do
 /// exactly this, but GCC does not use them for the expression.
 template <class Values>

@@ -14,6 +14,9 @@ inline namespace TFAOT_KERNELS_TARGET {
 TFAOT_INLINE void keepInRegister(Vector& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
 TFAOT_INLINE void keepInRegister(Doubles& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
 
+TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
+  return reinterpret_cast<Integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+}
 TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm_max_ps(a, b); }
 TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm_min_ps(a, b); }
 

@@ -1,0 +1,201 @@
+// quantized.h: products of bytes with packed constant weights, in sums of int32, and requantization.
+//
+// Sums of integers are the same in any order, modulo 2^32 as the additions of a CPU are, so that all forms of these products
+// give the same bits. Inputs are rewritten for a form, some rows at a time, into memory of the caller: this costs little
+// beside the products with all columns, and ends rows of any length and windows of images alike.
+#ifndef TFAOT_KERNELS_QUANTIZED_H_
+#define TFAOT_KERNELS_QUANTIZED_H_
+
+#include "vectors.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// Bytes of one row of a panel: four inputs of each column.
+inline constexpr std::size_t kPanelOfFours = kPanel * 4;
+/// Rows, and vectors of columns, whose sums are in registers.
+inline constexpr int kQuantizedRows = 4, kQuantizedWidth = kRegisters >= 32 ? 4 : 2;
+
+/// Four inputs as two pairs of 16 bits, those at even places and those at odd places: for every CPU.
+struct InPairs {
+  struct Weights {
+    Integers even, odd;
+  };
+  using Inputs = Weights;
+
+  static TFAOT_INLINE void put(Unsigned fours, std::uint32_t* even, std::uint32_t* odd) {
+    store(even, fours & 0x00ff00ffu);
+    store(odd, fours >> 8 & 0x00ff00ffu);
+  }
+  static TFAOT_INLINE Inputs inputs(const std::uint32_t* even, const std::uint32_t* odd) {
+    return {bitsAs<Integers>(broadcast(*even)), bitsAs<Integers>(broadcast(*odd))};
+  }
+  static TFAOT_INLINE Weights weights(const std::int8_t* from) {
+    const Shorts both = bitsAs<Shorts>(load(from));
+    return {bitsAs<Integers>((both << 8) >> 8), bitsAs<Integers>(both >> 8)};
+  }
+  static TFAOT_INLINE Unsigned add(Unsigned sums, Inputs inputs, Weights weights) {
+    const Integers even = sumsOfPairs(inputs.even, weights.even), odd = sumsOfPairs(inputs.odd, weights.odd);
+    return sums + (bitsAs<Unsigned>(even) + bitsAs<Unsigned>(odd));
+  }
+};
+
+/// Four inputs as they are, for CPUs with an instruction that adds their products with four weights (`addDots`).
+struct InFours {
+  using Weights = Integers;
+  using Inputs = Unsigned;
+
+  static TFAOT_INLINE void put(Unsigned fours, std::uint32_t* all, std::uint32_t*) { store(all, fours); }
+  static TFAOT_INLINE Inputs inputs(const std::uint32_t* all, const std::uint32_t*) { return broadcast(*all); }
+  static TFAOT_INLINE Weights weights(const std::int8_t* from) { return bitsAs<Integers>(load(from)); }
+  static TFAOT_INLINE Unsigned add(Unsigned sums, Inputs inputs, Weights weights) { return addDots(sums, inputs, weights); }
+};
+
+/// Writes `count` bytes in a form, with zeros up to a multiple of four. `flip` changes bits of each byte.
+template <class Form>
+inline void rewriteRow(const std::uint8_t* from, std::size_t count, std::uint8_t flip, std::uint32_t* to) {
+  const std::size_t fours = foursOf(count);
+  const Unsigned flips = broadcast(flip * 0x01010101u);
+  std::uint32_t* odd = to + fours;
+  const auto bytesOfVector = kLanes * sizeof *to;
+  for (; count >= bytesOfVector; count -= bytesOfVector, from += bytesOfVector, to += kLanes, odd += kLanes) {
+    Form::put(bitsAs<Unsigned>(load(from)) ^ flips, to, odd);
+  }
+  if (count == 0) return;
+  std::uint32_t last[kLanes] = {}, evens[kLanes], odds[kLanes];
+  std::memcpy(last, from, count);
+  Form::put(load(last) ^ flips, evens, odds);
+  const std::size_t size = foursOf(count) * sizeof *to;
+  std::memcpy(to, evens, size);
+  if constexpr (std::is_same_v<Form, InPairs>) std::memcpy(odd, odds, size);
+}
+
+/// Sums of `kRows` rows and `kWidth` vectors of columns from `vector` on.
+template <class Form, int kRows, int kWidth>
+TFAOT_ALONE void sumQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t vector, std::int32_t* out) {
+  const std::size_t fours = foursOf(layer.inputs);
+  const std::int8_t* weights[kWidth];
+  Unsigned sums[kRows][kWidth];
+  TFAOT_UNROLL
+  for (int v = 0; v < kWidth; ++v) {
+    const std::size_t number = vector + v;
+    weights[v] = layer.weights + number / kVectors * fours * kPanelOfFours + number % kVectors * kLanes * 4;
+    const Unsigned bias = bitsAs<Unsigned>(load(layer.bias + number * kLanes));
+    TFAOT_UNROLL
+    for (int r = 0; r < kRows; ++r) sums[r][v] = bias;
+  }
+  for (std::size_t i = 0; i < fours; ++i) {
+    typename Form::Weights weight[kWidth];
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) weight[v] = Form::weights(weights[v] + i * kPanelOfFours);
+    TFAOT_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const std::uint32_t* row = rows + r * 2 * fours + i;
+      const typename Form::Inputs inputs = Form::inputs(row, row + fours);
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) sums[r][v] = Form::add(sums[r][v], inputs, weight[v]);
+    }
+  }
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) store(out + (r * kWidth + v) * kLanes, bitsAs<Integers>(sums[r][v]));
+  }
+}
+
+template <class Form, int kRows, int kWidth>
+TFAOT_INLINE void sumQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t vector, std::size_t width,
+                               std::int32_t* out) {
+  if constexpr (kWidth > 1) {
+    if (width < kWidth) return sumQuantized<Form, kRows, kWidth - 1>(layer, rows, vector, width, out);
+  }
+  sumQuantized<Form, kRows, kWidth>(layer, rows, vector, out);
+}
+
+/// The last step of a row: `count` sums of columns from `column` on as bytes, or as they are.
+inline void finish(const QuantizedDense& layer, const std::int32_t* sums, std::size_t column, std::size_t count, void* out) {
+  if (layer.scales == nullptr) {
+    std::memcpy(static_cast<std::int32_t*>(out) + column, sums, count * sizeof *sums);
+    return;
+  }
+  // Numbers below 2^22 are rounded to whole ones, half to even, by the addition of a number so large that a float has no
+  // bits for fractions beside it; its last bits are then the whole number.
+  constexpr float kLarge = 0x1.8p+23f;
+  const Vector low = broadcast(static_cast<float>(layer.low - layer.zero));
+  const Vector high = broadcast(static_cast<float>(layer.high - layer.zero));
+  const Integers offset = broadcast(layer.zero) - bitsAs<Integers>(broadcast(kLarge));
+  std::int8_t* to = static_cast<std::int8_t*>(out) + column;
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    const Vector scaled = __builtin_convertvector(load(sums + i), Vector) * load(layer.scales + column + i);
+    const Integers whole = bitsAs<Integers>(smaller(high, larger(low, scaled)) + kLarge) + offset;
+    const Integers lastBits = (whole << 24) >> 24;  // of either type of bytes
+    if (count - i >= kLanes) {
+      storeNarrowed(to + i, lastBits);
+    } else {
+      storeNarrowed(to + i, count - i, lastBits);
+    }
+  }
+}
+
+/// Some rows, which are rewritten, times all columns; results lie `stride` bytes apart.
+template <class Form>
+inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t count, void* out,
+                              std::size_t stride) {
+  const std::size_t vectors = vectorsOf(layer.outputs), step = 2 * foursOf(layer.inputs);
+  for (std::size_t vector = 0; vector < vectors; vector += kQuantizedWidth) {
+    const std::size_t left = vectors - vector, width = left < kQuantizedWidth ? left : kQuantizedWidth;
+    const std::size_t column = vector * kLanes, rest = layer.outputs - column;
+    const std::size_t columns = rest < width * kLanes ? rest : width * kLanes;
+    for (std::size_t row = 0, size; row < count; row += size) {
+      alignas(64) std::int32_t sums[kQuantizedRows * kQuantizedWidth * kLanes];
+      const std::uint32_t* from = rows + row * step;
+      if (count - row >= kQuantizedRows) {
+        sumQuantized<Form, kQuantizedRows, kQuantizedWidth>(layer, from, vector, width, sums);
+        size = kQuantizedRows;
+      } else if (count - row >= 2) {
+        sumQuantized<Form, 2, kQuantizedWidth>(layer, from, vector, width, sums);
+        size = 2;
+      } else {
+        sumQuantized<Form, 1, kQuantizedWidth>(layer, from, vector, width, sums);
+        size = 1;
+      }
+      for (std::size_t r = 0; r < size; ++r) {
+        finish(layer, sums + r * width * kLanes, column, columns, static_cast<char*>(out) + (row + r) * stride);
+      }
+    }
+  }
+}
+
+/// `count` rows times all columns; `put(row, to)` writes a row in the form, `layer.inputs` bytes of it.
+template <class Form, class Put>
+inline void multiplyQuantized(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
+  const std::size_t stride = layer.outputs * (layer.scales == nullptr ? sizeof(std::int32_t) : 1);
+  for (std::size_t first = 0; first < count; first += kQuantizedRowsAtATime) {
+    const std::size_t left = count - first, size = left < kQuantizedRowsAtATime ? left : kQuantizedRowsAtATime;
+    for (std::size_t r = 0; r < size; ++r) put(first + r, scratch + r * 2 * foursOf(layer.inputs));
+    multiplyQuantized<Form>(layer, scratch, size, static_cast<char*>(out) + first * stride, stride);
+  }
+}
+
+template <class Form>
+inline void denseQuantized(const QuantizedDense& layer, std::size_t batch, const std::uint8_t* in, void* out,
+                           std::uint32_t* scratch) {
+  const auto put = [&](std::size_t row, std::uint32_t* to) {
+    rewriteRow<Form>(in + row * layer.inputs, layer.inputs, layer.flip, to);
+  };
+  multiplyQuantized<Form>(layer, batch, put, out, scratch);
+}
+
+/// Calls `run(Form)` with the fastest form of the CPU.
+template <class Run>
+inline void withForm(Run run) {
+  if constexpr (kMayAddDots<Integers>) {
+    if (addsDots()) return run(InFours{});
+  }
+  run(InPairs{});
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_QUANTIZED_H_

@@ -1,0 +1,102 @@
+"""Quantized layers beside 64-bit arithmetic: every form of every target gives the same integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.kernels.library import Kernels, Requantized
+
+Bytes = NDArray[Any]
+_TYPES = (np.uint8, np.int8)
+
+fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+
+
+def _bytes(random: np.random.Generator, dtype: type, *shape: int) -> Bytes:
+    """Bytes of all kinds; half of them are at the ends of the type, so that sums of pairs are as large as can be."""
+    limits = np.iinfo(dtype)
+    ends = random.choice([limits.min, limits.min + 1, limits.max - 1, limits.max], shape)
+    any_ = random.integers(limits.min, limits.max + 1, shape)
+    return np.where(random.integers(0, 2, shape), ends, any_).astype(dtype)
+
+
+def _sums(values: Bytes, weights: Bytes, bias: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.asarray(values.astype(np.int64) @ weights.astype(np.int64) + bias).astype(np.int32)
+
+
+def _requantized(sums: NDArray[np.int32], made: Requantized, dtype: Any) -> Bytes:
+    scaled = np.rint(sums.astype(np.float32) * made.scales).astype(np.float64) + made.zero
+    return np.asarray(scaled.clip(made.low, made.high).astype(dtype))
+
+
+def _assert_dense(kernels: Kernels, dtype: type, batch: int, inputs: int, outputs: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values, weights = _bytes(random, dtype, batch, inputs), _bytes(random, np.int8, inputs, outputs)
+    bias = random.integers(-(2**31), 2**31, outputs).astype(np.int32)
+    limits = np.iinfo(dtype)
+    zero, low, high = (int(each) for each in random.integers(limits.min, limits.max + 1, 3))
+    # Of all magnitudes: results are all alike, ties, spread over the bytes, or beyond them.
+    scales = (2.0 ** random.uniform(-40, 10, outputs)).astype(np.float32)
+    made = Requantized(scales=scales, zero=zero, low=min(low, high), high=max(low, high))
+    wanted = _sums(values, weights, bias)
+    for in_pairs in (False, True):
+        np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, in_pairs=in_pairs), wanted)
+        found = kernels.quantized_dense(values, weights, bias, made, in_pairs=in_pairs)
+        np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+
+
+@fixed_kernels
+@given(
+    dtype=st.sampled_from(_TYPES),
+    batch=st.integers(1, 40),
+    inputs=st.integers(1, 300),
+    outputs=st.integers(1, 200),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sums_are_those_of_64_bits_and_bytes_those_of_the_standard(
+    kernels: Kernels, dtype: type, batch: int, inputs: int, outputs: int, seed: int
+) -> None:
+    _assert_dense(kernels, dtype, batch, inputs, outputs, seed)
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_every_number_of_rows_inputs_and_columns_ends_inside_its_arrays(kernels: Kernels, dtype: type) -> None:
+    for batch, inputs, outputs in ((1, 1, 1), (3, 4, 17), (7, 63, 16), (17, 64, 33), (2, 65, 130), (33, 5, 8)):
+        _assert_dense(kernels.beside_start(), dtype, batch, inputs, outputs, seed=inputs)
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_the_largest_sums_neither_saturate_nor_lose_bits(kernels: Kernels, dtype: type) -> None:
+    """All products have one sign: instructions that saturate pairs of 16 bits would show, and sums pass 2^31."""
+    for least in (True, False):
+        limits = np.iinfo(dtype)
+        values = np.full((5, 70_000), limits.min if least and limits.min else limits.max, dtype)
+        for weight in (-128, 127):
+            weights, bias = np.full((70_000, 18), weight, np.int8), np.zeros(18, np.int32)
+            wanted = _sums(values, weights, bias)
+            for in_pairs in (False, True):
+                np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, in_pairs=in_pairs), wanted)
+
+
+def _ties() -> tuple[Bytes, NDArray[np.int64], Requantized]:
+    """Sums of -300 ... 300 by a half: every second one is in the middle between two bytes."""
+    sums = np.arange(-300, 301)
+    values = np.stack([np.minimum(np.abs(sums), 255), np.maximum(np.abs(sums) - 255, 0)], 1).astype(np.uint8)
+    return values, sums, Requantized(scales=np.full(2, 0.5, np.float32), zero=3, low=-128, high=127)
+
+
+@pytest.mark.parametrize("in_pairs", [False, True])
+def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernels, in_pairs: bool) -> None:
+    values, sums, made = _ties()
+    weights, bias = np.array([[1, -1], [1, -1]], np.int8), np.zeros(2, np.int32)
+    as_signed = (values.astype(np.int16) - 128).astype(np.int8)
+    found = kernels.quantized_dense(as_signed, weights, bias + 128 * weights.sum(0, np.int32), made, in_pairs=in_pairs)
+    wanted = np.stack([np.abs(sums), -np.abs(sums)], 1) / 2
+    np.testing.assert_array_equal(found, np.clip(np.rint(wanted) + 3, -128, 127))
+
