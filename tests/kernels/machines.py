@@ -63,12 +63,12 @@ class _Guarded:
         for forbidden in (start, start + page + inner):
             assert _libc.mprotect(ctypes.c_void_p(forbidden), ctypes.c_size_t(page), 0) == 0
         offset = page + (inner - data.nbytes if at_end else 0)
-        self._values = np.frombuffer(memory, data.dtype, data.size, offset).reshape(data.shape)
+        self._values: NDArray[Any] = np.frombuffer(memory, data.dtype, data.size, offset).reshape(data.shape)
         self._values[...] = data
 
     @property
     def address(self) -> int:
-        return self._values.ctypes.data
+        return int(self._values.ctypes.data)
 
     def read(self) -> NDArray[Any]:
         return self._values

@@ -76,7 +76,7 @@ def test_the_largest_sums_neither_saturate_nor_lose_bits(kernels: Kernels, dtype
     """All products have one sign: instructions that saturate pairs of 16 bits would show, and sums pass 2^31."""
     for least in (True, False):
         limits = np.iinfo(dtype)
-        values = np.full((5, 70_000), limits.min if least and limits.min else limits.max, dtype)
+        values: Bytes = np.full((5, 70_000), limits.min if least and limits.min else limits.max, dtype)
         for weight in (-128, 127):
             weights, bias = np.full((70_000, 18), weight, np.int8), np.zeros(18, np.int32)
             wanted = _sums(values, weights, bias)
@@ -99,4 +99,3 @@ def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernel
     found = kernels.quantized_dense(as_signed, weights, bias + 128 * weights.sum(0, np.int32), made, in_pairs=in_pairs)
     wanted = np.stack([np.abs(sums), -np.abs(sums)], 1) / 2
     np.testing.assert_array_equal(found, np.clip(np.rint(wanted) + 3, -128, 127))
-

@@ -160,6 +160,15 @@ class Dense(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quantized(Attributes):
+    """Bytes of sums: scaled and rounded sums plus `zero`, between `low` and `high`; of no meaning without scales."""
+
+    zero: int = 0
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2d(Layer):
     """`window` is the kernel library's Window."""
 

@@ -49,6 +49,7 @@ from tfaot_pkg.ground.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""
+_DENSE = ("dense", "quantized_dense")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ def _function(
 
 def _multiplies_in_loops(program: Program) -> bool:
     loops = [each for each in program.entry.everything() if each.opcode == "while"]
-    return any(each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything())
+    return any(each.opcode in _DENSE for loop in loops for part in loop.regions for each in part.everything())
 
 
 def _layers(program: Program) -> Iterator[Layer]:
@@ -185,11 +186,12 @@ def _layers(program: Program) -> Iterator[Layer]:
     for each in program.entry.everything():
         if each.opcode == "trees":
             yield Layer(weights=sum(array.nbytes for array in pack(Trees.of(each).forest).arrays.values()), places=1)
-        elif each.opcode == "dense" or (
+        elif each.opcode in _DENSE or (
             each.opcode == "conv2d" and layers.is_pointwise(each, known[each.operands[1]].shape)
         ):
             weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
-            yield Layer(weights=4 * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
+            size = NUMPY_TYPES[weights.dtype].itemsize
+            yield Layer(weights=size * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
 
 
 def _takes_steps(program: Program) -> bool:
@@ -224,6 +226,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "get-tuple-element": control.element_of,
     "max_pool": layers.max_pool,
     "pad": moving.pad,
+    "quantized_dense": layers.quantized_dense,
     "reduce": reductions.reduce,
     "reduce-window": window_reductions.reduce_window,
     "scatter": plain.scatter,

@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, MaxPool, Resample, TopK, TransposedConv2d
+import numpy as np
+
+from tfaot_pkg.compiler.attributes import (
+    Along,
+    Conv2d,
+    Conv2dMaxPool,
+    Dense,
+    MaxPool,
+    Quantized,
+    Resample,
+    TopK,
+    TransposedConv2d,
+)
+from tfaot_pkg.compiler.program import NUMPY_TYPES
 from tfaot_pkg.compiler.type_rules import ArrayType, Types, Use, different, require, windows
+
+BYTES = frozenset({"u8", "s8"})
 
 
 def top_k(use: Use) -> Types:
@@ -38,6 +53,25 @@ def dense(use: Use) -> Types:
     require(made.rank > 0 and made.sizes[-1] == outputs, "the weights are for another number of outputs")
     require(prod(made.sizes[:-1]) == prod(x.sizes[:-1]), "it has other rows than its input")
     _require_bias(use, outputs)
+    return (made,)
+
+
+def quantized_dense(use: Use) -> Types:
+    """Of bytes; the result are sums without scales, and bytes with them."""
+    x, weights, bias, *scales = use.arrays
+    made, given = use.result, Quantized.of(use)
+    require(x.dtype in BYTES and weights.dtype == "s8" and weights.rank == 2 and x.rank > 0, "operands differ")
+    inputs, outputs = weights.sizes
+    require(x.sizes[-1] == inputs, "the weights are for another number of inputs")
+    require(made.rank > 0 and made.sizes[-1] == outputs, "the weights are for another number of outputs")
+    require(prod(made.sizes[:-1]) == prod(x.sizes[:-1]), "it has other rows than its input")
+    require(bias == ArrayType("s32", (outputs,)), "the bias has another type")
+    require(all(each == ArrayType("f32", (outputs,)) for each in scales), "the scales have another type")
+    require(made.dtype in (BYTES if scales else {"s32"}), "its result has another type")
+    if scales:
+        ends = np.iinfo(NUMPY_TYPES[made.dtype])
+        in_range = all(ends.min <= each <= ends.max for each in (given.zero, given.low, given.high))
+        require(in_range and given.low <= given.high, "its range is not that of its type")
     return (made,)
 
 

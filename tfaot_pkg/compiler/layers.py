@@ -14,20 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
-from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool, TopK, Trees
+from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool, Quantized, TopK, Trees
 from tfaot_pkg.compiler.chains import softmax_of_rows
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.loops import Piece
-from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.ground.arrays import Array
 
-# kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
+# kRowsAtATime, kFloats and kQuantizedRowsAtATime of tfaot_kernels/scratch.h. A static_assert in generated code compares
+# the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
+_QUANTIZED_ROWS = 16
 
 _Layer = Mapping[str, int]
 
@@ -94,7 +96,7 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
 def packed_quantized(
     weights: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
 ) -> list[Array]:
-    """Weights of shape (inputs, outputs), packed to (panels, fours of inputs, PANEL, 4), bias, and scales if there are any.
+    """Weights of shape (inputs, outputs), packed to (panels, fours of inputs, PANEL, 4), bias, and any scales.
 
     They have zeros after the last column. The kernel library computes with `inputs` of int8 plus 128.
     """
@@ -112,6 +114,36 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     # Weights [outputs, inputs], as PyTorch stores them.
     return _dense(emitter, operation, source, weights.T if Dense.of(operation).weights_axis == 1 else weights)
+
+
+def quantized_dense(emitter: Emitter, operation: Operation) -> str:
+    source = emitter.stored(operation.operands[0])
+    target, rows = emitter.target(operation), Shape("s32", operation.shape.sizes[:-1]).elements
+    inputs = emitter.known[operation.operands[0]].shape.sizes[-1].constant
+    needed = _QUANTIZED_ROWS * 2 * -(-inputs // 4)
+    work = emitter.buffer("u32", Size(needed))
+    emitter.touch(source)
+    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
+    read = Place(source, elements=rows * Size(inputs))
+    written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
+    emitter.line(
+        f"quantizedDense({_quantized(emitter, operation, inputs)}, {cpp(rows)}, ", read, ", ", written, ", ", room, ");"
+    )
+    for pointer in (source, target, work):
+        emitter.touch(pointer)
+    return target
+
+
+def _quantized(emitter: Emitter, operation: Operation, inputs: int) -> str:
+    """A QuantizedDense (kernels.h)."""
+    given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
+    dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
+    weights, bias, *scales = kept
+    arrays = packed_quantized(weights.reshape(inputs, -1), bias, scales[0] if scales else None, dtype)
+    addresses = [emitter.constants.address(each) for each in arrays] + ["nullptr"] * (not scales)
+    flip = 0x80 if dtype == np.int8 else 0
+    outputs = operation.shape.sizes[-1].constant
+    return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
 
 
 def _is_in_tree(inputs: int, outputs: int) -> bool:

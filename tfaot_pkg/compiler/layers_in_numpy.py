@@ -15,12 +15,13 @@ from tfaot_pkg.compiler.attributes import (
     Dense,
     Layer,
     MaxPool,
+    Quantized,
     Resample,
     TopK,
     TransposedConv2d,
 )
 from tfaot_pkg.compiler.meanings import Run, windows
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation
 from tfaot_pkg.ground.arrays import Array
 
 _ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
@@ -51,6 +52,22 @@ def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Arr
     matrix = weights.T if Dense.of(operation).weights_axis == 1 else weights
     made = _activated(operation, x.reshape(-1, x.shape[-1]).astype(np.float64) @ matrix, biases)
     return made.reshape(run.sizes(operation))
+
+
+def requantized(operation: Operation, sums: Array, scales: Sequence[Array]) -> Array:
+    """Sums of integers, modulo 2^32; with scales bytes of them."""
+    sums = sums.astype(np.int32)
+    if not scales:
+        return sums
+    given, dtype = Quantized.of(operation), NUMPY_TYPES[operation.shape.dtype]
+    with np.errstate(over="ignore"):
+        scaled = np.rint(sums.astype(np.float32) * scales[0]).astype(np.float64)
+    return np.asarray((scaled + given.zero).clip(given.low, given.high).astype(dtype))
+
+
+def quantized_dense(run: Run, operation: Operation, x: Array, weights: Array, bias: Array, *scales: Array) -> Array:
+    sums = x.reshape(-1, x.shape[-1]).astype(np.int64) @ weights.astype(np.int64) + bias
+    return requantized(operation, sums, scales).reshape(run.sizes(operation))
 
 
 def _convolved(image: Array, filters: Array, sides: Sequence[Sequence[int]], groups: int) -> Array:

@@ -34,6 +34,7 @@ from tfaot_pkg.compiler.attributes import (
     Gather,
     MaxPool,
     Pad,
+    Quantized,
     Resample,
     Scatter,
     Sizes,
@@ -205,6 +206,12 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(2, 2), result=type_rules.pad, meaning=meanings.pad, attributes=Pad, rows=row_by_row.pad,
     ),
     "parameter": Definition(operands=(0, 0), result=type_rules.as_stated, meaning=None, attributes=Number),
+    "quantized_dense": Definition(
+        operands=(3, 4), result=layer_types.quantized_dense, meaning=layers_in_numpy.quantized_dense,
+        attributes=Quantized, multiply_adds=costs.of_dense,
+        summary="(input, weights, bias, scales): [..., k] of bytes by [k, n] of int8, in int32 modulo 2^32; with "
+        "scales the sums as floats, times these, rounded half to even, plus `zero`, between `low` and `high`: bytes.",
+    ),
     "reduce": Definition(
         operands=(2, None), result=type_rules.reduce, meaning=meanings.reduce, attributes=Dimensions, regions=(1, 1),
         rows=row_by_row.reduce,

@@ -1,4 +1,4 @@
-"""Products of integers in float32, where that is exact: the kernel library's layers are of floats.
+"""Products of integers in float32, where that is exact: those for which the kernel library has no layer of integers.
 
 Each partial sum of such a product is a whole number of at most 2^24, which float32 has, so that neither an order of
 sums nor a fused operation rounds. Longer sums are cut into parts, whose results are added as integers. LLVM's pass

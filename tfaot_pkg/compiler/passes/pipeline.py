@@ -21,6 +21,7 @@ from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
 from tfaot_pkg.compiler.passes.raise_dense import dense
 from tfaot_pkg.compiler.passes.raise_interpolate import interpolated
 from tfaot_pkg.compiler.passes.raise_max_pool import max_pool
+from tfaot_pkg.compiler.passes.raise_quantized import quantized
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
 from tfaot_pkg.compiler.passes.raise_top_k import top_k
@@ -72,6 +73,7 @@ _ANY = (
 _RAISING = (
     _rule("raise-resample", resample, "Windows times weights, as in resized images, become `resample`."),
     _rule("raise-interpolate", interpolated, "Sums of elements gathered along an axis become `interpolate`."),
+    _rule("raise-quantized", quantized, "Products of bytes with constant weights become layers of integers."),
     _rule("int-to-float", in_float, "Products of integers whose sums float32 has exactly become those of floats."),
     _rule("raise-dense", dense, "Products with constant weights become `dense`."),
     _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),

@@ -1,0 +1,187 @@
+"""Products of bytes with constant weights of int8, and what makes bytes of their sums.
+
+The zero point of the input is known, so that its products with the weights become part of the bias. Sums are those of
+int32, modulo 2^32, in the program as in the kernel library.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from tfaot_pkg.compiler.attributes import Comparison, Dot, Quantized
+from tfaot_pkg.compiler.layer_types import BYTES
+from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
+
+_LAYERS = ("quantized_dense",)
+
+
+def quantized(look: Look, operation: Operation) -> Operation | None:
+    if isinstance(operation.type, tuple):
+        return None
+    match operation.opcode:
+        case "dot":
+            return _dense(look, operation)
+        case "add":
+            return _with_bias(look, operation)
+        case "convert":
+            return _requantized(look, operation)
+    return None
+
+
+def _dense(look: Look, operation: Operation) -> Operation | None:
+    given, (first, second) = Dot.of(operation), operation.operands
+    x, weights = _centered(look, first), _narrow(look.constant(second))
+    if operation.shape.dtype != "s32" or x is None or weights is None:
+        return None
+    left, right = given.contracting
+    is_plain = weights.ndim == 2 and len(right) == 1 and given.batch == ((), ()) and not given.order
+    if not is_plain or left != (look.known[first].shape.rank - 1,):
+        return None
+    matrix = np.ascontiguousarray(weights if right == (0,) else weights.T)
+    bytes_, zero = x
+    bias = _wrapped(-zero * matrix.sum(0, np.int64))
+    operands = (bytes_, look.add_constant(matrix, operation), look.add_constant(bias, operation))
+    return replace(operation, opcode="quantized_dense", operands=operands, attributes=Quantized())
+
+
+def _wrapped(numbers: Array) -> Array:
+    """Modulo 2^32."""
+    return numbers.astype(np.int64).astype(np.int32)
+
+
+def _narrow(numbers: Array | None) -> Array | None:
+    """Integers as int8, if they are in its range."""
+    if numbers is None or numbers.dtype.kind != "i" or not numbers.size:
+        return None
+    return numbers.astype(np.int8) if numbers.min() >= -128 and numbers.max() <= 127 else None
+
+
+def _centered(look: Look, value: int) -> tuple[int, int] | None:
+    """The bytes that `value` has as int32, minus a number, and this number."""
+    found, zero = look.made_by(value, "subtract", "convert"), 0.0
+    if found is not None and found.opcode == "subtract":
+        subtracted = look.scalar(found.operands[1])
+        if subtracted is None:
+            return None
+        found, zero = look.made_by(found.operands[0], "convert"), subtracted
+    if found is None or look.known[found.operands[0]].shape.dtype not in BYTES:
+        return None
+    return found.operands[0], int(zero)
+
+
+def _sums(look: Look, value: int) -> Operation | None:
+    """The layer whose sums `value` is, for one use."""
+    found = look.made_by(value, *_LAYERS, once=True)
+    return found if found is not None and len(found.operands) == 3 else None
+
+
+def _by_channel(look: Look, value: int, channels: int) -> Array | None:
+    """A constant as one number per channel."""
+    if look.scalar(value) is not None:
+        found = look.known[value]
+        while found.opcode in ("broadcast", "reshape"):
+            found = look.known[found.operands[0]]
+        numbers = look.constant(found.id)
+        return None if numbers is None else np.full(channels, numbers.reshape(()), numbers.dtype)
+    vector = look.along_last(value)
+    numbers = look.constant(value if vector is None else vector)
+    return numbers if numbers is not None and numbers.shape == (channels,) else None
+
+
+def _with_bias(look: Look, operation: Operation) -> Operation | None:
+    for value, other in (operation.operands, operation.operands[::-1]):
+        layer = _sums(look, value)
+        more = None if layer is None else _by_channel(look, other, layer.shape.sizes[-1].constant)
+        bias = None if layer is None else look.constant(layer.operands[2])
+        if layer is None or more is None or bias is None or operation.type != layer.type:
+            continue
+        made = look.add_constant(_wrapped(bias.astype(np.int64) + more), layer)
+        return replace(layer, id=operation.id, operands=(*layer.operands[:2], made), node=operation.node)
+    return None
+
+
+def _requantized(look: Look, operation: Operation) -> Operation | None:
+    """Sums as floats, times factors, rounded, plus a zero point, bounded, and converted by way of int32."""
+    if operation.shape.dtype not in BYTES:
+        return None
+    ends = np.iinfo(np.uint8 if operation.shape.dtype == "u8" else np.int8)
+    value, low, high = _bounded(look, operation.operands[0])
+    zero, scaled = _zero_point(look, value)
+    found = None if scaled is None else look.made_by(scaled, "multiply", once=True)
+    if found is None or not all(_is_in(ends, each) for each in (zero, low, high)) or low > high:
+        return None
+    for sums, factor in (found.operands, found.operands[::-1]):
+        whole = look.made_by(sums, "convert", once=True)
+        if whole is None:
+            continue
+        positive = _bounded_below(look, whole.operands[0])
+        layer = _sums(look, whole.operands[0] if positive is None else positive)
+        scales = None if layer is None else _by_channel(look, factor, layer.shape.sizes[-1].constant)
+        if layer is None or scales is None or not np.all(np.isfinite(scales)) or scales.dtype != np.float32:
+            continue
+        if positive is not None and not np.all(scales > 0):
+            continue
+        least = max(low, zero) if positive is not None else low
+        attributes = Quantized(zero=int(zero), low=int(least), high=int(max(high, least)))
+        operands = (*layer.operands, look.add_constant(scales, operation))
+        return replace(operation, opcode=layer.opcode, operands=operands, attributes=attributes)
+    return None
+
+
+def _bounded(look: Look, value: int) -> tuple[int, float, float]:
+    """What is bounded before it becomes an int32, and the bounds."""
+    low, high = -math.inf, math.inf
+    found = look.made_by(value, "convert", once=True)
+    if found is None or found.shape.dtype != "s32":
+        return value, low, high
+    value = found.operands[0]
+    while (found := look.made_by(value, "maximum", "minimum", once=True)) is not None:
+        inner, end = _with_scalar(look, found)
+        if end is None:
+            break
+        is_low = found.opcode == "maximum"
+        # The outermost bound was met last, and wins.
+        low, high = (max(low, min(end, high)), high) if is_low else (low, min(high, max(end, low)))
+        value = inner
+    return value, low, high
+
+
+def _with_scalar(look: Look, operation: Operation) -> tuple[int, float | None]:
+    first, second = operation.operands
+    number = look.scalar(second)
+    return (first, number) if number is not None else (second, look.scalar(first))
+
+
+def _zero_point(look: Look, value: int) -> tuple[float, int | None]:
+    """The whole number that is added to rounded numbers, and these before they were rounded. There is no NaN."""
+    chosen = look.made_by(value, "select", once=True)
+    if chosen is not None:
+        compared = look.made_by(chosen.operands[0], "compare", once=True)
+        is_nan = compared is not None and Comparison.of(compared).direction == "NE"
+        if compared is None or not is_nan or compared.operands != (chosen.operands[2],) * 2:
+            return 0.0, None
+        value = chosen.operands[2]
+    zero, added = 0.0, look.made_by(value, "add")
+    if added is not None:
+        value, number = _with_scalar(look, added)
+        if number is None:
+            return 0.0, None
+        zero = number
+    rounded = look.made_by(value, "round-nearest-even", once=True)
+    return zero, None if rounded is None else rounded.operands[0]
+
+
+def _is_in(ends: np.iinfo[np.uint8] | np.iinfo[np.int8], number: float) -> bool:
+    return ends.min <= number <= ends.max and number == math.floor(number)
+
+
+def _bounded_below(look: Look, value: int) -> int | None:
+    """Integers of which those below 0 become 0."""
+    found = look.made_by(value, "maximum", once=True)
+    inner, number = (0, None) if found is None else _with_scalar(look, found)
+    return inner if number == 0 else None
