@@ -164,6 +164,25 @@ def test_an_operator_without_lowering_is_named_with_its_place(op: str, why: str,
     assert str(failed.value).startswith(f"{op} (in encoder.0, taggers.py:31: x = self.f(x)): {why}")
 
 
+@pytest.mark.parametrize(
+    ("name", "op", "arguments", "why"),
+    [
+        ("pooling", "adaptive_avg_pool2d", {"output_size": [1 << 40, 3]}, "1099511627776 parts of unequal size"),
+        ("pooling", "adaptive_max_pool2d", {"output_size": [3, 0]}, "0 parts of unequal size"),
+        ("bags_of_any_length", "embedding_bag", {"per_sample_weights": 1.0}, "new axes [1] of an array of 0 axes"),
+    ],
+)
+def test_numbers_that_no_array_has_are_rejected(
+    name: str, op: str, arguments: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    def change(document: Any) -> None:
+        node = next(each for each in document["nodes"] if f".{op}" in each["op"])
+        node["arguments"] |= arguments
+
+    with pytest.raises(Unsupported, match=re.escape(why)):
+        lowered(read_module(changed(ARTIFACTS / f"{name}.aten", tmp_path / "other.aten", change)))
+
+
 @pytest.mark.parametrize("argument", [{"other": "inf"}, {"number": "nan"}, [1, [2]], "text", 1 << 70, None])
 def test_arguments_of_another_kind_are_rejected(argument: object, tmp_path: Path) -> None:
     path = changed(_LINEAR, tmp_path / "other.aten", _set("nodes", 0, "arguments", "weight", to=argument))

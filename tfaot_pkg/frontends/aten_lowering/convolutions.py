@@ -12,6 +12,9 @@ from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
 
+_MOST_PARTS = 4096
+"""Of adaptive pooling whose parts differ in size: each is an operation of the program."""
+
 
 def _each(given: Sequence[int], count: int, default: int) -> tuple[int, ...]:
     """One number for each axis of space: one that is given counts for all."""
@@ -139,6 +142,8 @@ def _adapted(call: Call, x: Value, axis: int, wanted: Size, *, largest: bool) ->
 def _uneven(call: Call, x: Value, axis: int, count: int, *, largest: bool) -> Value:
     b: Builder = call.builder
     size = call.number(x.sizes[axis], "the size of its image")
+    if not 0 < count <= _MOST_PARTS:
+        raise Unsupported(f"{count} parts of unequal size of an axis of {size} elements: at most {_MOST_PARTS}")
     function = maximum if largest else mean
     ends = [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
     return join(b, [function(b, cut(b, x, axis, Size(low), Size(high)), [axis], keep=True) for low, high in ends], axis)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Cut, Dimensions, Edge, Pad, Slices
-from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size
+from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size, Unsupported
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import NO_LIMIT, Undecided, Value, known, number_of, product
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
@@ -60,7 +60,9 @@ def squeezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def stretched(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """`x` with axes of size 1 at these places of the result."""
+    """`x` with axes of size 1 at these places of the result. Raises Unsupported for places that it does not have."""
+    if not set(axes) <= set(range(x.rank + len(set(axes)))) or len(set(axes)) < len(axes):
+        raise Unsupported(f"new axes {[*axes]} of an array of {x.rank} axes")
     given = iter(x.sizes)
     return b.reshape(x, [ONE if axis in axes else next(given) for axis in range(x.rank + len(axes))])
 
