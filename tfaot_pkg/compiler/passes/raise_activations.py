@@ -99,7 +99,7 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
 
 def _gelu(look: Look, operation: Operation) -> _Found | None:
     """GELU: x / 2 * (1 + erf(x / sqrt(2))), x / 2 * erfc(-x / sqrt(2)), or with tanh; the factors in any order."""
-    numbers, rest = _factors(look, operation.id)
+    numbers, rest = _factors(look, operation)
     # The factor 1/2 may be at x, at the sum, or at both as two square roots.
     if len(rest) != 2 or not isclose(prod(numbers), 0.5):
         return None
@@ -224,20 +224,20 @@ def _scale(look: Look, product: int, value: int) -> float | None:
     if quotient is not None and quotient.operands[0] == value:
         number = look.scalar(quotient.operands[1])
         return 1.0 / number if number else None
-    numbers, rest = _factors(look, product)
+    numbers, rest = _factors(look, look.known[product])
     return float(prod(numbers)) if rest == [value] and numbers else None
 
 
-def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
+def _factors(look: Look, product: Operation) -> tuple[list[float], list[int]]:
     """The numbers and values whose product `product` is, through inner products with a single use."""
     numbers: list[float] = []
     values: list[int] = []
-    for operand in look.known[product].operands if look.known[product].opcode == "multiply" else ():
+    for operand in product.operands if product.opcode == "multiply" else ():
         number = look.scalar(operand)
         if number is not None:
             numbers.append(number)
-        elif look.made_by(operand, "multiply", once=True) is not None:
-            inner = _factors(look, operand)
+        elif (factor := look.made_by(operand, "multiply", once=True)) is not None:
+            inner = _factors(look, factor)
             numbers += inner[0]
             values += inner[1]
         else:
