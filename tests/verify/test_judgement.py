@@ -465,6 +465,8 @@ def test_sums_of_floats_that_overflow_are_numbers_in_another_order() -> None:
     lost, exact = [[NAN] * 3] * 10, [[0.1, 0.2, 0.7]] * 10
     wide: dict[str, Any] = {"class_name": "boundary", "jit": lost, "exact": exact, "met": {OVERFLOW: "MatMul"}}
     assert judged([[0.2, 0.1, 0.7]] * 10, lost, **wide) == [("large argument", 30, False)]
+    assert judged([[0.2, 0.1, 1.1]] * 10, lost, **wide) == [("large argument", 30, False)]  # few rows show all answers
+    assert judged([[0.2, 0.1, 1.4]] * 10, lost, **wide)[-1] == ("real", 10, True)
     assert judged([[0.2, 0.1, 7.0]] * 10, lost, **wide)[-1][0] == "real"
 
 

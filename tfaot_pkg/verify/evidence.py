@@ -293,6 +293,10 @@ class Evidence:
 
         NaN and infinities are if the framework gave such ones.
         """
+        return self.within_answers(0.0)
+
+    def within_answers(self, beyond: float) -> Mask:
+        """`plausible`, and numbers outside by no more than `beyond` times the distance of these answers."""
         if self.eager.dtype.kind == "b":
             return ~self.nothing
         arrays = [each for each in (self.answers.eager, self._jit, self.answers.exact) if each is not None]
@@ -300,7 +304,9 @@ class Evidence:
         ours: Array = self.answers.ours.astype(np.float64)
         numbers = given[~np.isnan(given)]
         low, high = numbers.min(initial=np.inf), numbers.max(initial=-np.inf)
-        found: Mask = ((low <= ours) & (ours <= high)) | (np.isnan(ours) & bool(np.isnan(given).any()))
+        finite = numbers[np.isfinite(numbers)]
+        more = beyond * float(np.ptp(finite)) if finite.size and beyond else 0.0
+        found: Mask = ((low - more <= ours) & (ours <= high + more)) | (np.isnan(ours) & bool(np.isnan(given).any()))
         return found
 
     @cached_property

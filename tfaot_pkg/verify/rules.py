@@ -204,8 +204,10 @@ def _overflowed(seen: Evidence) -> Mask:
     found = found | _as_many(met & ~shown & ~ours & ~alike, shown, seen)
     jit, exact = seen.answers.jit, seen.answers.exact
     numbers = shown & ours & ~alike & (~seen.nothing if jit is None and exact is None else seen.plausible)
-    # Where float64 has a number, only sums of floats leave their range: in another order they need not.
-    found = found | (seen.nothing if exact is None else numbers & np.isfinite(exact))
+    # Where float64 has a number, only sums of floats leave their range: in another order they need not. The few rows of
+    # a class need not have the least and the largest answer that this can lead to.
+    if exact is not None:
+        found = found | (shown & ours & ~alike & seen.within_answers(1.0) & np.isfinite(exact))
     found = found | _as_many(numbers & ~found, shown & ~ours, seen)
     found = found | _some_of(_cancelled(seen) & met, met, seen, alone=0)
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
