@@ -53,6 +53,18 @@ EXPORT void quantized_dense_in_pairs(const kernels::QuantizedDense* layer, std::
   kernels::denseQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
 }
 
+EXPORT std::size_t quantized_conv2d_scratch(std::size_t inputs) { return kernels::quantizedConv2dScratch(inputs); }
+
+EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                             std::uint32_t* scratch) {
+  kernels::quantizedConv2d(*layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_conv2d_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                      std::uint32_t* scratch) {
+  kernels::convolveQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
+}
+
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }
 
 EXPORT void pack_conv2d(const kernels::Conv2d* layer, const float* filters, float* packed) {

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +100,10 @@ class _QuantizedDense(ctypes.Structure):
         ("high", ctypes.c_int32),
         ("flip", ctypes.c_uint8),
     ]
+
+
+class _QuantizedConv2d(ctypes.Structure):
+    _fields_ = [("window", _Window), ("product", _QuantizedDense), ("padding", ctypes.c_uint8)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,18 +237,54 @@ class Kernels:
         in_pairs: bool = False,
     ) -> NDArray[np.integer]:
         """Its results as `values.dtype` with `made`, otherwise its sums. `in_pairs`: as on CPUs without dot products."""
-        numbers = packed_quantized(weights, bias, None if made is None else made.scales, values.dtype)
+        layer, _held = self._quantized(values.dtype, weights, bias, made)
+        call = "quantized_dense", layer, (len(values), weights.shape[1])
+        return self._of_bytes(*call, values, made, in_pairs=in_pairs)
+
+    def quantized_conv2d(
+        self,
+        shape: Shape,
+        images: NDArray[np.integer],
+        filters: NDArray[np.int8],
+        bias: NDArray[np.int32],
+        made: Requantized | None = None,
+        *,
+        padding: int,
+        in_pairs: bool = False,
+    ) -> NDArray[np.integer]:
+        """The same of the windows of images."""
+        product, _held = self._quantized(images.dtype, filters.reshape(-1, filters.shape[3]), bias, made)
+        layer = _QuantizedConv2d(shape.window(), product, padding % 256)
+        call = "quantized_conv2d", layer, (len(images), *shape.out, filters.shape[3])
+        return self._of_bytes(*call, images, made, in_pairs=in_pairs)
+
+    def _quantized(
+        self, dtype: np.dtype[Any], weights: NDArray[np.int8], bias: NDArray[np.int32], made: Requantized | None
+    ) -> tuple[_QuantizedDense, list[Buffer]]:
+        """A layer, and the memory that it points to."""
+        numbers = packed_quantized(weights, bias, None if made is None else made.scales, dtype)
         given = [self._exactly(each) for each in numbers]
-        scratch = self._exactly(np.zeros(self._machine.call("quantized_dense_scratch", len(weights)), np.uint32))
-        data = self._exactly(values)
-        shape = (len(values), weights.shape[1])
-        out = self._exactly(np.full(shape, 99, np.int32 if made is None else values.dtype))
         layer = _QuantizedDense(*weights.shape, *(each.address for each in given))
-        layer.flip = 0x80 if values.dtype == np.int8 else 0
+        layer.flip = 0x80 if dtype == np.int8 else 0
         if made is not None:
             layer.zero, layer.low, layer.high = made.zero, made.low, made.high
-        name = "quantized_dense_in_pairs" if in_pairs else "quantized_dense"
-        self._machine.call(name, layer, len(values), data.address, out.address, scratch.address)
+        return layer, given
+
+    def _of_bytes(
+        self,
+        name: str,
+        layer: _QuantizedDense | _QuantizedConv2d,
+        shape: tuple[int, ...],
+        values: NDArray[np.integer],
+        made: Requantized | None,
+        *,
+        in_pairs: bool,
+    ) -> NDArray[np.integer]:
+        inputs = (layer if isinstance(layer, _QuantizedDense) else layer.product).inputs
+        scratch = self._exactly(np.zeros(self._machine.call(f"{name}_scratch", inputs), np.uint32))
+        data, out = self._exactly(values), self._exactly(np.full(shape, 99, np.int32 if made is None else values.dtype))
+        called = f"{name}_in_pairs" if in_pairs else name
+        self._machine.call(called, layer, len(values), data.address, out.address, scratch.address)
         return out.read()
 
     def _packed_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Buffer:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.library import Kernels, Requantized
+from tests.kernels.library import Kernels, Requantized, Shape
 
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
@@ -99,3 +99,35 @@ def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernel
     found = kernels.quantized_dense(as_signed, weights, bias + 128 * weights.sum(0, np.int32), made, in_pairs=in_pairs)
     wanted = np.stack([np.abs(sums), -np.abs(sums)], 1) / 2
     np.testing.assert_array_equal(found, np.clip(np.rint(wanted) + 3, -128, 127))
+
+
+_WINDOWS = {
+    "inside": Shape(size=(5, 7), channels=3, kernel=(3, 3)),
+    "padded": Shape(size=(5, 7), channels=8, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "pointwise": Shape(size=(3, 4), channels=17, kernel=(1, 1)),
+    "with strides": Shape(size=(9, 8), channels=2, kernel=(3, 2), stride=(2, 3), before=(1, 0), after=(1, 1)),
+    "dilated": Shape(size=(8, 9), channels=5, kernel=(2, 3), dilation=(3, 2), before=(2, 3), after=(1, 0)),
+    "larger than the image": Shape(size=(2, 2), channels=4, kernel=(5, 4), before=(3, 2), after=(2, 3)),
+    "of one line": Shape(size=(1, 20), channels=16, kernel=(1, 5), before=(0, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_convolutions_are_products_of_windows(kernels: Kernels, name: str, dtype: type) -> None:
+    shape, random, limits = _WINDOWS[name], np.random.default_rng(len(name)), np.iinfo(dtype)
+    for filters in (1, 18):
+        images = _bytes(random, dtype, 2, *shape.size, shape.channels)
+        weights = _bytes(random, np.int8, *shape.kernel, shape.channels, filters)
+        bias, padding = random.integers(-(2**20), 2**20, filters).astype(np.int32), int(limits.min + 7)
+        made = Requantized(
+            scales=random.uniform(0, 2**-8, filters).astype(np.float32), zero=padding, low=limits.min, high=limits.max
+        )
+        windows = shape.patches(images.astype(np.float64), padding).reshape(2, *shape.out, -1)
+        wanted = _sums(windows, weights.reshape(-1, filters), bias)
+        for in_pairs in (False, True):
+            given = shape, images, weights, bias
+            found = kernels.quantized_conv2d(*given, padding=padding, in_pairs=in_pairs)
+            np.testing.assert_array_equal(found, wanted)
+            found = kernels.quantized_conv2d(*given, made, padding=padding, in_pairs=in_pairs)
+            np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))

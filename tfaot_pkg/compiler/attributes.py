@@ -177,6 +177,14 @@ class Conv2d(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizedConv2d(Quantized):
+    """`window` as in Conv2d; `padding` is the byte around the image."""
+
+    window: Extents
+    padding: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransposedConv2d(Layer):
     sides: tuple[Side, ...]
     groups: int

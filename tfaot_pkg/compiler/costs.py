@@ -15,6 +15,10 @@ def of_dense(operation: Operation, operands: Sequence[Shape], sizes: Binding) ->
     return float(_elements(operation.shape, sizes) * sizes.number(operands[0].sizes[-1]))
 
 
+def of_quantized(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    return float(_elements(operation.shape, sizes) * math.prod(sizes.numbers(operands[1].sizes[:-1])))
+
+
 def of_dot(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
     first = sizes.numbers(operands[0].sizes)
     return float(

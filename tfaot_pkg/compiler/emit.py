@@ -226,6 +226,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "get-tuple-element": control.element_of,
     "max_pool": layers.max_pool,
     "pad": moving.pad,
+    "quantized_conv2d": layers.quantized_conv2d,
     "quantized_dense": layers.quantized_dense,
     "reduce": reductions.reduce,
     "reduce-window": window_reductions.reduce_window,

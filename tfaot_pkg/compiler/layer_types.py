@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -14,6 +15,7 @@ from tfaot_pkg.compiler.attributes import (
     Dense,
     MaxPool,
     Quantized,
+    QuantizedConv2d,
     Resample,
     TopK,
     TransposedConv2d,
@@ -57,14 +59,21 @@ def dense(use: Use) -> Types:
 
 
 def quantized_dense(use: Use) -> Types:
-    """Of bytes; the result are sums without scales, and bytes with them."""
-    x, weights, bias, *scales = use.arrays
-    made, given = use.result, Quantized.of(use)
-    require(x.dtype in BYTES and weights.dtype == "s8" and weights.rank == 2 and x.rank > 0, "operands differ")
+    x, weights, made = *use.arrays[:2], use.result
+    require(weights.rank == 2 and x.rank > 0, "operands differ")
     inputs, outputs = weights.sizes
     require(x.sizes[-1] == inputs, "the weights are for another number of inputs")
     require(made.rank > 0 and made.sizes[-1] == outputs, "the weights are for another number of outputs")
     require(prod(made.sizes[:-1]) == prod(x.sizes[:-1]), "it has other rows than its input")
+    _require_quantized(use)
+    return (made,)
+
+
+def _require_quantized(use: Use) -> None:
+    """A layer of bytes by int8, whose result are sums without scales, and bytes with them."""
+    x, weights, bias, *scales = use.arrays
+    made, given, outputs = use.result, Quantized.of(use), weights.sizes[-1]
+    require(x.dtype in BYTES and weights.dtype == "s8", "operands differ")
     require(bias == ArrayType("s32", (outputs,)), "the bias has another type")
     require(all(each == ArrayType("f32", (outputs,)) for each in scales), "the scales have another type")
     require(made.dtype in (BYTES if scales else {"s32"}), "its result has another type")
@@ -72,22 +81,33 @@ def quantized_dense(use: Use) -> Types:
         ends = np.iinfo(NUMPY_TYPES[made.dtype])
         in_range = all(ends.min <= each <= ends.max for each in (given.zero, given.low, given.high))
         require(in_range and given.low <= given.high, "its range is not that of its type")
-    return (made,)
+
+
+def quantized_conv2d(use: Use) -> Types:
+    image, filters, given = *use.arrays[:2], QuantizedConv2d.of(use)
+    window = use.sizes.numbers(given.window)
+    require(filters.rank == image.rank == 4 and len(window) == 13, "no filters")
+    require(list(window[5:7]) == list(filters.sizes[:2]), "the window is not the filters'")
+    require(image.sizes[3] == filters.sizes[2], "channels do not fit")
+    _require_quantized(use)
+    ends = np.iinfo(NUMPY_TYPES[image.dtype])
+    require(ends.min <= given.padding <= ends.max, "its padding is no byte of its input")
+    return (replace(_window_result(image, window, filters.sizes[3]), dtype=use.result.dtype),)
 
 
 def _window_result(image: ArrayType, window: Sequence[int], channels: int) -> ArrayType:
     """The image of the kernel library's Window over `image` (kernels.h)."""
-    require(image.dtype == "f32" and image.rank == 4 and len(window) == 13, "it is no window over an image")
+    require(image.rank == 4 and len(window) == 13, "it is no window over an image")
     height, width, depth, rows, columns, *sides = window
     require(image.sizes[1:] == (height, width, depth), "the window is that of another image")
     require(all(side > 0 for side in sides[:6]) and all(side >= 0 for side in sides[6:]), "a window of no size")
-    return ArrayType("f32", (image.sizes[0], rows, columns, channels))
+    return ArrayType(image.dtype, (image.sizes[0], rows, columns, channels))
 
 
 def conv2d(use: Use) -> Types:
     image, filters = use.arrays[:2]
     window, groups = use.sizes.numbers(Conv2d.of(use).window), Conv2d.of(use).groups
-    require(filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
+    require(image.dtype == filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
     *taps, inputs, outputs = filters.sizes
     require(list(window[5:7]) == taps and groups > 0, "the window is not the filters'")
     require(image.rank == 4 and image.sizes[3] == inputs * groups and outputs % groups == 0, "channels do not fit")
@@ -97,7 +117,7 @@ def conv2d(use: Use) -> Types:
 
 def max_pool(use: Use) -> Types:
     (image,) = use.arrays
-    require(image.rank == 4, "it is no image")
+    require(image.dtype == "f32" and image.rank == 4, "it is no image")
     return (_window_result(image, MaxPool.of(use).window, image.sizes[3]),)
 
 

@@ -6,6 +6,7 @@ tfaot_kernels/kernels.h, which describes their order. One order serves all targe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeVar
@@ -14,7 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.affine import as_size, cpp
-from tfaot_pkg.compiler.attributes import Along, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool, Quantized, TopK, Trees
+from tfaot_pkg.compiler.attributes import (
+    Along,
+    Conv2d,
+    Conv2dMaxPool,
+    Dense,
+    Layer,
+    MaxPool,
+    Quantized,
+    QuantizedConv2d,
+    TopK,
+    Trees,
+)
 from tfaot_pkg.compiler.chains import softmax_of_rows
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
@@ -117,25 +129,44 @@ def dense(emitter: Emitter, operation: Operation) -> str:
 
 
 def quantized_dense(emitter: Emitter, operation: Operation) -> str:
-    source = emitter.stored(operation.operands[0])
-    target, rows = emitter.target(operation), Shape("s32", operation.shape.sizes[:-1]).elements
-    inputs = emitter.known[operation.operands[0]].shape.sizes[-1].constant
+    inputs, rows = _quantized_inputs(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
     needed = _QUANTIZED_ROWS * 2 * -(-inputs // 4)
-    work = emitter.buffer("u32", Size(needed))
+    return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
+
+
+def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
+    given, inputs = QuantizedConv2d.of(operation), _quantized_inputs(emitter, operation)
+    filters, fours = emitter.known[operation.operands[1]].shape, -(-inputs // 4)
+    if _is_pointwise(given.window, filters):
+        return quantized_dense(emitter, operation)
+    window = ", ".join(cpp(as_size(number)) for number in given.window)
+    layer = f"{{{{{window}}}, {_quantized(emitter, operation)}, {given.padding % 256}}}"
+    needed = (_QUANTIZED_ROWS * 2 + 1) * fours
+    return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
+
+
+def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
+    """A call of `function`, with `needed` words of memory."""
+    source = emitter.stored(operation.operands[0])
+    target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)
-    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
-    read = Place(source, elements=rows * Size(inputs))
+    emitter.line(f"static_assert({function}Scratch({_quantized_inputs(emitter, operation)}) <= {needed});")
+    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    emitter.line(
-        f"quantizedDense({_quantized(emitter, operation, inputs)}, {cpp(rows)}, ", read, ", ", written, ", ", room, ");"
-    )
+    emitter.line(f"{function}({layer}, {cpp(batch)}, ", read, ", ", written, ", ", room, ");")
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
 
 
-def _quantized(emitter: Emitter, operation: Operation, inputs: int) -> str:
+def _quantized_inputs(emitter: Emitter, operation: Operation) -> int:
+    """How many weights an output has."""
+    return math.prod(size.constant for size in emitter.known[operation.operands[1]].shape.sizes[:-1])
+
+
+def _quantized(emitter: Emitter, operation: Operation) -> str:
     """A QuantizedDense (kernels.h)."""
+    inputs = _quantized_inputs(emitter, operation)
     given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
@@ -199,7 +230,11 @@ def _bias(emitter: Emitter, operation: Operation, outputs: int) -> tuple[Piece, 
 
 def is_pointwise(operation: Operation, filters: Shape) -> bool:
     """Whether each pixel of a convolution depends only on the same pixel of the image: a product of all pixels."""
-    window = _named(Conv2d.of(operation).window)
+    return _is_pointwise(Conv2d.of(operation).window, filters)
+
+
+def _is_pointwise(given: Sequence[int | Size], filters: Shape) -> bool:
+    window = _named(given)
     moves = (window["stride_height"], window["stride_width"], window["pad_top"], window["pad_left"])
     same = (window["in_height"], window["in_width"]) == (window["out_height"], window["out_width"])
     return filters.sizes[:2] == (ONE, ONE) and moves == (1, 1, 0, 0) and same

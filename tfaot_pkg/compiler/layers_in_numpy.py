@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.attributes import (
     Layer,
     MaxPool,
     Quantized,
+    QuantizedConv2d,
     Resample,
     TopK,
     TransposedConv2d,
@@ -93,6 +94,17 @@ def conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases
     attributes = Conv2d.of(operation)
     sides = _sides(run.at.numbers(attributes.window))
     return _activated(operation, _convolved(image, filters, sides, attributes.groups), biases)
+
+
+def quantized_conv2d(
+    run: Run, operation: Operation, image: Array, filters: Array, bias: Array, *scales: Array
+) -> Array:
+    attributes = QuantizedConv2d.of(operation)
+    whole = (1, 1, 0, 0, 1, 1)
+    sides = [whole, *_sides(run.at.numbers(attributes.window)), whole]
+    seen = windows(image.astype(np.int64), sides, attributes.padding)[:, :, :, :, 0, :, :, 0]
+    sums = np.einsum("nhwcij,ijco->nhwo", seen, filters.astype(np.int64)) + bias
+    return requantized(operation, sums, scales)
 
 
 def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:

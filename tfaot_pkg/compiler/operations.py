@@ -35,6 +35,7 @@ from tfaot_pkg.compiler.attributes import (
     MaxPool,
     Pad,
     Quantized,
+    QuantizedConv2d,
     Resample,
     Scatter,
     Sizes,
@@ -206,9 +207,14 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(2, 2), result=type_rules.pad, meaning=meanings.pad, attributes=Pad, rows=row_by_row.pad,
     ),
     "parameter": Definition(operands=(0, 0), result=type_rules.as_stated, meaning=None, attributes=Number),
+    "quantized_conv2d": Definition(
+        operands=(3, 4), result=layer_types.quantized_conv2d, meaning=layers_in_numpy.quantized_conv2d,
+        attributes=QuantizedConv2d, multiply_adds=costs.of_quantized,
+        summary="(input, filters, bias, scales): NHWC of bytes by HWIO of int8; otherwise as `quantized_dense`.",
+    ),
     "quantized_dense": Definition(
         operands=(3, 4), result=layer_types.quantized_dense, meaning=layers_in_numpy.quantized_dense,
-        attributes=Quantized, multiply_adds=costs.of_dense,
+        attributes=Quantized, multiply_adds=costs.of_quantized,
         summary="(input, weights, bias, scales): [..., k] of bytes by [k, n] of int8, in int32 modulo 2^32; with "
         "scales the sums as floats, times these, rounded half to even, plus `zero`, between `low` and `high`: bytes.",
     ),

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import Comparison, Dot, Quantized
+from tfaot_pkg.compiler.attributes import Comparison, Convolution, Dot, Quantized, QuantizedConv2d
+from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.layer_types import BYTES
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
-_LAYERS = ("quantized_dense",)
+_LAYERS = ("quantized_conv2d", "quantized_dense")
 
 
 def quantized(look: Look, operation: Operation) -> Operation | None:
@@ -26,6 +27,8 @@ def quantized(look: Look, operation: Operation) -> Operation | None:
     match operation.opcode:
         case "dot":
             return _dense(look, operation)
+        case "convolution":
+            return _conv2d(look, operation)
         case "add":
             return _with_bias(look, operation)
         case "convert":
@@ -35,18 +38,48 @@ def quantized(look: Look, operation: Operation) -> Operation | None:
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
     given, (first, second) = Dot.of(operation), operation.operands
-    x, weights = _centered(look, first), _narrow(look.constant(second))
-    if operation.shape.dtype != "s32" or x is None or weights is None:
+    weights = _narrow(look.constant(second))
+    if operation.shape.dtype != "s32" or weights is None:
         return None
     left, right = given.contracting
     is_plain = weights.ndim == 2 and len(right) == 1 and given.batch == ((), ()) and not given.order
     if not is_plain or left != (look.known[first].shape.rank - 1,):
         return None
-    matrix = np.ascontiguousarray(weights if right == (0,) else weights.T)
+    x = _centered(look, first)
+    if x is None:
+        return None
+    matrix = weights if right == (0,) else weights.T
+    return replace(
+        operation, opcode="quantized_dense", operands=_operands(look, operation, *x, matrix), attributes=Quantized()
+    )
+
+
+def _conv2d(look: Look, operation: Operation) -> Operation | None:
+    given, (first, second) = Convolution.of(operation), operation.operands
+    filters, image = _narrow(look.constant(second)), look.known[first].shape
+    is_plain = given.batch_groups == given.feature_groups == 1 and operation.shape.rank == 4
+    if operation.shape.dtype != "s32" or filters is None or filters.ndim != 4 or not is_plain:
+        return None
+    if (given.input, given.output) != ((0, 3, 1, 2), (0, 3, 1, 2)):
+        return None
+    window = window_of(image, operation.shape, given.window)
+    x = None if window is None else _centered(look, first)
+    if window is None or x is None:
+        return None
     bytes_, zero = x
-    bias = _wrapped(-zero * matrix.sum(0, np.int64))
-    operands = (bytes_, look.add_constant(matrix, operation), look.add_constant(bias, operation))
-    return replace(operation, opcode="quantized_dense", operands=operands, attributes=Quantized())
+    ends = np.iinfo(NUMPY_TYPES[look.known[bytes_].shape.dtype])
+    if not ends.min <= zero <= ends.max:
+        return None
+    out, into, down, right = given.kernel
+    operands = _operands(look, operation, bytes_, zero, filters.transpose(down, right, into, out))
+    attributes = QuantizedConv2d(window=window, padding=zero)
+    return replace(operation, opcode="quantized_conv2d", operands=operands, attributes=attributes)
+
+
+def _operands(look: Look, operation: Operation, x: int, zero: int, weights: Array) -> tuple[int, ...]:
+    """`x` minus `zero` times weights: `x`, the weights and a bias."""
+    bias = _wrapped(-zero * weights.sum(tuple(range(weights.ndim - 1)), dtype=np.int64))
+    return x, look.add_constant(np.ascontiguousarray(weights), operation), look.add_constant(bias, operation)
 
 
 def _wrapped(numbers: Array) -> Array:
@@ -62,7 +95,11 @@ def _narrow(numbers: Array | None) -> Array | None:
 
 
 def _centered(look: Look, value: int) -> tuple[int, int] | None:
-    """The bytes that `value` has as int32, minus a number, and this number."""
+    """The bytes that `value` has as int32, minus a number, and this number. Bytes are moved instead of integers."""
+    moves: list[Operation] = []
+    while (move := look.made_by(value, "reshape", "transpose", once=True)) is not None:
+        moves.append(move)
+        (value,) = move.operands
     found, zero = look.made_by(value, "subtract", "convert"), 0.0
     if found is not None and found.opcode == "subtract":
         subtracted = look.scalar(found.operands[1])
@@ -71,7 +108,12 @@ def _centered(look: Look, value: int) -> tuple[int, int] | None:
         found, zero = look.made_by(found.operands[0], "convert"), subtracted
     if found is None or look.known[found.operands[0]].shape.dtype not in BYTES:
         return None
-    return found.operands[0], int(zero)
+    (bytes_,) = found.operands
+    dtype = look.known[bytes_].shape.dtype
+    for move in reversed(moves):
+        made = replace(move, id=look.fresh(), type=Shape(dtype, move.shape.sizes), operands=(bytes_,))
+        bytes_ = look.add(made).id
+    return bytes_, int(zero)
 
 
 def _sums(look: Look, value: int) -> Operation | None:
@@ -127,9 +169,11 @@ def _requantized(look: Look, operation: Operation) -> Operation | None:
         if positive is not None and not np.all(scales > 0):
             continue
         least = max(low, zero) if positive is not None else low
-        attributes = Quantized(zero=int(zero), low=int(least), high=int(max(high, least)))
+        bounds = {"zero": int(zero), "low": int(least), "high": int(max(high, least))}
         operands = (*layer.operands, look.add_constant(scales, operation))
-        return replace(operation, opcode=layer.opcode, operands=operands, attributes=attributes)
+        return replace(
+            operation, opcode=layer.opcode, operands=operands, attributes=replace(Quantized.of(layer), **bounds)
+        )
     return None
 
 

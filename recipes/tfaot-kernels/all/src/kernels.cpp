@@ -98,6 +98,12 @@ void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, cons
   }
 }
 
+void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
+                     std::uint32_t* scratch) noexcept {
+  const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  withForm([&](auto form) { convolveQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
+}
+
 std::size_t packedConv2dSize(const Conv2d& layer) noexcept {
   if (isDepthwise(layer)) return windowSize(layer) * layer.filters;
   return layer.groups * packedSize(windowSize(layer), layer.filters / layer.groups);

@@ -186,6 +186,73 @@ inline void denseQuantized(const QuantizedDense& layer, std::size_t batch, const
   multiplyQuantized<Form>(layer, batch, put, out, scratch);
 }
 
+/// A copy by loads and stores of known sizes: calls for a few bytes would take longer than their products.
+TFAOT_INLINE void copyBytes(std::uint8_t* to, const std::uint8_t* from, std::size_t count) {
+  if (count >= 16) {
+    for (std::size_t i = 0; i + 16 < count; i += 16) std::memcpy(to + i, from + i, 16);
+    std::memcpy(to + count - 16, from + count - 16, 16);
+  } else if (count >= 8) {
+    std::uint64_t first, last;
+    std::memcpy(&first, from, 8);
+    std::memcpy(&last, from + count - 8, 8);
+    std::memcpy(to, &first, 8);
+    std::memcpy(to + count - 8, &last, 8);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
+/// Copies the bytes that a window sees: line by line, and `padding` where it lies outside of the image.
+inline void copyWindow(const QuantizedConv2d& layer, const std::uint8_t* image, std::size_t y, std::size_t x, std::uint8_t* to) {
+  const Window& window = layer.window;
+  const std::size_t channels = window.channels, apart = window.dilationWidth;
+  // Modulo 2^64: what lies before the image is beyond its size.
+  const std::size_t top = y * window.strideHeight - window.padTop, left = x * window.strideWidth - window.padLeft;
+  const bool isInside = apart == 1 && left < window.inWidth && left + window.width <= window.inWidth;
+  for (std::size_t i = 0; i < window.height; ++i) {
+    const std::size_t line = top + i * window.dilationHeight;
+    if (line >= window.inHeight) {
+      std::memset(to, layer.padding, window.width * channels);
+      to += window.width * channels;
+      continue;
+    }
+    const std::uint8_t* const from = image + line * window.inWidth * channels;
+    if (isInside) {
+      copyBytes(to, from + left * channels, window.width * channels);
+      to += window.width * channels;
+      continue;
+    }
+    for (std::size_t j = 0; j < window.width; ++j, to += channels) {
+      const std::size_t column = left + j * apart;
+      if (column < window.inWidth) {
+        copyBytes(to, from + column * channels, channels);
+      } else {
+        std::memset(to, layer.padding, channels);
+      }
+    }
+  }
+}
+
+/// The windows of an image are rows. Each is copied behind the rewritten rows in `scratch` first.
+template <class Form>
+inline void convolveQuantized(const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, void* out,
+                              std::uint32_t* scratch) {
+  const Window& window = layer.window;
+  const std::size_t imageSize = window.inHeight * window.inWidth * window.channels;
+  auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(layer.product.inputs));
+  std::size_t x = 0, y = 0;  // rows are put in order
+  const auto put = [&](std::size_t, std::uint32_t* to) {
+    copyWindow(layer, in, y, x, copy);
+    rewriteRow<Form>(copy, layer.product.inputs, layer.product.flip, to);
+    if (++x < window.outWidth) return;
+    x = 0;
+    if (++y < window.outHeight) return;
+    y = 0;
+    in += imageSize;
+  };
+  multiplyQuantized<Form>(layer.product, batch * window.outHeight * window.outWidth, put, out, scratch);
+}
+
 /// Calls `run(Form)` with the fastest form of the CPU.
 template <class Run>
 inline void withForm(Run run) {

@@ -188,6 +188,18 @@ constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept;
 /// `in`: batch x inputs bytes; `out`: batch x outputs, int32 without scales, bytes of either sign with them.
 void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
+/// A convolution of bytes: the windows of an image, height x width x channels bytes each, are the inputs of a dense layer.
+struct QuantizedConv2d {
+  Window window;
+  QuantizedDense product;  ///< of the filters, height x width x channels by their number
+  std::uint8_t padding;    ///< what counts as zero: the input's zero point
+};
+
+constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept;
+
+/// `in`: batch x inHeight x inWidth x channels bytes; `out`: batch x outHeight x outWidth x filters, as quantizedDense.
+void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
+
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 

@@ -73,6 +73,9 @@ constexpr std::size_t foursOf(std::size_t bytes) { return (bytes + 3) / 4; }
 
 constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept { return kQuantizedRowsAtATime * 2 * foursOf(inputs); }
 
+/// With a copy of a window.
+constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept { return quantizedDenseScratch(inputs) + foursOf(inputs); }
+
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
   const Ring ring(layer, pool);
   return conv2dScratch(layer) + ring.lines * ring.lineSize;
