@@ -28,7 +28,7 @@ from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.frontends.toolchain.environment import ensure
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.ground.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.ground.keys import files_below, sha256_bytes, sha256_file, sha256_tree
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
@@ -193,7 +193,7 @@ Compile = Callable[[Program, int], Code]
 
 @pytest.fixture(scope="session")
 def kernels(shared_home_folder: Path) -> Path:
-    """The kernel library as the tests' code links it, with precompiled headers for `_compile`."""
+    """The kernel library as the tests' code links it, with precompiled headers for `library_of`."""
     return kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
 
 
@@ -223,36 +223,42 @@ def kernel_object(home: Path, compiler: str, flags: Sequence[str], headers: Sequ
 
 
 @pytest.fixture
-def compiled(tmp_path: Path, kernels: Path) -> Compile:
+def compiled(kernels: Path) -> Compile:
     """`compiled(program, block)`: its code, built by GCC for x86-64-v3."""
 
     def make(program: Program, block: int) -> Code:
         emitted = emit(program, "program", block)
-        source, library = tmp_path / f"program_{block}.cc", tmp_path / f"program_{block}.so"
-        source.write_text(emitted.source)
-        _compile(source, kernels, library)
-        return Code.of(program, emitted, ctypes.CDLL(str(library)).program)
+        return Code.of(program, emitted, ctypes.CDLL(str(library_of(emitted.source, kernels))).program)
 
     return make
 
 
-def _compile(source: Path, kernels: Path, library: Path, flags: Sequence[str] = FLAGS) -> None:
-    """Most of the time would go into reading headers: GCC takes the precompiled ones, or reports an error."""
+def library_of(source: str, kernels: Path, flags: Sequence[str] = FLAGS) -> Path:
+    """The library of C++ with the kernel library: kept, since most code is the same in each run.
+
+    `flags` are those of `kernels`. Most of the time would go into reading headers: GCC takes the precompiled ones, or
+    reports an error.
+    """
+    parts = {"source": sha256_bytes(source.encode()), "kernels": kernels.parent.name, "flags": [*flags]}
     headers: list[str | Path] = ["-Winvalid-pch", "-include", kernels.with_name("headers.h")]
-    run(["g++", *flags, *INCLUDES, *headers, "-shared", source, kernels, "-o", library])
+
+    def make(folder: Path) -> None:
+        (folder / "program.cc").write_text(source)
+        run(
+            ["g++", *flags, *INCLUDES, *headers, "-shared", folder / "program.cc", kernels, "-o", folder / "program.so"]
+        )
+
+    return kept(kernels.parents[3], "programs", parts, make) / "program.so"
 
 
 def compiled_together(
-    programs: Mapping[str, Program], kernels: Path, folder: Path, block: int, flags: Sequence[str] = FLAGS
+    programs: Mapping[str, Program], kernels: Path, block: int, flags: Sequence[str] = FLAGS
 ) -> dict[str, Code]:
     """One library for all programs; `flags` are those of `kernels`."""
     made = {name: emit(program, f"program_{i}", block) for i, (name, program) in enumerate(programs.items())}
     # All headers were read before: within a namespace, they would become part of it.
     text = [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
-    source, library = folder / "programs.cc", folder / "programs.so"
-    source.write_text("\n".join(text))
-    _compile(source, kernels, library, flags)
-    loaded = ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(library_of("\n".join(text), kernels, flags)))
     return {
         name: Code.of(programs[name], emitted, getattr(loaded, f"program_{i}"))
         for i, (name, emitted) in enumerate(made.items())

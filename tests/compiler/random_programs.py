@@ -224,11 +224,11 @@ def inputs_of(program: Program, rows: int, sizes: Mapping[str, int], random: Ran
 SANITIZED = (*FLAGS, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def check(seeds: range, kernels: Path, folder: Path, *, symbolic: bool = False, flags: Sequence[str] = FLAGS) -> None:
+def check(seeds: range, kernels: Path, *, symbolic: bool = False, flags: Sequence[str] = FLAGS) -> None:
     """Compare programs of `seeds` with the interpreter; `flags` are those of `kernels`."""
     programs = {str(seed): Grower(np.random.default_rng(seed), symbolic=symbolic).program() for seed in seeds}
     simple: Mapping[str, Program] = {name: recognize(simplify(each)) for name, each in programs.items()}
-    codes = compiled_together(simple, kernels, folder, block=4, flags=flags)
+    codes = compiled_together(simple, kernels, block=4, flags=flags)
     for name, program in programs.items():
         for rows, size in product(_ROWS, _CALLS if symbolic else (0,)):
             sizes = {_SYMBOL.name: size} if symbolic else {}
@@ -239,5 +239,5 @@ def check(seeds: range, kernels: Path, folder: Path, *, symbolic: bool = False, 
 
 
 if __name__ == "__main__":
-    made, place, first, last, kind = sys.argv[1:]
-    check(range(int(first), int(last)), Path(made), Path(place), symbolic=kind == "symbolic", flags=SANITIZED)
+    made, first, last, kind = sys.argv[1:]
+    check(range(int(first), int(last)), Path(made), symbolic=kind == "symbolic", flags=SANITIZED)

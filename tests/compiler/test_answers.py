@@ -62,7 +62,7 @@ def models_of(home: Path, version: str, family: str) -> dict[str, Network]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_operations_give_tensorflows_answers(
-    shared_home_folder: Path, kernels: Path, tmp_path: Path, family: str, version: str
+    shared_home_folder: Path, kernels: Path, family: str, version: str
 ) -> None:
     models = models_of(shared_home_folder, version, family)
     programs, seconds = {}, {}
@@ -70,7 +70,7 @@ def test_operations_give_tensorflows_answers(
         start = time.perf_counter()
         programs[name] = recognize(rolled(simplify(model.program)))
         seconds[name] = time.perf_counter() - start
-    codes = compiled_together(programs, kernels, tmp_path, block=3)
+    codes = compiled_together(programs, kernels, block=3)
     faults = []
     for name, model in models.items():
         start = time.perf_counter()

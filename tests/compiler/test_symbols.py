@@ -146,12 +146,12 @@ def _answer(code: Code, x: Array, size: int) -> Array:
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
 def test_networks_over_particles_give_tensorflows_answers_for_any_number_of_them(
-    networks: Mapping[str, Network], kernels: Path, tmp_path: Path
+    networks: Mapping[str, Network], kernels: Path
 ) -> None:
     """A set with a mask, attention, an LSTM, convolutions, EdgeConv: each row to the bit alone and among others."""
     programs = {name: recognize(simplify(network.program)) for name, network in networks.items()}
     assert set(programs) >= {"attention", "convolved", "flat_neighbours", "lstm", "neighbours", "sets", "summed"}
-    codes = compiled_together(programs, kernels, tmp_path, 3)
+    codes = compiled_together(programs, kernels, 3)
     for name, network in networks.items():
         check_extents(simplify(network.program))
         for size, (x, wanted) in network.answers.items():

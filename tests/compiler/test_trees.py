@@ -150,7 +150,7 @@ def program_of(found: Forest) -> Program:
 
 
 @pytest.mark.slow
-def test_code_gives_the_bits_of_the_forest_in_every_batch(kernels: Path, tmp_path: Path) -> None:
+def test_code_gives_the_bits_of_the_forest_in_every_batch(kernels: Path) -> None:
     generator = np.random.default_rng(3)
     grow = partial(grown, generator)
     found = {
@@ -167,7 +167,7 @@ def test_code_gives_the_bits_of_the_forest_in_every_batch(kernels: Path, tmp_pat
         "vectors": grow(7, 8, outputs=4, width=4),
         "leaves alone": grow(3, 0),
     }
-    code = compiled_together({name: program_of(each) for name, each in found.items()}, kernels, tmp_path, 64)
+    code = compiled_together({name: program_of(each) for name, each in found.items()}, kernels, 64)
 
     for name, each in found.items():
         x = rows(generator, each, 131)

@@ -143,11 +143,11 @@ class _Group:
         """Faults, by output, of what the interpreter gives."""
         return self._faults(interpret.run(self.program, len(self.inputs[0]), self.inputs))
 
-    def compiled(self, folder: Path, kernels: Path) -> dict[str, str]:
+    def compiled(self, kernels: Path) -> dict[str, str]:
         """Faults, by output, of what compiled code gives. Raises Unsupported."""
         program = recognize(rolled(self.program))
         verify(program)
-        code = compiled_together({"all": program}, kernels, folder, block=_BLOCK, flags=_QUICKLY)["all"]
+        code = compiled_together({"all": program}, kernels, block=_BLOCK, flags=_QUICKLY)["all"]
         outputs = code(*self.inputs)
         others = other_bits(code, self.inputs, outputs)
         return {self.names[place]: text for place, text in others.items()} | self._faults(outputs)
@@ -189,7 +189,7 @@ def test_random_models_give_the_frameworks_answers(
     for number, folder in enumerate(folders):
         group = _Group.lowered(folder) if kind == "onnx" else _Group.read(folder)
         is_compiled = number % _COMPILED == seed % _COMPILED
-        wrong = group.compiled(folder, kernels) if is_compiled else group.interpreted()
+        wrong = group.compiled(kernels) if is_compiled else group.interpreted()
         faults.update({f"{name}: {texts[name]}": fault for name, fault in wrong.items()})
     assert faults == {}
     assert len(texts) == _MODELS

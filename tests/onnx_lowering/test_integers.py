@@ -192,20 +192,20 @@ def _at_steps() -> tuple[Program, Array, Array]:
 
 
 @pytest.mark.slow
-def test_compiled_quantized_layers_round_once(shared_home_folder: Path, tmp_path: Path) -> None:
+def test_compiled_quantized_layers_round_once(shared_home_folder: Path) -> None:
     kernels = kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
     cases = {
         "at steps": _at_steps(),
         **{f"{op} {width}": _quantized(op, width, more) for op, width, more in _QUANTIZED},
     }
-    made = compiled_together({name: run(program) for name, (program, *_) in cases.items()}, kernels, tmp_path, 2)
+    made = compiled_together({name: run(program) for name, (program, *_) in cases.items()}, kernels, 2)
     wrong = [name for name, (_, x, wanted) in cases.items() if not np.array_equal(made[name](x)[0], wanted)]
     assert wrong == []
 
 
 @pytest.mark.slow
-def test_compiled_sums_of_bytes_are_exact(shared_home_folder: Path, tmp_path: Path) -> None:
+def test_compiled_sums_of_bytes_are_exact(shared_home_folder: Path) -> None:
     kernels = kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
-    made = compiled_together({name: run(case.program()) for name, case in _CASES.items()}, kernels, tmp_path, 2)
+    made = compiled_together({name: run(case.program()) for name, case in _CASES.items()}, kernels, 2)
     wrong = [name for name, case in _CASES.items() if not np.array_equal(made[name](case.x)[0], case.wanted())]
     assert wrong == []
