@@ -10,14 +10,13 @@ import numpy as np
 from tfaot_pkg.compiler.attributes import Comparison, Constant
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.interpret import evaluate
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ZERO, Operation, Region, Shape, Size
+from tfaot_pkg.compiler.program import EXACT_TO, NUMPY_TYPES, ZERO, Operation, Region, Shape, Size
 from tfaot_pkg.ground.arrays import Array
 
 _COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
 """Directions of a comparison that a loop continues by, and the iterations that each adds to those below its limit."""
 _DOWN = {"GT": "LT", "GE": "LE"}
 """Directions of loops that count down, and those of the same loops with all signs changed."""
-_WHOLE_TO = {"f32": 1 << 24, "f64": 1 << 53}
 _MOST = 1 << 16
 """The most iterations whose integers are computed when the model is compiled."""
 
@@ -187,8 +186,8 @@ def _iterations_until(test: Operation, loop: Operation, known: _Known) -> int | 
 
 def _has(dtype: str, number: int) -> bool:
     """Whether a type has an integer, and all between it and zero."""
-    if dtype in _WHOLE_TO:
-        return abs(number) <= _WHOLE_TO[dtype]
+    if dtype in EXACT_TO:
+        return abs(number) <= EXACT_TO[dtype]
     if np.dtype(NUMPY_TYPES[dtype]).kind not in "iu":
         return False
     limits = np.iinfo(NUMPY_TYPES[dtype])

@@ -31,6 +31,8 @@ NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
 }
 """The element types of HLO that programs support."""
+EXACT_TO: Mapping[str, int] = {"f32": 1 << 24, "f64": 1 << 53}
+"""Types of floats, each with the number up to which it has all integers."""
 
 
 NO_SYMBOLS: Mapping[str, int] = MappingProxyType({})

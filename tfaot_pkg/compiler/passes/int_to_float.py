@@ -15,11 +15,11 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Slices
-from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape, Size
+from tfaot_pkg.compiler.program import EXACT_TO, NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
-_EXACT_TO = 1 << 24
+_EXACT_TO = EXACT_TO["f32"]
 _MOST_PARTS = 64
 _WIDE = frozenset({"s32", "s64"})
 """Types of sums."""

@@ -12,14 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ZERO, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, EXACT_TO, NUMPY_TYPES, ZERO, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.ground.arrays import Array
 
 DTYPES = {dtype.name: name for name, dtype in NUMPY_TYPES.items()}
 """NumPy's names of element types, which ONNX's graphs use -> those of programs."""
 
 
-_EXACT_TO = {"f32": 2.0**24, "f64": 2.0**53}
 """Integers up to these are numbers of the type."""
 Short = Literal["", "f16", "bf16"]
 """Floats of 16 bits, which programs compute in float32."""
@@ -164,7 +163,7 @@ class Ranges:
         least, most = {
             "i": (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1),
             "u": (0.0, 2.0**bits - 1),
-            "f": (-_EXACT_TO.get(dtype, 0.0), _EXACT_TO.get(dtype, 0.0)),
+            "f": (-EXACT_TO.get(dtype, 0.0), EXACT_TO.get(dtype, 0.0)),
         }[kind]
         is_linear = all(monomial.count(BATCH) < 2 for monomial, _ in size.terms)
         rows = 1.0 if bits == 64 or (bits == 32 and is_linear) else math.inf
