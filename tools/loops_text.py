@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.body import Inner
 from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop, once_in
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Statement
+from tfaot_pkg.compiler.emit import LOOP_PASSES, loops_of
 from tfaot_pkg.compiler.loops import Allocate, Block, Function, Line, Loops, Nest, Node, lowered
 from tfaot_pkg.compiler.memory import lifetimes
-from tfaot_pkg.compiler.program import ONE, ZERO, Size
-from tfaot_pkg.compiler.reduction_loops import Reduction
+from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
+from tfaot_pkg.compiler.reduction_loops import Reduction, ReductionOfFew, ReductionOfShortRows
 from tfaot_pkg.compiler.rows import RowsLoop
 from tfaot_pkg.compiler.tiles import TiledLoop
 
 _WAYS = {"eachOfRows": "rows in vectors", "eachWithTails": "vectors, and rows in vectors for the rest"}
+_LANES = {ReductionOfFew: "with a row in each lane", ReductionOfShortRows: "with rows in vectors"}
 _NAMES = {"each(": "elements", "numbers(": "numbers", "softmax(": "softmax"}
 _KINDS = {"Wide": "vectors of 64 bits", "Truth": "bytes"}
 
@@ -29,6 +32,13 @@ def text_of_loops(function: Function) -> str:
         for each in function.buffers
     ]
     return "".join(f"{line}\n" for line in (*_nodes(function.nodes), *memory))
+
+
+def text_of_loop_pass(program: Program, name: str) -> str:
+    """The loops before the pass `name` of LOOP_PASSES and after it. Raises Unsupported."""
+    before = dict(takewhile(lambda each: each[0] != name, LOOP_PASSES.items()))
+    one, other = (text_of_loops(loops_of(program, passes)) for passes in (before, before | {name: LOOP_PASSES[name]}))
+    return f"{one}-> {name}\n{other}"
 
 
 def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
@@ -61,7 +71,7 @@ def _loops(loops: Loops) -> Iterator[str]:
             yield f"softmax [{loops.rows}, {loops.size}]"
             yield f"  {_access(loops.target)} = softmax {_access(loops.source)}"
         case Reduction():
-            way = "along rows" if loops.is_by_rows else "along columns"
+            way = _LANES.get(type(loops)) or ("along rows" if loops.is_by_rows else "along columns")
             yield f"reduce [{_joined(loops.inner.extents)}] {way}, from axis {loops.kept} on"
             yield from (f"  {line}" for line in _inner(loops.inner))
             yield f"  {_access(loops.target)} = {_combined(loops)}"

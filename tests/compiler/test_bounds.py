@@ -208,7 +208,7 @@ def test_no_code_is_made_of_loops_that_are_not_proven(monkeypatch: pytest.Monkey
     """XLA compiles a model whose loops are wrong."""
     program = run(Grower(np.random.default_rng(0)).program())
     emit(program, "program")
-    monkeypatch.setattr("tfaot_pkg.compiler.loop_forms.EachLoop", _reading_too_far)
+    monkeypatch.setattr("tfaot_pkg.compiler.vectorize.EachLoop", _reading_too_far)
     with pytest.raises(Unsupported, match=r"elements .* of 0 to"):
         emit(program, "program")
 

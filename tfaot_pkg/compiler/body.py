@@ -121,14 +121,10 @@ class Body:
             and all(access.dtype in WIDE_TYPES for access in self.accesses)
         )
 
-    def inner(self, axes: Axes | None = None, *, kind: str = "", is_alone: bool = False) -> Inner:
-        """What was collected, along merged `axes`; one element after the other, if it `is_alone`."""
-        accesses, counted = tuple(self.accesses), tuple(self.counted)
-        if axes is not None:
-            accesses = tuple(moved_access(each, axes) for each in accesses)
-            counted = tuple(Counted(each.name, axes.index(each.index)) for each in counted)
+    def inner(self, *, kind: str = "", is_alone: bool = False) -> Inner:
+        """What was collected; one element after the other, if it `is_alone`."""
         return Inner(
-            extents=self.extents if axes is None else axes.extents, accesses=accesses, counted=counted,
+            extents=self.extents, accesses=tuple(self.accesses), counted=tuple(self.counted),
             statements=tuple(self.statements), types=frozenset(self.types), opcodes=frozenset(self.opcodes),
             by_vectors=self.by_vectors and not is_alone, kind=kind,
         )  # fmt: skip
@@ -154,6 +150,14 @@ def moved_access(access: Access, axes: Axes) -> Access:
     return replace(access, index=axes.index(access.index))
 
 
+def along(inner: Inner, axes: Axes) -> Inner:
+    """A loop along merged axes."""
+    return replace(
+        inner, extents=axes.extents, accesses=tuple(moved_access(each, axes) for each in inner.accesses),
+        counted=tuple(Counted(each.name, axes.index(each.index)) for each in inner.counted),
+    )  # fmt: skip
+
+
 def kind_of(inner: Inner, accesses: Sequence[Access], *, is_alone: bool) -> str:
     """Of a loop's places, as `Inner.kind`; `accesses` are all that it reads or writes."""
     if is_alone or inner.counted or not accesses:
@@ -166,12 +170,12 @@ def kind_of(inner: Inner, accesses: Sequence[Access], *, is_alone: bool) -> str:
     return "Wide" if inner.statements and can_be_wide and are_whole and are_wide else ""
 
 
-def only_moves(body: Body, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
+def only_moves(whole: Inner, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
     """Whether a loop only reorders elements for which vectors would be taken apart and assembled element by element."""
     read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
-    short = body.extents[-1].is_constant and body.extents[-1].constant <= _SHORT
-    return not body.statements and not body.counted and ((read and written) or (short and (read or written)))
+    short = whole.extents[-1].is_constant and whole.extents[-1].constant <= _SHORT
+    return not whole.statements and not whole.counted and ((read and written) or (short and (read or written)))
 
 
 def may_overlap(accesses: Sequence[Access]) -> bool:

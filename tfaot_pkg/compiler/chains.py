@@ -154,16 +154,19 @@ class SoftmaxOfRows:
         lines.touch(self.target.base)
 
 
-def softmax_of_rows(rows: Size, size: int, source: str, target: str) -> Loops:
-    """A softmax of rows: a step, or a call of the kernel library."""
+def softmax_of_rows(rows: Size, size: int, source: str, target: str) -> SoftmaxOfRows:
     index = Index(ZERO, (Size(size), ONE))
     read, written = (Access(name, base, "f32", index) for name, base in (("p0", source), ("o0", target)))
-    alone = SoftmaxOfRows(rows=rows, size=size, source=read, target=written)
+    return SoftmaxOfRows(rows=rows, size=size, source=read, target=written)
+
+
+def softmax_step(softmax: SoftmaxOfRows) -> Loops:
+    """A softmax as a step, if it can be one."""
     inner = Inner(
-        extents=(rows, Size(size)), accesses=(read,), counted=(), statements=(), types=frozenset(),
-        opcodes=frozenset(["exponential"]), by_vectors=True,
+        extents=(softmax.rows, Size(softmax.size)), accesses=(softmax.source,), counted=(), statements=(),
+        types=frozenset(), opcodes=frozenset(["exponential"]), by_vectors=True,
     )  # fmt: skip
-    return step_of(_SOFTMAX, inner, Element("x0"), written, alone) or alone
+    return step_of(_SOFTMAX, inner, Element(softmax.source.element), softmax.target, softmax) or softmax
 
 
 def _have_truth(accesses: Iterable[Access]) -> bool:

@@ -43,6 +43,7 @@ from tfaot_pkg.compiler.program import (
     only,
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
+from tfaot_pkg.compiler.vectorize import vectorized
 from tfaot_pkg.compiler.weights import Constants
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.rendering import render
@@ -117,13 +118,24 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     )
 
 
-def loops_of(program: Program) -> Function:
-    """The loops of a program after all passes on them, which C++ is printed of. Raises Unsupported."""
-    return _loops(Emitter(program, _TABLES, Constants()))
+LoopPass = Callable[[Function, Constants], Function]
+LOOP_PASSES: Mapping[str, LoopPass] = {
+    "vectorize": vectorized,
+    "fuse-loops": lambda function, _: fused(function),
+    "eliminate-dead-scratch": lambda function, _: without_dead_stores(function),
+}
+"""Passes on loops, in their order."""
 
 
-def _loops(emitter: Emitter) -> Function:
-    function = without_dead_stores(fused(emitter.write()))
+def loops_of(program: Program, passes: Mapping[str, LoopPass] = LOOP_PASSES) -> Function:
+    """The loops of a program after passes on them, by default all; C++ is printed of these. Raises Unsupported."""
+    return _loops(Emitter(program, _TABLES, Constants()), passes)
+
+
+def _loops(emitter: Emitter, passes: Mapping[str, LoopPass]) -> Function:
+    function = emitter.write()
+    for pass_ in passes.values():
+        function = pass_(function, emitter.constants)
     check_bounds(function)
     return function
 
@@ -136,7 +148,7 @@ def _function(
     If it is not `alone`, other source includes the headers.
     """
     program = emitter.program
-    function = _loops(emitter)
+    function = _loops(emitter, LOOP_PASSES)
     nodes = lowered(function.nodes)
     memory = Memory(
         buffers=function.buffers,

@@ -9,6 +9,7 @@ from itertools import count
 from tfaot_pkg.compiler.affine import Index, split
 from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import (
     Access,
     Computed,
@@ -24,8 +25,7 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loop_forms import Sharing, joined_with, loop_of
-from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Loops, Row, View
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Row, View
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     ONE,
@@ -40,6 +40,7 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.compiler.selection import select
 from tfaot_pkg.compiler.sources import in_memory, index_of_part, source_index
+from tfaot_pkg.compiler.vectorize import Sharing, joined_with
 from tfaot_pkg.compiler.waiting import Together
 from tfaot_pkg.compiler.weights import Constants
 
@@ -96,7 +97,7 @@ class Emitter(Lines):
             self._give(place, result)
         return Function(
             nodes=self.nodes, arrays=self.arrays(), buffers=tuple(self.buffers.values()), aliases=self.aliases,
-            symbols=program.symbols,
+            apart=frozenset(self.sharing.apart), symbols=program.symbols,
         )  # fmt: skip
 
     def arrays(self) -> dict[str, Size]:
@@ -270,10 +271,10 @@ class Emitter(Lines):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
             written.append(Store(access, result))
-        loop = loop_of(body, written, self.sharing, self.constants)
-        self.nest_of(self._with_updates(loop, body, written, updates) if updates else loop)
+        loop = EachLoop(inner=body.inner(is_alone=True), stores=tuple(written))
+        self.nest_of(self._with_updates(loop, body, updates) if updates else loop)
 
-    def _with_updates(self, loop: Loops, body: Body, written: Sequence[Store], updates: Sequence[int]) -> Loops:
+    def _with_updates(self, loop: EachLoop, body: Body, updates: Sequence[int]) -> EachLoop:
         """`loop` of `body`, which makes `updates` as well if this takes less than a loop for each of them."""
         stores = list[Store]()
         for value in updates:
@@ -281,9 +282,9 @@ class Emitter(Lines):
             index = index_of_part(operation, self.known[operation.operands[1]].shape, body, self.starts(operation))
             if index is None:
                 return loop
-            name, array = f"o{len(written) + len(stores)}", self.pointers[operation.operands[0]]
+            name, array = f"o{len(loop.stores) + len(stores)}", self.pointers[operation.operands[0]]
             stores.append(Store(Access(name, array, operation.shape.dtype, index), source))
-        joined = joined_with(loop, body, written, stores, self.sharing, self.constants)
+        joined = joined_with(loop, stores, self.sharing, self.constants)
         if joined is None:
             return loop
         for value, store in zip(updates, stores, strict=True):

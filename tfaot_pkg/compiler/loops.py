@@ -185,7 +185,7 @@ class Function:
     """The body of a function.
 
     It reads and writes `arrays`, whose elements are given; `buffers` of them are scratch memory. `aliases` are the
-    buffers that a variable may point to.
+    buffers that a variable may point to; variables that are `apart` never point to the same one.
     """
 
     nodes: tuple[Node, ...]
@@ -193,6 +193,7 @@ class Function:
     buffers: tuple[Buffer, ...]
     aliases: Mapping[str, tuple[str, ...]]
     symbols: tuple[Symbol, ...]
+    apart: frozenset[frozenset[str]] = frozenset()
 
 
 class Lines:

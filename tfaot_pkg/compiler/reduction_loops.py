@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
-from tfaot_pkg.compiler.body import Inner, moved_access
+from tfaot_pkg.compiler.body import Inner, along, moved_access
 from tfaot_pkg.compiler.each import inside, stored, with_multiple
-from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Store
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Store
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES
 from tfaot_pkg.compiler.loops import Code, Lines, Row, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
@@ -20,14 +20,6 @@ _FEW, _BESIDE = 4, 4
 
 PARTIAL = 16
 """Partial sums of a row (kPartial of the kernel library): what they do to shorter rows of doubles is written out."""
-
-
-def along(inner: Inner, axes: Axes) -> Inner:
-    """A loop along merged axes."""
-    return replace(
-        inner, extents=axes.extents, accesses=tuple(moved_access(each, axes) for each in inner.accesses),
-        counted=tuple(Counted(each.name, axes.index(each.index)) for each in inner.counted),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,22 +70,49 @@ class Reduction:
         return Axes((*outer.extents, *inner.extents), (*outer.chosen, *(self.kept + axis for axis in inner.chosen)))
 
     def lower(self, lines: Lines) -> None:
-        if not self.is_by_rows:
-            _by_columns(lines, self)
-            return
-        outer, within = self.outer, self.within
-        if not self.inner.is_wide and len(within.extents) == 1 and _is_few(within.extents[0], outer.extents):
-            _by_few(lines, self)
-            return
-        inner, result = along(self.inner, self.axes), moved_access(self.target, self.axes)
-        if len(within.extents) == 1 and not inner.counted and _are_short_rows(inner, result):
-            _by_short_rows(lines, self, inner, result)
+        if self.is_by_rows:
+            _by_rows(lines, self)
         else:
-            _by_rows(lines, self, inner, result)
+            _by_columns(lines, self)
 
 
-def _by_rows(lines: Lines, reduction: Reduction, inner: Inner, result: Access) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionOfFew(Reduction):
+    """Of rows of few elements, with a row in each lane."""
+
+    def lower(self, lines: Lines) -> None:
+        _by_few(lines, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionOfShortRows(Reduction):
+    """Several rows in a vector."""
+
+    def lower(self, lines: Lines) -> None:
+        _by_short_rows(lines, self)
+
+
+def reduction_by_lanes(reduction: Reduction) -> Reduction:
+    """The reduction with several short rows in a vector, if they are so short."""
+    outer, within = reduction.outer, reduction.within
+    if not reduction.is_by_rows or len(within.extents) != 1:
+        return reduction
+    made: type[Reduction] = Reduction
+    if not reduction.inner.is_wide and _is_few(within.extents[0], outer.extents):
+        made = ReductionOfFew
+    elif not reduction.inner.counted and _are_short_rows(*_merged(reduction)):
+        made = ReductionOfShortRows
+    return made(**{each.name: getattr(reduction, each.name) for each in fields(reduction)})
+
+
+def _merged(reduction: Reduction) -> tuple[Inner, Access]:
+    """What is combined, and the result, along merged axes."""
+    return along(reduction.inner, reduction.axes), moved_access(reduction.target, reduction.axes)
+
+
+def _by_rows(lines: Lines, reduction: Reduction) -> None:
     """Along the innermost axis, by vectors."""
+    inner, result = _merged(reduction)
     depth, rank = len(reduction.outer.extents), len(inner.extents)
     with lines.nest((*reduction.outer.extents, ONE)):
         lines.line(f"auto total = {reduction.start};")
@@ -110,8 +129,8 @@ def _by_rows(lines: Lines, reduction: Reduction, inner: Inner, result: Access) -
         lines.line("*(", Row(result, depth, ()), f") = total{truth};")
 
 
-def _by_short_rows(lines: Lines, reduction: Reduction, inner: Inner, result: Access) -> None:
-    """Several rows in a vector."""
+def _by_short_rows(lines: Lines, reduction: Reduction) -> None:
+    inner, result = _merged(reduction)
     with lines.nest(inner.extents[:-1]):
         first_row(lines, result, is_written=True)
         codes = loads(lines, inner)

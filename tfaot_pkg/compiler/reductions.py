@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Index, cpp, cut
+from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.body import IN_VECTORS, Body
-from tfaot_pkg.compiler.chains import Step, step_of
 from tfaot_pkg.compiler.each import counts, head_of, inside, stored, with_multiple
 from tfaot_pkg.compiler.elements import Access, Element, Filled, Operand, Statement, Store, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
@@ -25,7 +23,7 @@ from tfaot_pkg.compiler.plain import states
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region
 from tfaot_pkg.compiler.reduction_forms import Combined, combined
-from tfaot_pkg.compiler.reduction_loops import Reduction, along, are_beside
+from tfaot_pkg.compiler.reduction_loops import Reduction, are_beside
 from tfaot_pkg.compiler.rows import IN_ROWS, are_rows, are_short, first_row, head, loads
 
 
@@ -60,7 +58,7 @@ def _reduce_combined(emitter: Emitter, operation: Operation, form: Combined) -> 
         inner=body.inner(kind="Wide" if is_wide else ""), value=value, target=Access("sums", target, dtype, out),
         kept=len(kept), is_by_rows=form.by_rows,
     )  # fmt: skip
-    emitter.nest_of(_step(reduction) or reduction)
+    emitter.nest_of(reduction)
     emitter.touch(target)
     return target
 
@@ -72,17 +70,6 @@ def _collected(emitter: Emitter, values: Sequence[int], order: Sequence[int]) ->
     identity = body.identity()
     places = tuple(identity[order.index(axis)] for axis in range(len(order)))
     return body, [emitter.value(value, places, body) for value in values]
-
-
-def _step(reduction: Reduction) -> Step | None:
-    """The reduction as a step of a chain of loops over rows, if it is one."""
-    outer, inner = reduction.outer, reduction.within
-    if not reduction.is_by_rows or len(outer.extents) != 1 or len(inner.extents) != 1:
-        return None
-    sums = reduction.target
-    target = replace(sums, index=outer.index(cut(sums.index, 0, reduction.kept)))
-    call = f"template reduced<{reduction.combine}>({reduction.start}, "
-    return step_of(call, along(reduction.inner, reduction.axes), reduction.value, target, reduction)
 
 
 def reduce_together(emitter: Emitter, operation: Operation) -> None:

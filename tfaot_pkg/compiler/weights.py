@@ -48,20 +48,29 @@ class Constants:
 
     def in_order(self, access: Access, extents: Sequence[Size]) -> Access:
         """Of a constant that a loop over `extents` reads in another order than that of memory: a copy in its order."""
+        found = self._ordered(access, extents)
+        return access if found is None else replace(access, base=self.address(found[0]), index=found[1])
+
+    def as_in_order(self, access: Access, extents: Sequence[Size]) -> Access:
+        """The same without the copy."""
+        found = self._ordered(access, extents)
+        return access if found is None else replace(access, index=found[1])
+
+    def _ordered(self, access: Access, extents: Sequence[Size]) -> tuple[Array, Index] | None:
         values, index = self.values.get(access.base), access.index
         axes = [axis for axis, factor in enumerate(index.factors) if factor != ZERO and extents[axis] != ONE]
         known = (index.offset, *(size for axis in axes for size in (extents[axis], index.factors[axis])))
         if values is None or index.runtime or not all(size.is_constant for size in known):
-            return access
+            return None
         shape = Shape(access.dtype, tuple(extents[axis] for axis in axes))
         strides = dict(zip(axes, shape.strides, strict=True))
         if all(index.factors[axis] == stride for axis, stride in strides.items()):
-            return access
+            return None
         sizes = [size.constant for size in shape.sizes]
         if math.prod(sizes) > min(values.size, _REORDERED):
-            return access
+            return None
         places = np.full(sizes, index.offset.constant)
         for axis, counted in zip(axes, np.indices(sizes), strict=True):
             places += counted * index.factors[axis].constant
         factors = tuple(strides.get(axis, ZERO) for axis in range(len(extents)))
-        return replace(access, base=self.address(values.reshape(-1)[places]), index=Index(ZERO, factors))
+        return values.reshape(-1)[places], Index(ZERO, factors)
