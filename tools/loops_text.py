@@ -49,9 +49,9 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
         elif isinstance(node, Line):
             yield f"{space}| {node.text}"
         elif isinstance(node, Block):
-            yield f"{space}| {node.first.text}"
+            yield f"{space}| {node.first}"
             yield from _nodes(node.nodes, depth + 1)
-            yield f"{space}| {node.tail}"
+            yield f"{space}| {node.last}"
         elif isinstance(node, Nest):
             yield from (f"{space}{line}" for line in _loops(node.loops))
 

@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Component, Place, Store
 from tfaot_pkg.compiler.emit import emit, loops_of
-from tfaot_pkg.compiler.loops import Block, Function, Line, Nest, Row, View, Within
+from tfaot_pkg.compiler.loops import Block, For, Function, Line, Nest, Row, View, Within
 from tfaot_pkg.compiler.passes.pipeline import run
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Operation, Program, Size, Symbol, Unsupported
@@ -93,7 +93,7 @@ def test_what_is_not_known_is_refused() -> None:
     function = Function(nodes=(Line(pieces=(place,)),), arrays={"v0": Size(4)}, buffers=(), aliases={}, symbols=())
     with pytest.raises(OutOfBounds, match="k has no known range"):
         check_bounds(function)
-    inside = Block(head=("for",), nodes=function.nodes, counter=("k", Size(4)))
+    inside = Block(head=For("k", Size(4)), nodes=function.nodes)
     check_bounds(replace(function, nodes=(inside,)))
     with pytest.raises(OutOfBounds, match="no array v0 is known"):
         check_bounds(replace(function, nodes=(inside,), arrays={}))

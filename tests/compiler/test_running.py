@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import loops_of
-from tfaot_pkg.compiler.loops import Block, Node
+from tfaot_pkg.compiler.loops import Block, For, Node
 from tfaot_pkg.ground.arrays import Array
 
 pytestmark = pytest.mark.slow  # compiles its code
@@ -30,7 +30,7 @@ def _running(values: Array, axis: int, empty: int, *, backwards: bool) -> Array:
 def _depth(nodes: Iterable[Node]) -> int:
     """How many counted loops are within one another."""
     blocks = [node for node in nodes if isinstance(node, Block)]
-    return max(((each.counter is not None) + _depth(each.nodes) for each in blocks), default=0)
+    return max((isinstance(each.head, For) + _depth(each.nodes) for each in blocks), default=0)
 
 
 def test_running_sums_take_one_step_for_each_element(compiled: Compile) -> None:

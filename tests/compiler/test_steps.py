@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfaot_pkg.compiler.loops import Block, Line, text_lines
+from tfaot_pkg.compiler.loops import Block, Else, Head, If, Line, Scope, text_lines
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.compiler.steps import with_comments, with_steps
 
@@ -15,16 +15,16 @@ def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> 
     first, second = operation(1, "a/add"), operation(2, "b/add")
     last = operation(3, "b/add")
 
-    def block(head: str, text: str, maker: Operation, inside: Operation, *, continues: bool = False) -> Block:
-        return Block(head=(head,), nodes=(line(text, inside),), maker=maker, continues=continues)
+    def block(head: Head, text: str, maker: Operation, inside: Operation) -> Block:
+        return Block(head=head, nodes=(line(text, inside),), maker=maker)
 
     def line(text: str, maker: Operation | None) -> Line:
         return Line(pieces=(text,), maker=maker)
 
     nodes: list[Line | Block] = [
-        block("", "x();", first, second),
-        block("if (s0)", "y();", second, first),
-        block("else", "z();", last, second, continues=True),
+        block(Scope(), "x();", first, second),
+        block(If(("s0",)), "y();", second, first),
+        block(Else(), "z();", last, second),
         line("give();", None),
     ]
     lines = ["  {", "    x();", "  }", "  if (s0) {", "    y();", "  }", "  else {", "    z();", "  }", "  give();"]

@@ -186,7 +186,7 @@ def _write_narrow(
     ]
     for each in arrays:
         emitter.touch(each.pointer)
-    with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
+    with emitter.block(), counting(emitter, [(name, size) for name, size, _ in loops]):
         head, steps = f"timesNarrow<{cpp(_elements(n))}>({{{cpp(_elements(k))}, ", f", {cpp(row_step)}, {cpp(along)}, "
         tail = f", {cpp(out_step)}}}, {cpp(count)});"
         emitter.line(head, pointers[0], steps, pointers[1], f", {cpp(down)}, ", pointers[2], tail)
@@ -248,7 +248,7 @@ def _write_panels(
         return address(pointer, *steps, elements=reach)
 
     matrix = _reach((inner, down), (width, right))
-    with counting(emitter, outer) if outer else emitter.braces(""):
+    with counting(emitter, outer) if outer else emitter.block():
         if is_packed:
             packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
@@ -289,7 +289,7 @@ def _write_single(
         for number, each in enumerate(arrays)
     )  # fmt: skip
     inner, width, down = map(cpp, extent)
-    with emitter.braces(""), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
+    with emitter.block(), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
         emitter.line(f"timesMatrix({inner}, {width}, ", row, ", ", matrix, f", {down}, ", made, ");")
     for each in arrays:
         emitter.touch(each.pointer)
@@ -320,7 +320,7 @@ def _write_small(
     if width == ONE:
         _, count, steps = loops.pop()
         of_row, of_column, of_out = map(cpp, steps)
-        with emitter.braces(""), counting(emitter, [(name, size) for name, size, _ in loops]):
+        with emitter.block(), counting(emitter, [(name, size) for name, size, _ in loops]):
             one, other = (
                 at(number, each.pointer, _reach((count, steps[number]), (inner, ONE)))
                 for number, each in enumerate((rows, columns))
@@ -329,7 +329,7 @@ def _write_small(
             head, tail = f"timesColumn({cpp(count)}, {cpp(inner)}, ", f", {of_out});"
             emitter.line(head, one, f", {of_row}, ", other, f", {of_column}, ", made, tail)
     else:
-        with emitter.braces(""), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
+        with emitter.block(), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
             emitter.line("const float* const row = ", at(0, rows.pointer, inner), ";")
             matrix = at(1, columns.pointer, _reach((inner, down), (width, right)))
             emitter.line("const float* const column = ", matrix, f" + j * {cpp(right)};")

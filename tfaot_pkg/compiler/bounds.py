@@ -23,7 +23,7 @@ from tfaot_pkg.compiler.elements import (
     Start,
     Stored,
 )
-from tfaot_pkg.compiler.loops import Block, Code, Function, Let, Line, Nest, Node, Piece, Row, View, Within
+from tfaot_pkg.compiler.loops import Block, Code, For, Function, Let, Line, Nest, Node, Piece, Row, View, Within
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import ZERO, Size, Symbol, Unsupported
 
@@ -78,11 +78,10 @@ class _Scope:
                 self._operands(node.loops.operands)
 
     def _block(self, block: Block) -> None:
-        self._pieces(block.head)
+        self._pieces(block.head.pieces)
         inside = _Scope(self.symbols, dict(self.arrays), dict(self.variables))
-        if block.counter is not None:
-            name, size = block.counter
-            inside.variables[name] = Range(ZERO, size + Size(-1))
+        if isinstance(block.head, For):
+            inside.variables[block.head.counter] = Range(ZERO, block.head.size + Size(-1))
         inside.over(block.nodes)
 
     def _pieces(self, pieces: Iterable[Piece]) -> None:

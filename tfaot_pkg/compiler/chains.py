@@ -22,6 +22,7 @@ from tfaot_pkg.compiler.loops import (
     Fact,
     Function,
     Keep,
+    Lambda,
     Line,
     Lines,
     Loops,
@@ -292,7 +293,7 @@ class Chain:
 
     def lower(self, lines: Lines) -> None:
         first = self.steps[0]
-        with lines.braces(""):
+        with lines.block():
             for number, step in enumerate(self.steps):
                 for access in step.inner.accesses:
                     if _maker_of(access, self.steps) is None:
@@ -300,8 +301,8 @@ class Chain:
                 if step.target.base not in self.dead:
                     _address(lines, step.target, f"to_{number}", is_written=True)
             each = "eachTile" if first.size <= LONGEST else "eachLongTile"
-            head = f"{each}<{first.size}>({cpp(first.rows)}, [&](const auto tile) __attribute__((always_inline))"
-            with lines.braces(head, tail="});"):
+            head = Lambda((f"{each}<{first.size}>({cpp(first.rows)}, ",), "const auto tile", is_inlined=True)
+            with lines.block(head):
                 for number, step in enumerate(self.steps):
                     self._lower_step(lines, number, step)
 
@@ -332,7 +333,7 @@ class Chain:
                 codes.insert(0, step.inner.code(each))
                 needed |= each.reads
         read = {access.element: access for access in step.inner.accesses}
-        with lines.braces(f"const auto {made} = tile.{call}[&]([[maybe_unused]] auto at)", tail="});"):
+        with lines.block(Lambda((f"const auto {made} = tile.{call}",))):
             for name in (name for name in read if name in needed):
                 loaded = self._loaded(number, read[name], of_numbers=call == "numbers(")
                 lines.line(f"const auto {name} = {loaded};")
@@ -368,7 +369,7 @@ def without_dead_stores(function: Function) -> Function:
         elif isinstance(node, Line):
             needed |= node.bases
         elif isinstance(node, Block):
-            needed |= bases_of(node.head)
+            needed |= bases_of(node.head.pieces)
     dead = frozenset(made - needed)
     buffers = tuple(buffer for buffer in function.buffers if buffer.name not in dead)
     arrays = {name: elements for name, elements in function.arrays.items() if name not in dead}

@@ -9,7 +9,7 @@ from tfaot_pkg.compiler.attributes import Element
 from tfaot_pkg.compiler.elements import Place, Pointed, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
-from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.loops import Else, Forever, If, View
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape, Size
 from tfaot_pkg.compiler.row_blocks import in_blocks, rows_at_once
 
@@ -41,7 +41,7 @@ def _iterations(emitter: Emitter, operation: Operation, buffers: Sequence[tuple[
     body, condition = operation.regions
     states = [_state(emitter, operation, place, each) for place, each in enumerate(buffers)]
     outer = dict(emitter.pointers), dict(emitter.scalars)
-    with emitter.braces("for (;;)", is_repeated=True):
+    with emitter.block(Forever()):
         _bind(emitter, condition, states)
         emitter.region(condition)
         emitter.line("if (!(", emitter.scalar(condition.results[0]), ")) break;")
@@ -243,8 +243,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
         outer = dict(emitter.pointers), dict(emitter.scalars)
         test = (chosen,) if is_pred else (chosen, f" == {number}")
         is_last = number == len(operation.regions) - 1
-        head = ("else",) if is_last else ("if (" if not number else "else if (", *test, ")")
-        with emitter.braces(*head, continues=bool(number)):
+        with emitter.block(Else(bool(number)) if is_last else If(test, bool(number))):
             for parameter, value in zip(region.parameters, given[start:], strict=False):
                 if parameter.shape.rank:
                     emitter.pointers[parameter.id] = emitter.stored(value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
 from tfaot_pkg.compiler.elements import Counted, Statement, Store, invariant
-from tfaot_pkg.compiler.loops import Code, Lines
+from tfaot_pkg.compiler.loops import Code, Lambda, Lines
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
@@ -28,14 +28,14 @@ class EachLoop(Elements):
             for store in self.stores:
                 lines.address(store.access, is_written=True)
             codes = inside(lines, inner, len(inner.extents))
-            with lines.braces(head_of(inner.extents, inner), tail="});"):
+            with lines.block(head_of(inner.extents, inner)):
                 for code in codes:
                     lines.line(code)
                 for store in self.stores:
                     lines.line(stored(store))
 
 
-def head_of(extents: Sequence[Size], inner: Inner) -> str:
+def head_of(extents: Sequence[Size], inner: Inner) -> Lambda:
     """The head of the loop over the last of `extents`."""
     if inner.kind:
         function = f"each{inner.kind}"
@@ -45,7 +45,7 @@ def head_of(extents: Sequence[Size], inner: Inner) -> str:
     call = f"{with_multiple(function, size) if function == 'each' else function}({cpp(size)}, "
     if function == "each" and size.is_constant:
         call = f"eachOf<{size.constant}>("
-    return f"{call}[&]([[maybe_unused]] auto at)"
+    return Lambda((call,))
 
 
 def with_multiple(function: str, size: Size) -> str:

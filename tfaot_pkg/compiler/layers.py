@@ -270,7 +270,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
     )
     is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
-    with emitter.braces(""):
+    with emitter.block():
         kind = "constexpr" if is_constant else "const"
         emitter.line(f"{kind} Window window = {{{', '.join(cpp(as_size(number)) for number in window)}}};")
         if pool:
@@ -390,7 +390,7 @@ def trees(emitter: Emitter, operation: Operation) -> str:
     shared = ("scale", "boundaries", "sets", "change", "tables", "target", "values", "base")
     for pointer in (source, keys):
         emitter.touch(pointer)
-    with emitter.braces(""):
+    with emitter.block():
         types = f"{C_TYPES[number]}, {C_TYPES[total]}"
         emitter.line(
             f"const Forest<{types}> forest = {{{', '.join(map(str, (*sizes, *(at[each] for each in shared))))}}};"

@@ -77,25 +77,123 @@ class Line:
         return "".join(map(str, self.pieces))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """Nodes within braces.
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names of their own."""
 
-    `counter` is the variable of a loop, from 0 to a size; `is_repeated` if each iteration reads what the one before it
-    wrote. A branch that `continues` is the other case of the block before it.
-    """
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return ()
 
-    head: tuple[Piece, ...]
-    nodes: tuple[Node, ...]
-    tail: str = "}"
-    maker: Operation | None = None
-    counter: tuple[str, Size] | None = None
-    is_repeated: bool = False
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop that counts from 0 to `size` - 1; its counter may be unused."""
+
+    counter: str
+    size: Size
+    is_unused: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        name, size = self.counter, cpp(self.size)
+        if self.is_unused:  # not `<`: compilers warn about unsigned numbers compared with a literal 0
+            return (f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {size}; ++{name})",)
+        return (f"for (std::size_t {name} = 0; {name} < {size}; ++{name})",)
+
+
+@dataclass(frozen=True, slots=True)
+class ForBlocks:
+    """A loop whose counter begins blocks of `step`, up to the variable `end`."""
+
+    counter: str
+    end: str
+    step: int
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return (f"for (std::size_t {self.counter} = 0; {self.counter} < {self.end}; {self.counter} += {self.step})",)
+
+
+@dataclass(frozen=True, slots=True)
+class Forever:
+    """A loop that ends by a line within it: each iteration reads what the one before it wrote."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return ("for (;;)",)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A branch by `test`; the other case of the block before it, if it `continues` it."""
+
+    test: tuple[Piece, ...]
     continues: bool = False
 
     @property
-    def first(self) -> Line:
-        return Line(pieces=("".join([*map(str, self.head), " {"]).lstrip(),), maker=self.maker)
+    def pieces(self) -> tuple[Piece, ...]:
+        return ("else if (" if self.continues else "if (", *self.test, ")")
+
+
+@dataclass(frozen=True, slots=True)
+class Else:
+    """The last case of branches."""
+
+    continues: bool = True
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return ("else",)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function of some `parameters`, which is the last argument of a `call` or a variable; `end` follows it.
+
+    One that `is_inlined` is so in any case.
+    """
+
+    call: tuple[Piece, ...]
+    parameters: str = "[[maybe_unused]] auto at"
+    end: str = ");"
+    is_inlined: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        inlined = " __attribute__((always_inline))" if self.is_inlined else ""
+        return (*self.call, f"[&]({self.parameters}){inlined}")
+
+
+Head = Scope | For | ForBlocks | Forever | If | Else | Lambda
+"""What a block is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Nodes within braces."""
+
+    head: Head
+    nodes: tuple[Node, ...]
+    maker: Operation | None = None
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether an iteration may read what the one before it wrote."""
+        return isinstance(self.head, ForBlocks | Forever)
+
+    @property
+    def continues(self) -> bool:
+        """Whether it is another case of the block before it."""
+        return isinstance(self.head, If | Else) and self.head.continues
+
+    @property
+    def first(self) -> str:
+        return "".join(map(str, (*self.head.pieces, " {"))).lstrip()
+
+    @property
+    def last(self) -> str:
+        return f"}}{self.head.end}" if isinstance(self.head, Lambda) else "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +294,9 @@ class Function:
     apart: frozenset[frozenset[str]] = frozenset()
 
 
+_SCOPE = Scope()
+
+
 class Lines:
     """Builds a list of nodes."""
 
@@ -241,39 +342,25 @@ class Lines:
         self.add(Keep(base))
 
     @contextmanager
-    def braces(
-        self,
-        *head: Piece,
-        tail: str = "}",
-        counter: tuple[str, Size] | None = None,
-        is_repeated: bool = False,
-        continues: bool = False,
-    ) -> Iterator[None]:
+    def block(self, head: Head = _SCOPE) -> Iterator[None]:
         maker = self.maker
         self._open.append([])
         yield
         nodes = tuple(self._open.pop())
-        self.add(
-            Block(
-                head=head, nodes=nodes, tail=tail, maker=maker, counter=counter, is_repeated=is_repeated,
-                continues=continues,
-            )
-        )  # fmt: skip
+        self.add(Block(head=head, nodes=nodes, maker=maker))
 
     @contextmanager
     def counted(self, extents: Sequence[Size], axes: Iterable[int]) -> Iterator[None]:
         """Loops over some axes, as i0, i1 ..."""
         with ExitStack() as stack:
             for axis in axes:
-                name, size = f"i{axis}", extents[axis]
-                head = f"for (std::size_t {name} = 0; {name} < {cpp(size)}; ++{name})"
-                stack.enter_context(self.braces(head, counter=(name, size)))
+                stack.enter_context(self.block(For(f"i{axis}", extents[axis])))
             yield
 
     @contextmanager
     def nest(self, extents: Sequence[Size]) -> Iterator[None]:
         """Loops over all axes except the last; a scope of its own if there are none."""
-        with self.counted(extents, range(len(extents) - 1)) if len(extents) > 1 else self.braces(""):
+        with self.counted(extents, range(len(extents) - 1)) if len(extents) > 1 else self.block():
             yield
 
     def address(self, access: Access, *, is_written: bool, extents: tuple[Size, ...] = ()) -> None:
@@ -306,6 +393,6 @@ def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:
         if isinstance(node, Line):
             yield indented + node.text
         elif isinstance(node, Block):
-            yield indented + node.first.text
+            yield indented + node.first
             yield from text_lines(node.nodes, depth + 1)
-            yield indented + node.tail
+            yield indented + node.last

@@ -77,7 +77,7 @@ class _Walk:
 
     def _block(self, block: Block) -> None:
         start = self.clock
-        self._line(block.first.bases)
+        self._line(())
         self.over(block.nodes)
         self._line(())
         if not block.is_repeated:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import Counter, Index, as_size, cpp
+from tfaot_pkg.compiler.affine import Counter, Index, as_size
 from tfaot_pkg.compiler.attributes import Dimensions, Gather, Pad, Sizes, Slices
 from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Component, Scalar, Variable
 from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.loops import For
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.sources import runtime_terms
 from tfaot_pkg.compiler.uses import is_counted, same_memory
@@ -34,11 +35,9 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     target = emitter.target(operation)
     for pointer in (*read, source_is_stored):
         emitter.touch(pointer)
-    loops = [(f"g{axis}", shape.sizes[axis]) for axis in outer]
-    heads = [(f"for (std::size_t {name} = 0; {name} < {cpp(size)}; ++{name})", (name, size)) for name, size in loops]
-    with emitter.braces(""), ExitStack() as stack:
-        for head, counter in heads:
-            stack.enter_context(emitter.braces(head, counter=counter))
+    with emitter.block(), ExitStack() as stack:
+        for axis in outer:
+            stack.enter_context(emitter.block(For(f"g{axis}", shape.sizes[axis])))
         _write_slices(emitter, operation, target, components, counters)
     for pointer in (*read, source_is_stored, target):
         emitter.touch(pointer)

@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
 from tfaot_pkg.compiler.elements import Place, Pointed, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.loops import Let, View, Within
+from tfaot_pkg.compiler.loops import For, Lambda, Let, View, Within
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
 
 
@@ -20,9 +20,7 @@ def counting(emitter: Emitter, counters: Sequence[tuple[str, Size]]) -> Iterator
     emitter.flush()  # otherwise waiting values would be computed within this loop, or never
     with ExitStack() as stack:
         for name, size in counters:
-            # Not `<`: compilers warn about unsigned numbers compared with a literal 0.
-            head = f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {cpp(size)}; ++{name})"
-            stack.enter_context(emitter.braces(head, counter=(name, size)))
+            stack.enter_context(emitter.block(For(name, size, is_unused=True)))
         yield
 
 
@@ -78,7 +76,7 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
             emitter.line(f"auto* const to{number} = ", to, ";")
         one, other = (address(room, elements=size) for room in rooms)
         head = (f"const auto* const order = stableOrder({cpp(size)}, ", one, ", ", other, ", ")
-        with emitter.braces(*head, "[&](std::int32_t left, std::int32_t right)", tail="});"):
+        with emitter.block(Lambda(head, "std::int32_t left, std::int32_t right")):
             arguments: list[Scalar] = []
             for number, each in enumerate(operation.shapes):
                 for side in ("left", "right"):

@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.body import Inner, along, moved_access
 from tfaot_pkg.compiler.each import inside, stored, with_multiple
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Store
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES
-from tfaot_pkg.compiler.loops import Code, Lines, Row, code_of
+from tfaot_pkg.compiler.loops import Code, Lambda, Lines, Row, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.rows import are_rows, first_row, loads
 
@@ -121,7 +121,7 @@ def _by_rows(lines: Lines, reduction: Reduction) -> None:
                 lines.address(access, is_written=False)
             codes = inside(lines, inner, rank)
             call, function = _reduced(reduction.combine, inner.extents[-1], is_wide=inner.is_wide)
-            with lines.braces(f"total = {function}{{}}(total, {call}", tail="}));"):
+            with lines.block(Lambda((f"total = {function}{{}}(total, {call}",), end="));")):
                 for code in codes:
                     lines.line(code)
                 lines.line("return ", code_of(reduction.value), ";")
@@ -136,20 +136,20 @@ def _by_short_rows(lines: Lines, reduction: Reduction) -> None:
         codes = loads(lines, inner)
         size, rows = cpp(inner.extents[-1]), cpp(inner.extents[-2])
         call = f"reduceRows<{reduction.combine}, {size}>({rows}, {reduction.start}, sums, "
-        with lines.braces(f"{call}[&]([[maybe_unused]] auto at)", tail="});"):
+        with lines.block(Lambda((f"{call}",))):
             for code in (*codes, *inner.codes()):
                 lines.line(code)
             lines.line("return ", code_of(reduction.value), ";")
 
 
 def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[str, str]:
-    """The head of a call that reduces a row, up to the parameter of its elements, and its function of two values."""
+    """The head of a call that reduces a row, up to the function of its elements, and its function of two values."""
     if not is_wide:
-        return f"reduced<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", combine
+        return f"reduced<{combine}>({cpp(size)}, ", combine
     function = f"OfWide<{combine}>"
     if size.is_constant and size.constant <= PARTIAL:
-        return f"reducedWideFew<{combine}, {size.constant}>([&]([[maybe_unused]] auto at)", function
-    return f"reducedWide<{combine}>({cpp(size)}, [&]([[maybe_unused]] auto at)", function
+        return f"reducedWideFew<{combine}, {size.constant}>(", function
+    return f"reducedWide<{combine}>({cpp(size)}, ", function
 
 
 def _are_short_rows(inner: Inner, result: Access) -> bool:
@@ -196,8 +196,8 @@ def _by_few(lines: Lines, reduction: Reduction) -> None:
             first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
             numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
             codes.append(Code(f"const auto {each.name} = at.count({', '.join(numbers)});", others=index.bases))
-        with lines.braces(f"eachWhole({cpp(outer.extents[-1])}, [&]([[maybe_unused]] auto at)", tail="});"):
-            with lines.braces("const auto element = [&]([[maybe_unused]] auto k)", tail="};"):
+        with lines.block(Lambda((f"eachWhole({cpp(outer.extents[-1])}, ",))):
+            with lines.block(Lambda(("const auto element = ",), "[[maybe_unused]] auto k", end=";")):
                 for code in (*codes, *inner.codes()):
                     lines.line(code)
                 lines.line("return ", code_of(reduction.value), ";")
@@ -220,14 +220,14 @@ def _by_columns(lines: Lines, reduction: Reduction) -> None:
         together, type_ = with_multiple("eachTogether", extents[-1]), VECTOR_TYPES[sums.dtype]
     with lines.nest((*extents[: kept - 1], ONE)):
         lines.address(sums, is_written=True)
-        with lines.braces(f"{together}({cpp(extents[-1])}, [&]([[maybe_unused]] auto... places)", tail="});"):
+        with lines.block(Lambda((f"{together}({cpp(extents[-1])}, ",), "[[maybe_unused]] auto... places")):
             lines.line(f"{type_} totals[] = {{places.fill({reduction.start})...}};")
             with lines.counted(extents, range(kept - 1, rank - 1)):
                 for access in inner.accesses:
                     lines.address(access, is_written=False)
                 codes = inside(lines, inner, rank)
                 lines.line("auto* total = totals;")
-                with lines.braces("const auto step = [&]([[maybe_unused]] auto at)", tail="};"):
+                with lines.block(Lambda(("const auto step = ",), end=";")):
                     for code in codes:
                         lines.line(code)
                     lines.line(f"*total = {combine}{{}}(*total, ", code_of(reduction.value), ");")

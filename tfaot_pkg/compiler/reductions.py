@@ -18,7 +18,7 @@ from tfaot_pkg.compiler.expressions import (
     WIDE_TYPES,
     number_text,
 )
-from tfaot_pkg.compiler.loops import Code, Row, code_of
+from tfaot_pkg.compiler.loops import Code, Lambda, Row, code_of
 from tfaot_pkg.compiler.plain import states
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region
@@ -106,7 +106,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
             for access in inner.accesses:
                 emitter.address(access, is_written=False, extents=extents)
             codes = inside(emitter, inner, len(order))
-            with emitter.braces(head_of((extents[-1],), inner), tail="});"):
+            with emitter.block(head_of((extents[-1],), inner)):
                 for code in codes:
                     emitter.line(code)
                 for type_, name, value in zip(types, names, values, strict=True):
@@ -144,7 +144,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
     with emitter.nest((*extents[:outer], ONE)):
         for total, target, made in zip(totals, targets, operation.shapes, strict=True):
             first_row(emitter, Access(total[:-6], target, made.dtype, out), is_written=True, extents=extents)
-        with emitter.braces(head(extents), tail="});"):
+        with emitter.block(head(extents)):
             for total, start in zip(totals, starts, strict=True):
                 emitter.line(f"auto {total} = at.fill(", start, ");")
             with emitter.counted(extents, range(outer, len(order) - 2)):
@@ -181,7 +181,7 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
         for result in results:
             emitter.address(result, is_written=True, extents=extents)
         each_of = "eachWide" if is_wide else with_multiple("each", extents[-1])
-        with emitter.braces(f"{each_of}({cpp(extents[-1])}, [&]([[maybe_unused]] auto at)", tail="});"):
+        with emitter.block(Lambda((f"{each_of}({cpp(extents[-1])}, ",))):
             for result, start in zip(results, starts, strict=True):
                 emitter.line(f"auto {result.variable}_total = at.fill(", start, ");")
             with emitter.counted(extents, range(outer, len(order) - 1)):

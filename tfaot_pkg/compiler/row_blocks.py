@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import ELEMENTWISE, MOVING
 from tfaot_pkg.compiler.iterations import exact_iterations_of
+from tfaot_pkg.compiler.loops import ForBlocks
 from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Operation, Region, Shape, Size
 
 _ELEMENTS = 128
@@ -75,11 +76,11 @@ def in_blocks(emitter: Emitter, rows: int, arrays: Mapping[str, Size]) -> Iterat
 
     The names of `arrays`, of which each row has a number of elements, are those of these rows.
     """
-    with emitter.braces(""):
+    with emitter.block():
         emitter.line("const std::size_t all = n;")
         for name, elements in arrays.items():
             emitter.line(f"auto* const all_{name} = ", Place(name, elements=elements * ROWS), ";")
-        with emitter.braces(f"for (std::size_t first = 0; first < all; first += {rows})", is_repeated=True):
+        with emitter.block(ForBlocks("first", "all", rows)):
             emitter.line(f"[[maybe_unused]] const std::size_t n = all - first < {rows} ? all - first : {rows};")
             for name, elements in arrays.items():
                 step = "" if elements == ONE else f" * {cpp(elements)}"

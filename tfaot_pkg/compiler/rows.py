@@ -9,7 +9,7 @@ from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
 from tfaot_pkg.compiler.elements import Access, Counted
 from tfaot_pkg.compiler.expressions import C_TYPES, LONG
-from tfaot_pkg.compiler.loops import Code, Lines, Row
+from tfaot_pkg.compiler.loops import Code, Lambda, Lines, Row
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 LONGEST = 8
@@ -72,7 +72,7 @@ class RowsLoop(Elements):
             for store in self.stores:
                 first_row(lines, store.access, is_written=True)
             loaded = loads(lines, inner)
-            with lines.braces(head(extents, self.each), tail="});"):
+            with lines.block(head(extents, self.each)):
                 for code in (*loaded, *_counts(inner.counted), *inner.codes()):
                     lines.line(code)
                 for store in self.stores:
@@ -90,9 +90,9 @@ def _counts(counted: Sequence[Counted]) -> Iterator[Code]:
         yield Code(f"const auto {name} = at.count({texts});", others=index.bases)
 
 
-def head(extents: Sequence[Size], each: str = "eachOfRows") -> str:
+def head(extents: Sequence[Size], each: str = "eachOfRows") -> Lambda:
     """Of the loop over the last two axes."""
-    return f"{each}<{cpp(extents[-1])}>({cpp(extents[-2])}, [&]([[maybe_unused]] auto at)"
+    return Lambda((f"{each}<{cpp(extents[-1])}>({cpp(extents[-2])}, ",))
 
 
 def first_row(lines: Lines, access: Access, *, is_written: bool, extents: tuple[Size, ...] = ()) -> None:

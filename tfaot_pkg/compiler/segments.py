@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.loops import Piece
+from tfaot_pkg.compiler.loops import For, Piece
 from tfaot_pkg.compiler.program import ONE, ROWS, Called, Operation, OwnAttributes, Shape, Unsupported
 from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
@@ -55,7 +55,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
         emitter.segments.add(target)
         memory = ", memory"
     # Row by row, because such code was compiled, or written, for one row.
-    with emitter.braces("for (std::size_t i = 0; i < n; ++i)", counter=("i", ROWS)):
+    with emitter.block(For("i", ROWS)):
         emitter.line("const void* const read[] = {", *_joined([_row(*each) for each in read]), "};")
         emitter.line("void* const given[] = {", *_joined([_row(*each) for each in given]), "};")
         emitter.line(f"{target}(read, given{memory});")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
 from tfaot_pkg.compiler.elements import Access
-from tfaot_pkg.compiler.loops import Lines, code_of
+from tfaot_pkg.compiler.loops import Lambda, Lines, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _INTERLEAVED = 4
@@ -95,8 +95,7 @@ class TiledLoop(Elements):
                 call = f"eachTransposed<{rows}, {columns}>({to}, {apart}"
             else:
                 call = f"eachTransposed({rows}, {columns}, {to}, {apart}"
-            head = f"{call}, [&]([[maybe_unused]] auto at, [[maybe_unused]] std::size_t i)"
-            with lines.braces(head, tail="});"):
+            with lines.block(Lambda((f"{call}, ",), "[[maybe_unused]] auto at, [[maybe_unused]] std::size_t i")):
                 for access in inner.accesses:
                     row, step = access.index.factors[-1], access.index.factors[tile.column]
                     place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"

@@ -12,7 +12,7 @@ from tfaot_pkg.compiler.attributes import Windows
 from tfaot_pkg.compiler.elements import Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
-from tfaot_pkg.compiler.loops import Let, Within
+from tfaot_pkg.compiler.loops import If, Lambda, Let, Scope, Within
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
 from tfaot_pkg.compiler.rows import are_short
@@ -53,10 +53,10 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     elif outer and _is_short(window[outer[-1]], array.strides[outer[-1]], size):
         _reduce_short(emitter, operation, source, start, target)
         return target
-    with emitter.braces(""), counting(emitter, counted):
+    with emitter.block(), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
         emitter.line("float* const row = ", to, ";")
-        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
+        with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
             emitter.line("Vector totals[] = {places.fill(", start, ")...};")
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = ((f"p{axis}", array.strides[axis]) for axis in outer)
@@ -77,11 +77,11 @@ def _reduce_running(
     combine, shape = COMBINED[reducer(operation) or ""], operation.shape
     array, outer = emitter.known[operation.operands[0]].shape, range(shape.rank - 1)
     with (
-        emitter.braces(""),
+        emitter.block(),
         counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer if axis != running.axis]),
     ):
         size = shape.sizes[-1]
-        with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
+        with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
             emitter.line("Vector totals[] = {places.fill(", start, ")...};")
             with running.windows(emitter, shape.sizes):
                 with running.growing(emitter):
@@ -102,13 +102,12 @@ def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Sc
     combine, shape, window = COMBINED[reducer(operation) or ""], operation.shape, Windows.of(operation).window
     array, axis = emitter.known[operation.operands[0]].shape, shape.rank - 2
     step = as_size(window[axis][1]) * array.strides[axis]
-    with emitter.braces(""), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
+    with emitter.block(), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
         steps = [(f"o{each}", shape.strides[each]) for each in range(axis)]
         emitter.line("float* const row = ", address(target, *steps, elements=shape.strides[axis - 1]), ";")
         emitter.line(f"constexpr std::size_t o{axis} = 0;")
         emitter.add(Within(f"o{axis}", ONE))
-        head = f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, [&]([[maybe_unused]] auto at)"
-        with emitter.braces(head, tail="});"):
+        with emitter.block(Lambda((f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, ",))):
             emitter.line("Vector total = at.fill(", start, ");")
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = [(f"p{each}", array.strides[each]) for each in range(axis + 1)]
@@ -211,7 +210,7 @@ class _Running:
     def growing(self, emitter: Emitter) -> Iterator[None]:
         """Its new element is at p of the axis."""
         place = f"o{self.axis}" if self.backwards or self.empty == ZERO else f"o{self.axis} - {cpp(self.empty)}"
-        with emitter.braces("" if self.empty == ZERO else f"if (t >= {cpp(self.empty)})"):
+        with emitter.block(Scope() if self.empty == ZERO else If((f"t >= {cpp(self.empty)}",))):
             emitter.line(f"const std::size_t p{self.axis} = {place};")
             emitter.add(Within(f"p{self.axis}", self.size))
             yield

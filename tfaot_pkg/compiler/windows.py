@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.attributes import Along, Convolution, Resample
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.loops import Lambda, View
 from tfaot_pkg.compiler.plain import address, counting, targets
 from tfaot_pkg.compiler.program import ONE, Operation, Shape, Size, Unsupported
 from tfaot_pkg.compiler.window_loops import window_loops
@@ -100,7 +100,7 @@ def _by_filters(emitter: Emitter, operation: Operation, arrays: _Convolved) -> N
         weights = address(arrays.filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
         emitter.line("const auto* const weights_at = ", weights, ";")
         emitter.line("auto* const sums = ", arrays.to, f" + g * {cpp(made * out[1])};")
-        with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", tail="});"):
+        with emitter.block(Lambda((f"{each}({cpp(made)}, ",), "auto at")):
             loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
             if over[0] == ONE and out[1] == ONE:
                 loaded, old = "at.load(weights_at)", "at.load(sums)"
@@ -133,7 +133,7 @@ def resample(emitter: Emitter, operation: Operation) -> str:
         emitter.add(View("weights_at", (in_rows, in_columns), window))
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
         emitter.line("float* const row = ", address(target, *out, elements=channels), ";")
-        with emitter.braces(f"eachTogether({cpp(channels)}, [&]([[maybe_unused]] auto... at)", tail="});"):
+        with emitter.block(Lambda((f"eachTogether({cpp(channels)}, ",), "[[maybe_unused]] auto... at")):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             with counting(emitter, sizes):
                 element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]), elements=channels)
@@ -170,11 +170,11 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
         emitter.line("const std::int32_t* const places_at = ", address(places, ("o", count), elements=count), ";")
         out = (("b", elements * inner), ("o", inner))
         emitter.line("float* const row = ", address(target, *out, elements=inner), ";")
-        with emitter.braces(f"eachTogether({cpp(inner)}, [&]([[maybe_unused]] auto... at)", tail="});"):
+        with emitter.block(Lambda((f"eachTogether({cpp(inner)}, ",), "[[maybe_unused]] auto... at")):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             if count.constant <= _UNROLLED:
                 for number in range(count.constant):
-                    with emitter.braces(""):
+                    with emitter.block():
                         _weighed(emitter, str(number), inner)
             else:
                 with counting(emitter, [("k", count)]):
@@ -198,7 +198,7 @@ def _depthwise(emitter: Emitter, operation: Operation, arrays: _Convolved) -> No
     attributes, into, over = Convolution.of(operation), arrays.into, arrays.over
     emitter.line("float* const row = ", arrays.to, ";")
     size = operation.shape.sizes[attributes.output[1]]
-    with emitter.braces(f"eachTogether({cpp(size)}, [&]([[maybe_unused]] auto... places)", tail="});"):
+    with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
         emitter.line("Vector totals[] = {places.fill(0.0f)...};")
         with window_loops(emitter, attributes.window, arrays.lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
