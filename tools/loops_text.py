@@ -9,9 +9,9 @@ from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.body import Inner
 from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop, once_in
-from tfaot_pkg.compiler.elements import Access, Element, Operand, Statement
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Statement
 from tfaot_pkg.compiler.emit import LOOP_PASSES, loops_of
-from tfaot_pkg.compiler.loops import Allocate, Block, Function, Line, Loops, Nest, Node, lowered
+from tfaot_pkg.compiler.loops import Allocate, Block, Call, Function, Line, Loops, Nest, Node, lowered
 from tfaot_pkg.compiler.memory import lifetimes
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
 from tfaot_pkg.compiler.reduction_loops import Reduction, ReductionOfFew, ReductionOfShortRows
@@ -26,7 +26,7 @@ _KINDS = {"Wide": "vectors of 64 bits", "Truth": "bytes"}
 
 def text_of_loops(function: Function) -> str:
     """Its loops, lines of C++ behind `|`, and its scratch memory with the lines that it lives from and up to."""
-    alive = lifetimes(lowered(function.nodes), function.aliases)
+    alive = lifetimes(lowered(function.nodes), function.sharing.aliases)
     memory = [
         f"{each.name}: {each.dtype}[{each.elements}], lines {alive[each.name].first} to {alive[each.name].last}"
         for each in function.buffers
@@ -48,6 +48,8 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
             yield f"{space}allocate {node.buffer}"
         elif isinstance(node, Line):
             yield f"{space}| {node.text}"
+        elif isinstance(node, Call):
+            yield f"{space}call {node.function}: {_places(node.reads)} -> {_places(node.writes)}"
         elif isinstance(node, Block):
             yield f"{space}| {node.first}"
             yield from _nodes(node.nodes, depth + 1)
@@ -130,6 +132,10 @@ def _index(index: Index) -> str:
         if factor != ZERO
     ]
     return " + ".join([*terms, *([str(index.offset)] if index.offset != ZERO else [])]) or "0"
+
+
+def _places(places: Iterable[Place]) -> str:
+    return ", ".join(f"{place}, {place.elements} elements" for place in places)
 
 
 def _factor(size: Size) -> str:

@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Component, Place, Store
 from tfaot_pkg.compiler.emit import emit, loops_of
-from tfaot_pkg.compiler.loops import Block, For, Function, Line, Nest, Row, View, Within
+from tfaot_pkg.compiler.loops import Block, Call, For, Function, Line, Nest, Row, Sharing, View, Within, Written
 from tfaot_pkg.compiler.passes.pipeline import run
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Operation, Program, Size, Symbol, Unsupported
@@ -60,7 +60,7 @@ def test_large_ranges_are_proven_by_few_boxes() -> None:
 
 def _function(access: Access, extents: tuple[Size, ...], elements: Size) -> Function:
     line = Line(pieces=(Row(access, len(extents), extents),))
-    return Function(nodes=(line,), arrays={"v0": elements}, buffers=(), aliases={}, symbols=_SYMBOLS)
+    return Function(nodes=(line,), arrays={"v0": elements}, buffers=(), sharing=Sharing({}), symbols=_SYMBOLS)
 
 
 def _is_inside(offset: Size, factors: tuple[Size, ...], extents: tuple[Size, ...], elements: Size) -> bool:
@@ -90,7 +90,9 @@ def test_an_access_is_inside_if_its_first_and_last_elements_are() -> None:
 
 def test_what_is_not_known_is_refused() -> None:
     place = Place("v0", (("k", ONE),))
-    function = Function(nodes=(Line(pieces=(place,)),), arrays={"v0": Size(4)}, buffers=(), aliases={}, symbols=())
+    function = Function(
+        nodes=(Line(pieces=(place,)),), arrays={"v0": Size(4)}, buffers=(), sharing=Sharing({}), symbols=()
+    )
     with pytest.raises(OutOfBounds, match="k has no known range"):
         check_bounds(function)
     inside = Block(head=For("k", Size(4)), nodes=function.nodes)
@@ -196,7 +198,7 @@ def test_views_that_reach_too_far_are_refused() -> None:
     view = View("w1", (Size(4), ONE), (Size(2), Size(3)))
     for elements, is_inside in ((7, True), (8, False)):
         line = Line(pieces=(Place("w1", elements=Size(elements)),))
-        function = Function(nodes=(view, line), arrays={}, buffers=(), aliases={}, symbols=())
+        function = Function(nodes=(view, line), arrays={}, buffers=(), sharing=Sharing({}), symbols=())
         if is_inside:
             check_bounds(function)
         else:
@@ -204,11 +206,26 @@ def test_views_that_reach_too_far_are_refused() -> None:
                 check_bounds(function)
 
 
+def test_calls_that_may_write_what_they_read_are_refused() -> None:
+    """The two arrays of a state are never the same one, though each name may be that of either."""
+    one, other = (Place(name, elements=Size(4)) for name in ("s1", "s1_next"))
+    call = Call(function="softmax", arguments=(Size(1), one, Written(other)))
+    aliases = {"s1": ("v0", "v1"), "s1_next": ("v0", "v1")}
+    for apart, is_right in (({frozenset(("s1", "s1_next"))}, True), (set(), False)):
+        arrays = {"s1": Size(4), "s1_next": Size(4)}
+        function = Function(nodes=(call,), arrays=arrays, buffers=(), sharing=Sharing(aliases, apart), symbols=())
+        if is_right:
+            check_bounds(function)
+        else:
+            with pytest.raises(OutOfBounds, match="reads s1 and may write it as s1_next"):
+                check_bounds(function)
+
+
 def test_no_code_is_made_of_loops_that_are_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """XLA compiles a model whose loops are wrong."""
     program = run(Grower(np.random.default_rng(0)).program())
     emit(program, "program")
-    monkeypatch.setattr("tfaot_pkg.compiler.vectorize.EachLoop", _reading_too_far)
+    monkeypatch.setattr("tfaot_pkg.compiler.emitter.EachLoop", _reading_too_far)
     with pytest.raises(Unsupported, match=r"elements .* of 0 to"):
         emit(program, "program")
 

@@ -20,6 +20,7 @@ from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
+from tfaot_pkg.compiler.loops import Struct, Written
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
 
@@ -187,9 +188,9 @@ def _write_narrow(
     for each in arrays:
         emitter.touch(each.pointer)
     with emitter.block(), counting(emitter, [(name, size) for name, size, _ in loops]):
-        head, steps = f"timesNarrow<{cpp(_elements(n))}>({{{cpp(_elements(k))}, ", f", {cpp(row_step)}, {cpp(along)}, "
-        tail = f", {cpp(out_step)}}}, {cpp(count)});"
-        emitter.line(head, pointers[0], steps, pointers[1], f", {cpp(down)}, ", pointers[2], tail)
+        left, right, made = pointers
+        product = Struct((_elements(k), left, row_step, along, right, down, Written(made), out_step))
+        emitter.call(f"timesNarrow<{cpp(_elements(n))}>", product, count)
     for each in arrays:
         emitter.touch(each.pointer)
 
@@ -252,13 +253,12 @@ def _write_panels(
         if is_packed:
             packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
-            seen = ", ".join(map(cpp, extent))
-            emitter.line("pack(", at(columns.pointer, 1, matrix, of_lines=None), f", {seen}, ", packed, ");")
+            emitter.call("pack", at(columns.pointer, 1, matrix, of_lines=None), *extent, Written(packed))
         with counting(emitter, between):
-            head = (f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, ", packed, ", nullptr, Activation::none}, ")
+            layer = Struct((inner, width, packed, "nullptr", "Activation::none"))
             read = at(rows.pointer, 0, _reach((count, row_step), (inner, ONE)), of_lines=0)
             written = at(out.pointer, 2, _reach((count, out_step), (width, ONE)), of_lines=1)
-            emitter.line(*head, f"{cpp(count)}, ", read, f", {cpp(row_step)}, ", written, f", {cpp(out_step)});")
+            emitter.call("dense", "dispatch", layer, count, read, row_step, Written(written), out_step)
     if inner.is_constant and width.is_constant:
         reaches(emitter, f"product({inner.constant}, {width.constant}, Activation::none", count)
     else:
@@ -288,9 +288,9 @@ def _write_single(
         )
         for number, each in enumerate(arrays)
     )  # fmt: skip
-    inner, width, down = map(cpp, extent)
+    inner, width, down = extent
     with emitter.block(), counting(emitter, [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]):
-        emitter.line(f"timesMatrix({inner}, {width}, ", row, ", ", matrix, f", {down}, ", made, ");")
+        emitter.call("timesMatrix", inner, width, row, matrix, down, Written(made))
     for each in arrays:
         emitter.touch(each.pointer)
 
@@ -319,15 +319,14 @@ def _write_small(
 
     if width == ONE:
         _, count, steps = loops.pop()
-        of_row, of_column, of_out = map(cpp, steps)
+        of_row, of_column, of_out = steps
         with emitter.block(), counting(emitter, [(name, size) for name, size, _ in loops]):
             one, other = (
                 at(number, each.pointer, _reach((count, steps[number]), (inner, ONE)))
                 for number, each in enumerate((rows, columns))
             )
             made = at(2, out.pointer, _reach((count, steps[2])))
-            head, tail = f"timesColumn({cpp(count)}, {cpp(inner)}, ", f", {of_out});"
-            emitter.line(head, one, f", {of_row}, ", other, f", {of_column}, ", made, tail)
+            emitter.call("timesColumn", count, inner, one, of_row, other, of_column, Written(made), of_out)
     else:
         with emitter.block(), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
             emitter.line("const float* const row = ", at(0, rows.pointer, inner), ";")
@@ -420,9 +419,9 @@ def product(
                 address(pointer, ("b", each), elements=each)
                 for pointer, each in ((rows, m * k), (columns, k * n), (target, m * n))
             )
-            head, tail = (f"<{cpp(n)}>", "") if n.is_constant else ("", f", {cpp(n)}")
-            sizes_of = (f", {cpp(k)}, {cpp(k)}, ", f", {cpp(n)}, ", f", {cpp(n)}}}, {cpp(m)}{tail});")
-            emitter.line(f"multiplyWide{head}({{", left, sizes_of[0], right, sizes_of[1], made, sizes_of[2])
+            operands = Struct((left, k, k, right, n, Written(made), n))
+            known, width = (f"<{cpp(n)}>", []) if n.is_constant else ("", [n])
+            emitter.call(f"multiplyWide{known}", operands, m, *width)
     else:
         _by_elements(emitter, rows, columns, target, dtype, sizes)
     for pointer in (rows, columns, target):

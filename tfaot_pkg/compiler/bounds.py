@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.elements import (
@@ -23,13 +24,30 @@ from tfaot_pkg.compiler.elements import (
     Start,
     Stored,
 )
-from tfaot_pkg.compiler.loops import Block, Code, For, Function, Let, Line, Nest, Node, Piece, Row, View, Within
+from tfaot_pkg.compiler.loops import (
+    Block,
+    Call,
+    Code,
+    For,
+    Function,
+    Let,
+    Line,
+    Nest,
+    Node,
+    Piece,
+    Row,
+    Sharing,
+    View,
+    Within,
+)
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import ZERO, Size, Symbol, Unsupported
 
 
 class OutOfBounds(Unsupported):
     """An access that is outside of its array for some sizes, or of which the opposite cannot be proven.
+
+    Or a call that writes what it reads.
 
     XLA compiles the model instead: no code is made of loops that are not proven.
     """
@@ -47,9 +65,9 @@ class Range:
 
 
 def check_bounds(function: Function) -> None:
-    """Raises OutOfBounds unless every access is inside its array."""
+    """Raises OutOfBounds unless every access is inside its array, and no call writes what it reads."""
     arrays = {name: Range(ZERO, elements + Size(-1)) for name, elements in function.arrays.items()}
-    _Scope(function.symbols, arrays).over(function.nodes)
+    _Scope(function.symbols, function.sharing, arrays).over(function.nodes)
 
 
 @dataclass(slots=True)
@@ -57,6 +75,7 @@ class _Scope:
     """What is known at a place of a function: arrays, by the elements around a pointer, and ranges of variables."""
 
     symbols: Sequence[Symbol]
+    sharing: Sharing
     arrays: dict[str, Range]
     variables: dict[str, Range] = field(default_factory=dict)
 
@@ -70,6 +89,9 @@ class _Scope:
                 self.variables[node.name] = self._sum(node.terms)
             elif isinstance(node, Line):
                 self._pieces(node.pieces)
+            elif isinstance(node, Call):
+                self._pieces(node.pieces)
+                self._call(node)
             elif isinstance(node, Block):
                 self._block(node)
             elif isinstance(node, Nest):
@@ -77,9 +99,15 @@ class _Scope:
                     self._access(access, extents)
                 self._operands(node.loops.operands)
 
+    def _call(self, call: Call) -> None:
+        """Functions of the kernel library take arrays apart from one another: their loads and stores are reordered."""
+        for read, written in product(call.reads, call.writes):
+            if self.sharing.is_possible(read.base, written.base):
+                raise OutOfBounds(f"{call.function} reads {read} and may write it as {written}")
+
     def _block(self, block: Block) -> None:
         self._pieces(block.head.pieces)
-        inside = _Scope(self.symbols, dict(self.arrays), dict(self.variables))
+        inside = _Scope(self.symbols, self.sharing, dict(self.arrays), dict(self.variables))
         if isinstance(block.head, For):
             inside.variables[block.head.counter] = Range(ZERO, block.head.size + Size(-1))
         inside.over(block.nodes)

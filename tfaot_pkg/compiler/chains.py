@@ -18,6 +18,7 @@ from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.loops import (
     Allocate,
     Block,
+    Call,
     Code,
     Fact,
     Function,
@@ -28,6 +29,7 @@ from tfaot_pkg.compiler.loops import (
     Loops,
     Nest,
     Node,
+    Written,
     bases_of,
     code_of,
 )
@@ -151,7 +153,7 @@ class SoftmaxOfRows:
         many = "" if self.rows != Size(0, 1) else ", false"  # one per row of the batch, as at the end of a classifier
         elements = self.rows * Size(self.size)
         source, target = (Place(access.base, elements=elements) for access in (self.source, self.target))
-        lines.line(f"softmax<{self.size}{many}>({cpp(self.rows)}, ", source, ", ", target, ");")
+        lines.call(f"softmax<{self.size}{many}>", self.rows, source, Written(target))
         lines.touch(self.target.base)
 
 
@@ -218,7 +220,7 @@ def _pays(steps: Sequence[Step]) -> bool:
 
 def fused(function: Function) -> Function:
     """The function with chains in place of loops that follow one another."""
-    return replace(function, nodes=_fused(function.nodes, function.aliases))
+    return replace(function, nodes=_fused(function.nodes, function.sharing.aliases))
 
 
 def _fused(nodes: Iterable[Node], aliases: Aliases) -> tuple[Node, ...]:
@@ -366,7 +368,7 @@ def without_dead_stores(function: Function) -> Function:
             made |= {step.target.base for step in node.loops.steps if step.target.base in scratch}
         elif isinstance(node, Nest):
             needed |= node.loops.bases
-        elif isinstance(node, Line):
+        elif isinstance(node, Line | Call):
             needed |= node.bases
         elif isinstance(node, Block):
             needed |= bases_of(node.head.pieces)

@@ -152,7 +152,7 @@ def _function(
     nodes = lowered(function.nodes)
     memory = Memory(
         buffers=function.buffers,
-        lifetimes=lifetimes(nodes, function.aliases),
+        lifetimes=lifetimes(nodes, function.sharing.aliases),
         symbols=program.symbols,
         weights=emitter.constants.end,
         layers=[*_layers(program)],

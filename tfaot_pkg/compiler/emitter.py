@@ -25,7 +25,7 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Row, View
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Row, Sharing, View
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     ONE,
@@ -40,7 +40,7 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.compiler.selection import select
 from tfaot_pkg.compiler.sources import in_memory, index_of_part, source_index
-from tfaot_pkg.compiler.vectorize import Sharing, joined_with
+from tfaot_pkg.compiler.vectorize import joined_with
 from tfaot_pkg.compiler.waiting import Together
 from tfaot_pkg.compiler.weights import Constants
 
@@ -96,8 +96,8 @@ class Emitter(Lines):
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
         return Function(
-            nodes=self.nodes, arrays=self.arrays(), buffers=tuple(self.buffers.values()), aliases=self.aliases,
-            apart=frozenset(self.sharing.apart), symbols=program.symbols,
+            nodes=self.nodes, arrays=self.arrays(), buffers=tuple(self.buffers.values()), sharing=self.sharing,
+            symbols=program.symbols,
         )  # fmt: skip
 
     def arrays(self) -> dict[str, Size]:

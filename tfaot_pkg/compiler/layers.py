@@ -32,7 +32,7 @@ from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
-from tfaot_pkg.compiler.loops import Piece
+from tfaot_pkg.compiler.loops import Piece, Struct, Written
 from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.ground.arrays import Array
@@ -153,7 +153,7 @@ def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer
     emitter.line(f"static_assert({function}Scratch({_quantized_inputs(emitter, operation)}) <= {needed});")
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    emitter.line(f"{function}({layer}, {cpp(batch)}, ", read, ", ", written, ", ", room, ");")
+    emitter.call(function, layer, batch, read, Written(written), Written(room))
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
@@ -195,10 +195,9 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     # One row, as a batch often is, is activated in registers.
     if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
         known.append(activation)
-    call = f"{function}<{', '.join(known)}>"
     read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
-    head = (f"{call}(dispatch, {weights_at}, ", *bias, f", {activation}, {cpp(rows)}, ")
-    emitter.line(*head, read, ", ", written, ");")
+    arguments = (f"dispatch, {weights_at}", bias, activation, rows, read, Written(written))
+    emitter.call(f"{function}<{', '.join(known)}>", *arguments)
     if in_tree:
         emitter.reached[f"activating({activation})"] = None
     else:
@@ -222,10 +221,10 @@ def reaches(emitter: Emitter, call: str, rows: Size) -> None:
     emitter.reached[f"{call}, {{{known}}})"] = None
 
 
-def _bias(emitter: Emitter, operation: Operation, outputs: int) -> tuple[Piece, ...]:
+def _bias(emitter: Emitter, operation: Operation, outputs: int) -> Piece:
     if len(operation.operands) <= 2:
-        return ("nullptr",)
-    return (Place(emitter.stored(operation.operands[2]), elements=Size(outputs)),)
+        return "nullptr"
+    return Place(emitter.stored(operation.operands[2]), elements=Size(outputs))
 
 
 def is_pointwise(operation: Operation, filters: Shape) -> bool:
@@ -284,8 +283,9 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
             emitter.line(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
         read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
         written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-        head = (f"{function}(dispatch, {{{layer}, {packed_at}, ", *bias, f", {activation}}}{pooled}, ")
-        emitter.line(*head, f"{cpp(operation.shape.sizes[0])}, ", read, ", ", written, ", ", room, ");")
+        called = Struct((f"{layer}, {packed_at}", bias, activation))
+        rest = (operation.shape.sizes[0], read, Written(written), Written(room))
+        emitter.call(function, "dispatch", called, *(["pool"] if pool else []), *rest)
     if not is_constant:
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
@@ -334,7 +334,7 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     text = ", ".join(map(str, window))
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)
-    emitter.line(f"{function}({{{text}}}, {cpp(operation.shape.sizes[0])}, ", read, ", ", written, ");")
+    emitter.call(function, Struct((text,)), operation.shape.sizes[0], read, Written(written))
     emitter.touch(target)
     return target
 
@@ -348,18 +348,18 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
     read, written = (Place(pointer, elements=operation.shape.elements) for pointer in (source, target))
     if axis < operation.shape.rank - 1:
         columns = operation.shape.strides[axis]
-        emitter.line(f"softmaxOfColumns({cpp(rows)}, {cpp(size)}, {cpp(columns)}, ", read, ", ", written, ");")
+        emitter.call("softmaxOfColumns", rows, size, columns, read, Written(written))
     elif size.is_constant:
         emitter.nest_of(softmax_of_rows(rows, size.constant, source, target))
     else:
-        emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, ", read, ", ", written, ");")
+        emitter.call("softmax", rows, size, read, Written(written))
     emitter.touch(target)
     return target
 
 
 def top_k(emitter: Emitter, operation: Operation) -> None:
     source = emitter.known[operation.operands[0]]
-    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], cpp(as_size(TopK.of(operation).k))
+    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], as_size(TopK.of(operation).k)
     values, indices = (emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes)
     rows = Shape("f32", source.shape.sizes[:-1]).elements
     emitter.touch(pointer)
@@ -367,8 +367,7 @@ def top_k(emitter: Emitter, operation: Operation) -> None:
     zeros = {"equal": "Zeros::kEqual", "signed": "Zeros::kSigned"}[TopK.of(operation).zeros]
     read = Place(pointer, elements=source.shape.elements)
     made, places = (Place(each, elements=operation.shapes[0].elements) for each in (values, indices))
-    head = f"topK<{largest}, {zeros}>({cpp(rows)}, {cpp(size)}, {k}, "
-    emitter.line(head, read, ", ", made, ", ", places, ");")
+    emitter.call(f"topK<{largest}, {zeros}>", rows, size, k, read, Written(made), Written(places))
     emitter.results[operation.id] = [
         State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
     ]
@@ -404,8 +403,7 @@ def trees(emitter: Emitter, operation: Operation) -> str:
         read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
         written = Place(target, elements=operation.shape.elements)
         room = Place(keys, elements=emitter.buffers[keys].elements)
-        head = f"sumTrees(forest, trees, {cpp(operation.shape.sizes[0])}, "
-        emitter.line(head, read, ", ", written, ", ", room, ");")
+        emitter.call("sumTrees", "forest, trees", operation.shape.sizes[0], read, Written(written), Written(room))
     for pointer in (source, target, keys):
         emitter.touch(pointer)
     return target

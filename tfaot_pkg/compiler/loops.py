@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
@@ -75,6 +75,79 @@ class Line:
     @property
     def text(self) -> str:
         return "".join(map(str, self.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A place that a call writes."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """An argument of several members."""
+
+    members: tuple[Argument, ...]
+
+
+Argument = Piece | Size | Written | Struct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a function of the kernel library, of XLA's code or of the author's.
+
+    It reads all places among its arguments, except those that are `Written`.
+    """
+
+    function: str
+    arguments: tuple[Argument, ...]
+    maker: Operation | None = None
+
+    @property
+    def reads(self) -> tuple[Place, ...]:
+        return tuple(each for each in _members(self.arguments) if isinstance(each, Place))
+
+    @property
+    def writes(self) -> tuple[Place, ...]:
+        return tuple(each.place for each in _members(self.arguments) if isinstance(each, Written))
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        plain = (each.place if isinstance(each, Written) else each for each in _members(self.arguments))
+        return tuple(each for each in plain if not isinstance(each, Size))
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return bases_of(self.pieces)
+
+    @property
+    def text(self) -> str:
+        return f"{self.function}({_listed(self.arguments)});"
+
+
+def _members(arguments: Iterable[Argument]) -> Iterator[Piece | Size | Written]:
+    for each in arguments:
+        if isinstance(each, Struct):
+            yield from _members(each.members)
+        else:
+            yield each
+
+
+def _listed(arguments: Iterable[Argument]) -> str:
+    return ", ".join(map(_argument, arguments))
+
+
+def _argument(argument: Argument) -> str:
+    match argument:
+        case Struct(members=members):
+            return f"{{{_listed(members)}}}"
+        case Written(place=place):
+            return str(place)
+        case Size():
+            return cpp(argument)
+    return str(argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +338,8 @@ class Nest:
     maker: Operation | None
 
 
-Node = Line | Block | Allocate | Keep | Fact | Nest
-Lowered = Line | Block | Allocate | Keep | Fact
+Node = Line | Call | Block | Allocate | Keep | Fact | Nest
+Lowered = Line | Call | Block | Allocate | Keep | Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,20 +351,31 @@ class Buffer:
     elements: Size
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Which names may be those of the same memory: of the buffers `aliases` of a variable, except names `apart`."""
+
+    aliases: Mapping[str, tuple[str, ...]]
+    apart: set[frozenset[str]] = field(default_factory=set)
+
+    def is_possible(self, one: str, other: str) -> bool:
+        if one == other or frozenset((one, other)) in self.apart:
+            return one == other
+        return not set(self.aliases.get(one, (one,))).isdisjoint(self.aliases.get(other, (other,)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """The body of a function.
 
-    It reads and writes `arrays`, whose elements are given; `buffers` of them are scratch memory. `aliases` are the
-    buffers that a variable may point to; variables that are `apart` never point to the same one.
+    It reads and writes `arrays`, whose elements are given; `buffers` of them are scratch memory.
     """
 
     nodes: tuple[Node, ...]
     arrays: Mapping[str, Size]
     buffers: tuple[Buffer, ...]
-    aliases: Mapping[str, tuple[str, ...]]
+    sharing: Sharing
     symbols: tuple[Symbol, ...]
-    apart: frozenset[frozenset[str]] = frozenset()
 
 
 _SCOPE = Scope()
@@ -334,6 +418,9 @@ class Lines:
 
     def line(self, *pieces: Piece) -> None:
         self.add(Line(pieces=pieces, maker=self.maker))
+
+    def call(self, function: str, *arguments: Argument) -> None:
+        self.add(Call(function=function, arguments=arguments, maker=self.maker))
 
     def nest_of(self, loops: Loops) -> None:
         self.add(Nest(loops, self.maker))
@@ -390,7 +477,7 @@ def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:
     """The C++ of lowered nodes."""
     indented = "  " * depth
     for node in nodes:
-        if isinstance(node, Line):
+        if isinstance(node, Line | Call):
             yield indented + node.text
         elif isinstance(node, Block):
             yield indented + node.first

@@ -50,15 +50,15 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     for pointer, _ in read:
         emitter.touch(pointer)
     if target == OPERATION:
-        target, memory = _called(emitter, operation), ""
+        target, memory = _called(emitter, operation), []
     else:
         emitter.segments.add(target)
-        memory = ", memory"
+        memory = ["memory"]
     # Row by row, because such code was compiled, or written, for one row.
     with emitter.block(For("i", ROWS)):
         emitter.line("const void* const read[] = {", *_joined([_row(*each) for each in read]), "};")
         emitter.line("void* const given[] = {", *_joined([_row(*each) for each in given]), "};")
-        emitter.line(f"{target}(read, given{memory});")
+        emitter.call(target, "read", "given", *memory)
     for pointer, _ in (*read, *given):
         emitter.touch(pointer)
     return [pointer for pointer, _ in given]

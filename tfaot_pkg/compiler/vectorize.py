@@ -7,8 +7,8 @@ as many lanes of an element's type as a target has (recipes/tfaot-kernels). Bits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Index, cut, merged
 from tfaot_pkg.compiler.body import Inner, along, kind_of, may_overlap, moved_access, only_moves
@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.chains import SoftmaxOfRows, linked, softmax_step, step_
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Store
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES
-from tfaot_pkg.compiler.loops import Block, Function, Loops, Nest, Node
+from tfaot_pkg.compiler.loops import Block, Function, Loops, Nest, Node, Sharing
 from tfaot_pkg.compiler.program import ONE, Size
 from tfaot_pkg.compiler.reduction_loops import Reduction, reduction_by_lanes
 from tfaot_pkg.compiler.rows import RowsLoop, are_rows, have_tails
@@ -27,22 +27,9 @@ _InOrder = Callable[[Access, Sequence[Size]], Access]
 """What a loop over some extents reads in place of a constant in another order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """Which names may be those of the same memory: of the buffers `aliases` of a variable, except names `apart`."""
-
-    aliases: Mapping[str, tuple[str, ...]]
-    apart: set[frozenset[str]] = field(default_factory=set)
-
-    def is_possible(self, one: str, other: str) -> bool:
-        if one == other or frozenset((one, other)) in self.apart:
-            return one == other
-        return not set(self.aliases.get(one, (one,))).isdisjoint(self.aliases.get(other, (other,)))
-
-
 def vectorized(function: Function, constants: Constants) -> Function:
     """The function with its loops by vectors. `constants` get copies in the order of loops that read them."""
-    sharing = Sharing(function.aliases, {*function.apart})
+    sharing = function.sharing
 
     def over(nodes: Iterable[Node]) -> tuple[Node, ...]:
         return tuple(changed(node) for node in nodes)
