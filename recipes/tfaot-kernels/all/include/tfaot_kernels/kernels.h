@@ -1,11 +1,12 @@
-// tfaot_kernels/kernels.h: float32 layers of neural networks for one thread: dense, convolution, pooling, activations.
+// tfaot_kernels/kernels.h: float32 and quantized layers of neural networks for one thread: dense, convolution, pooling, activations.
 //
 // The library is one source, src/kernels.cpp, compiled once per target with that target's flags. Define
 // TFAOT_KERNELS_TARGET as a C identifier (for example x86_64_v3) there and wherever this header is included: it becomes
 // an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden. Compile
 // it with -ffp-contract=off.
 //
-// Functions allocate nothing, throw nothing, and neither read nor write global state; any number of threads may call them.
+// Functions allocate nothing, throw nothing, and neither read nor write global state, except that one remembers what the CPU
+// has; any number of threads may call them.
 // Pointers need no alignment beyond that of a float. Nothing is read or written outside of the arrays as described. Outputs
 // must not overlap inputs. Equal inputs give equal bits, wherever the arrays lie, and on all targets with a fused
 // multiply-add; targets without one (x86-64, x86-64-v2) give other last bits. The bits of a NaN are unspecified. The
