@@ -187,11 +187,14 @@ def softmax(size: int, *, joined: bool) -> Program:
 
 @pytest.mark.slow
 @pytest.mark.sweep("20")
-@pytest.mark.parametrize("size", [3, 4, 6, 8, 20])
+@pytest.mark.parametrize("size", [3, 4, 6, 8, 10, 20, 50])
 def test_a_softmax_joins_with_the_same_bits(compiled: Compile, size: int) -> None:
+    """As the kernel library computes many rows, and as it computes one row of a call."""
     (chain,) = nests(softmax(size, joined=True))
     assert isinstance(chain, Chain) and len(chain.steps) == 2
     joined, alone = (compiled(softmax(size, joined=each), block) for each, block in ((True, 8), (False, 9)))
+    writer = Writer()
+    of_one_row = compiled(writer.program(writer.add("softmax", (N, size), writer.input(size), axis=1)), 10)
     random = np.random.default_rng(size)
     for rows in (1, 2, 7, 20):
         x, added = (
@@ -199,8 +202,9 @@ def test_a_softmax_joins_with_the_same_bits(compiled: Compile, size: int) -> Non
         )
         x[0, 0, :2] = -np.inf, 80.0
         total = x + added[..., None]
-        (given,), (wanted,) = joined(x, added), alone(total)
+        (given,), (wanted,), (single,) = joined(x, added), alone(total), of_one_row(total.reshape(-1, size))
         np.testing.assert_array_equal(given, wanted)
+        np.testing.assert_array_equal(given, single.reshape(given.shape))
         powers = np.exp(total.astype(np.float64) - total.max(-1, keepdims=True))
         np.testing.assert_allclose(given, powers / powers.sum(-1, keepdims=True), rtol=1e-5, atol=1e-38)
 

@@ -217,6 +217,7 @@ def test_rows_that_share_vectors_give_the_same_bits_on_every_cpu(bench: Bench) -
         values = np.random.default_rng(size).normal(size=(17, 5, size)).astype(np.float32)
         found[f"normalization of {size}"] = normalization(size), [values]
         found[f"softmax of {size}"] = softmax(size, joined=True), [values, values[..., 0].copy()]
+        found[f"softmax of {size} alone"] = softmax(size, joined=False), [values]
     models = {
         name: Network(model=Path(), program=program, inputs=inputs, outputs=[])
         for name, (program, inputs) in found.items()

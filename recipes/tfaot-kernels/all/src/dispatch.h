@@ -100,30 +100,8 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
 
-/// Rows of kGroup floats, a power of two of at most kLanes.
-template <int kGroup>
-void softmaxShort(std::size_t rows, const float* in, float* out);
-
-/// Rows of other sizes that fit into registers: at most kMostInRegisters floats.
-template <int kSize>
-void softmaxInRegisters(std::size_t rows, const float* in, float* out);
-
-inline constexpr std::size_t kMostInRegisters = 8 * kLanes;
-
 /// Rows of any number of floats.
 void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);
-
-/// Rows of kSize floats. If there are many (`kMany`), as in attention, by code for this size (3 KB). The bits are the same.
-template <std::size_t kSize, bool kMany = true>
-TFAOT_INLINE void softmax(std::size_t rows, const float* in, float* out) {
-  if constexpr (kSize <= kLanes && (kSize & (kSize - 1)) == 0) {
-    softmaxShort<static_cast<int>(kSize)>(rows, in, out);
-  } else if constexpr (kMany && kSize > kLanes && kSize <= kMostInRegisters) {
-    softmaxInRegisters<static_cast<int>(kSize)>(rows, in, out);
-  } else {
-    softmaxLong(rows, kSize, in, out);
-  }
-}
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
