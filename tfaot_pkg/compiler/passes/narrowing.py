@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tfaot_pkg.compiler.attributes import Comparison, Constant, Dimensions
+from tfaot_pkg.compiler.passes.folding import constant
 from tfaot_pkg.compiler.passes.rewriting import Rewrite
-from tfaot_pkg.compiler.program import Literal, Operation
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape
 
 _MOVING = frozenset({"broadcast", "reshape", "slice", "transpose"})
+_SIGNED = ("s8", "s16", "s32", "s64")
 _LIMITS = np.iinfo(np.int32)
 _DEEPEST = 16
 """Operations that are looked through: each looks at the operand of the one before."""
@@ -29,10 +31,44 @@ def compared(program: Rewrite, operation: Operation, operand: Operation) -> int 
     if operand.shape.dtype == "pred" and Comparison.of(operation).direction == "NE" and numbers[1] is not None:
         if not Constant.of(program.made[numbers[1]]).literal.constant:  # whether x differs from "false"
             return operation.operands[0]
+    if (is_true := _of_sign(program, operation, operand.shape.dtype, numbers)) is not None:
+        truth = program.add(constant(np.asarray(is_true), Shape("pred", ()), operation.node))
+        return replace(operation, opcode="broadcast", operands=(truth,), attributes=Dimensions(dimensions=()))
     # Vectors hold twice as many integers of 32 bits.
     if operand.shape.dtype != "s64" or not all(_fits(program.made, value) for value in operation.operands):
         return operation
     return replace(operation, operands=tuple(_narrowed(program, value) for value in operation.operands))
+
+
+def _of_sign(program: Rewrite, operation: Operation, dtype: str, numbers: Sequence[int | None]) -> bool | None:
+    """Whether no element is below 0, where one is compared with 0, as an index that may count from the end."""
+    direction = Comparison.of(operation).direction
+    if dtype not in _SIGNED or numbers[1] is None or direction not in ("LT", "GE"):
+        return None
+    is_zero = not Constant.of(program.made[numbers[1]]).literal.constant
+    return direction == "GE" if is_zero and _is_natural(program.made, operation.operands[0]) else None
+
+
+def _is_natural(made: Mapping[int, Operation], value: int, depth: int = _DEEPEST) -> bool:
+    """Whether all elements are 0 or more; floats may be NaN."""
+    operation = made[value]
+    if operation.shape.dtype[0] in "pu":
+        return True
+    if operation.opcode == "constant":
+        literal = Constant.of(operation).literal
+        return not literal.growing and bool(np.all(literal.constant >= 0))
+    parts = [each for each in operation.operands if depth > 0 and _is_natural(made, each, depth - 1)]
+    match operation.opcode:
+        case "convert":
+            # Of integers only to longer ones: others would be cut off. Floats become the nearest end of the type, or 0.
+            source, dtype = made[operation.operands[0]].shape.dtype, operation.shape.dtype
+            size = NUMPY_TYPES[source].itemsize + (source[0] == "u")
+            return bool(parts) and dtype in _SIGNED and (source[0] == "f" or size <= NUMPY_TYPES[dtype].itemsize)
+        case "maximum":
+            return bool(parts)
+        case "minimum":
+            return len(parts) == len(operation.operands)
+    return operation.opcode in _MOVING and bool(parts)
 
 
 def _number(program: Rewrite, value: int) -> int | None:

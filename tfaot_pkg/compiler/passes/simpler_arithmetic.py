@@ -82,6 +82,14 @@ def power(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | O
 _EXPONENTS = (-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
+def select(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """One of both values, if it is known which."""
+    for truth, value in zip((True, False), operation.operands[1:], strict=True):
+        if _is_filled(rewrite.made, operand.id, truth):
+            return value
+    return operation
+
+
 def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool:
     """Whether all elements are `wanted`, including its sign."""
     operation = made[value]
@@ -90,8 +98,8 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     if operation.opcode != "constant" or Constant.of(operation).literal.growing:
         return False
     values = Constant.of(operation).literal.constant
-    # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0. Integers have one zero.
-    has_sign = values.dtype.kind in "iu" or np.all(np.signbit(values) == np.signbit(wanted))
+    # -0.0 == 0.0, but x + 0.0 is not x for x = -0.0. Integers and truth values have one zero.
+    has_sign = values.dtype.kind in "iub" or np.all(np.signbit(values) == np.signbit(wanted))
     return bool(np.all(values == wanted) and has_sign)
 
 

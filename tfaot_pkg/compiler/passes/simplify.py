@@ -216,6 +216,7 @@ _RULES: Mapping[str, Simpler] = {
     "power": simpler_arithmetic.power,
     "reduce": simpler_arithmetic.reduce,
     "reshape": simpler_moves.reshape,
+    "select": simpler_arithmetic.select,
     "set-dimension-size": simpler_arithmetic.set_dimension_size,
     "slice": simpler_moves.slice_,
     "subtract": simpler_arithmetic.with_neutral(0.0, both_sides=False),
