@@ -62,7 +62,7 @@ _ANY = (
     ),
     Pass(
         name="eliminate-dead-stores", run=of_last_steps,
-        summary="Arrays that a loop fills step by step are removed if only the last step is read.",
+        summary="Arrays that a loop fills step by step are removed if only the last step is read, or none.",
     ),
     Pass(
         name="reroll", run=rolled,
