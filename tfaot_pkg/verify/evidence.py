@@ -199,40 +199,79 @@ class Evidence:
         if self.is_float and self.errors is not None:
             ours, eager, right = (each.astype(np.float64) for each in (self.answers.ours, self.eager, exact))
             with np.errstate(all="ignore"):
-                off, theirs = np.abs(ours - right), np.abs(eager - right)
-                nearer = np.isfinite(theirs) & (off <= theirs)
+                off = np.abs(ours - right)
+                nearer = off <= self._off + self.atol + self.rtol * np.abs(right)
                 # Of rows that were not computed in float64 only the framework's answers are known.
                 typical = np.where(self._in_float64, off, np.abs(ours - eager)) <= self.errors
-            found = found | (nearer & self._in_float64) | typical
+            found = found | (nearer & np.isfinite(self._off)) | typical
         return found & self.answers.eager_ran
+
+    @cached_property
+    def as_conditioned(self) -> Mask:
+        """Mask of the elements that are as near to float64 as roundings of the inputs move the framework's own answer.
+
+        Some answers are more sensitive than nearly all others of an output, as the states of a recurrent net. They are
+        masked only if our errors as a whole are like the framework's: a wrong number would be in many answers.
+        """
+        exact, spread = self.answers.exact, self.answers.spread
+        if exact is None or spread is None or self.errors is None or not self._errs_alike:
+            return self.nothing
+        limits = np.minimum(NOISE * np.where(np.isfinite(spread.change), spread.change, 0.0), self._errors_at_place)
+        with np.errstate(all="ignore"):
+            found: Mask = np.abs(self.answers.ours.astype(np.float64) - exact) <= limits
+        return found & self._in_float64 & self.answers.eager_ran
+
+    @cached_property
+    def _errs_alike(self) -> bool:
+        """Whether half, and 90 %, of our answers are at most three times as far from float64 as the framework's."""
+        exact, known = self.answers.exact, np.isfinite(self._off) & self.finite
+        if exact is None or not known.any():
+            return False
+        right, quantiles = exact[known].astype(np.float64), (0.5, _TYPICAL)
+        off = np.abs(self.answers.ours[known].astype(np.float64) - right)
+        rounding = np.finfo(self.eager.dtype).eps * np.quantile(np.abs(right), quantiles)
+        most = np.maximum(np.quantile(self._off[known], quantiles), rounding)
+        return bool(np.all(np.quantile(off, quantiles) <= _WORST * most))
+
+    @cached_property
+    def _off(self) -> Array:
+        """How far the framework's own answers are from those in float64, in batches of this size or, if it rounds the
+        same rows otherwise there, of another one; NaN if that is not known.
+        """
+        exact, elsewhere = self.answers.exact, self.answers.elsewhere
+        if exact is None or self.answers.eager is None or not self.is_float:
+            return np.full(self.answers.ours.shape, np.nan)
+        right = exact.astype(np.float64)
+        with np.errstate(all="ignore"):
+            off = np.abs(self.eager.astype(np.float64) - right)
+            if elsewhere is not None:
+                off = np.where(np.isfinite(off), np.fmax(off, np.abs(elsewhere.astype(np.float64) - right)), off)
+        return np.where(self.answers.eager_ran & self._in_float64, off, np.nan)
 
     @cached_property
     def error(self) -> float | None:
         """How far the framework's own answers are from those in float64, except a few; None if that is not known."""
-        exact, eager = self.answers.exact, self.answers.eager
-        if exact is None or eager is None or not self.is_float:
-            return None
-        with np.errstate(all="ignore"):
-            off = np.abs(eager.astype(np.float64) - exact.astype(np.float64))[self.answers.eager_ran & self._in_float64]
-        off = off[np.isfinite(off)]
+        off = self._off[np.isfinite(self._off)]
         return float(_WORST * np.quantile(off, _TYPICAL)) if off.size else None
 
     @cached_property
     def errors(self) -> Array | None:
         """`error`, for each element no more than the errors at its place of the last axis, if enough are known."""
-        exact, error = self.answers.exact, self.error
-        if exact is None or error is None:
-            return None
+        return None if self.error is None else np.minimum(self.error, self._errors_at_place)
+
+    @cached_property
+    def _errors_at_place(self) -> Array:
+        """The most that an answer may be off at its place of the last axis; infinite if too few errors are known."""
+        exact = self.answers.exact
+        if exact is None:
+            return np.full(self.answers.ours.shape, np.inf)
         places = exact.shape[-1] if exact.ndim > 1 else 1
-        known = (self.answers.eager_ran & self._in_float64).reshape(-1, places)
-        right, eager = (each.astype(np.float64).reshape(-1, places) for each in (exact, self.eager))
-        with np.errstate(all="ignore"):
-            off = np.abs(eager - right)
-        known = known & np.isfinite(off)
+        right, off = exact.astype(np.float64).reshape(-1, places), self._off.reshape(-1, places)
+        known = np.isfinite(off)
         rounding = np.finfo(self.eager.dtype).eps * np.abs(right)
         most = np.max(np.where(known, np.maximum(off, rounding), 0.0), axis=0, initial=0.0)
         limits = np.where(np.count_nonzero(known, axis=0) >= _KNOWN, _OF_PLACE * most, np.inf)
-        found: Array = np.broadcast_to(np.minimum(error, limits), known.shape).reshape(exact.shape)
+        found: Array = np.broadcast_to(limits, known.shape).reshape(exact.shape)
         return found
 
     @cached_property
