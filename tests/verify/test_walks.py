@@ -36,6 +36,32 @@ values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 (found,) = walk.run(["y"], {"x": values}, double=True, observe=lambda node: None)
 assert found.shape == (2, 3, 1) and (found[..., 0] == values[..., 3] - 3 + 1).all(), found
 """
+_WINDOWS = """
+import itertools, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onnxruntime
+from from_onnx.interpreter import Walk
+from onnx import TensorProto, helper
+generator = np.random.default_rng(0)
+x = generator.standard_normal((2, 4, 9, 8)).astype(np.float32)
+w, b = generator.standard_normal((8, 2, 3, 2)).astype(np.float32), np.arange(8, dtype=np.float32)
+places = [{}, {"pads": [1, 0, 2, 1]}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "SAME_UPPER"}, {"auto_pad": "VALID"}]
+kinds = [
+    ("Conv", {"x": x, "w": w, "b": b}, {"group": 2}), ("MaxPool", {"x": x}, {}), ("AveragePool", {"x": x}, {}),
+    ("AveragePool", {"x": x}, {"count_include_pad": 1}), ("MaxPool", {"x": x}, {"dilations": [2, 3]}),
+    ("Conv", {"x": x, "w": w, "b": b}, {"group": 2, "dilations": [2, 3]}),
+]
+for (kind, given, more), place, strides in itertools.product(kinds, places, ([1, 1], [2, 1])):
+    if "dilations" in more and "auto_pad" in place:
+        continue  # ONNX Runtime does not compute it
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape) for name, each in given.items()]
+    node = helper.make_node(kind, list(given), ["y"], kernel_shape=[3, 2], strides=strides, **place, **more)
+    graph = helper.make_graph([node], "g", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8)
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)[0]
+    (found,) = Walk(model).run(["y"], given, double=False, observe=lambda node: None)
+    assert found.shape == right.shape and np.abs(found - right).max() < 1e-5, (kind, place, strides, more)
+"""
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
@@ -70,9 +96,10 @@ def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(
     assert rules == ({rule} if rule else rules) and not any(each["is_fault"] for each in found["differences"])
 
 
-def test_normalization_and_pooling_are_those_that_onnx_defines(shared_home_folder: Path) -> None:
-    """The package's own operators (1.23) are wrong: with a momentum, and for sequences."""
+@pytest.mark.parametrize("program", [_WALKED, _WINDOWS], ids=["normalization and pooling", "windows"])
+def test_walks_compute_what_onnx_defines(program: str, shared_home_folder: Path) -> None:
+    """The package's own operators (1.23) are wrong: with a momentum, for sequences, and for windows that it places."""
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
-    run([frontend.python, "-I", "-c", _WALKED, Path(tfaot_pkg.__file__).parent / "worker_program"], timeout=120)
+    run([frontend.python, "-I", "-c", program, Path(tfaot_pkg.__file__).parent / "worker_program"], timeout=120)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import defined_results
 import numpy as np
+from from_onnx.operators import operators
 from messages import open_results
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class Walk:
 
         if (double, defines) not in self._evaluators:
             opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
-            operators = [*_operators(opset), *([_conversion()] if defines else [])]
-            self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=operators)
+            own = [*operators(opset), *([_conversion()] if defines else [])]
+            self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=own)
         return self._evaluators[double, defines]
 
 
@@ -77,42 +78,6 @@ def _conversion() -> type:
             return (defined_results.converted(x, np.dtype(tensor_dtype_to_np_dtype(to))),)
 
     return Cast
-
-
-def _operators(opset: int) -> list[type]:
-    """Operators that the package has wrong (1.23), and those of older opsets, which many files have, that it lacks."""
-    from onnx.reference.op_run import OpRun
-
-    class GlobalMaxPool(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
-        op_domain = ""
-
-        def _run(self, x: Array) -> tuple[Array]:
-            return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
-
-    class BatchNormalization(OpRun):  # type: ignore[misc]
-        """The package updates the statistics of files that have a momentum, as in training."""
-
-        op_domain = ""
-
-        def _run(
-            self, x: Array, scale: Array, shift: Array, mean: Array, variance: Array, epsilon: float = 1e-5, **_: Any
-        ) -> tuple[Array]:
-            by_channel = (-1, *[1] * (x.ndim - 2))
-            factor = (scale / np.sqrt(variance + np.asarray(epsilon, x.dtype))).reshape(by_channel)
-            return (((x - mean.reshape(by_channel)) * factor + shift.reshape(by_channel)).astype(x.dtype),)
-
-    class DequantizeLinear(OpRun):  # type: ignore[misc]  # its class has no types in tools/stubs
-        op_domain = ""
-
-        def _run(self, x: Array, scale: Array, zero: Array | None = None, axis: int = 1, **_: Any) -> tuple[Array]:
-            sizes = [-1 if place == axis % max(x.ndim, 1) else 1 for place in range(x.ndim)]
-            scale = scale.reshape(sizes) if scale.ndim else scale
-            zero = zero if zero is None or zero.ndim == 0 else zero.reshape(sizes)
-            whole = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
-            return ((whole * scale).astype(scale.dtype),)
-
-    older = [(14, BatchNormalization), (19, DequantizeLinear)]
-    return [GlobalMaxPool, *[each for first, each in older if opset < first]]
 
 
 def _observed(observe: Callable[[open_results.Node], None], node: Any, known: dict[str, Array]) -> None:

@@ -274,6 +274,8 @@ def _overflow(node: Node, exact: Node) -> list[Bools]:
     # Several products are added: the first operand has the rows, the others are at most as large as their largest.
     if pairs:
         x, right = pairs[0]
+        if _is_far_from_overflow(node, [each for _, each in pairs]):
+            return masks
         wide = np.longdouble if x.dtype.itemsize > 4 else np.float64  # with exponents that float64 does not have
         size = np.where(np.isfinite(right), np.abs(right.astype(wide)), np.inf)
         terms = (size**2 if _squares(node) else size).reshape(len(size), -1).sum(1)
@@ -281,6 +283,15 @@ def _overflow(node: Node, exact: Node) -> list[Bools]:
             terms = terms * np.maximum(np.abs(other.astype(wide)).max(initial=0), 1)
         masks.append(terms > np.finfo(x.dtype).max)
     return masks
+
+
+def _is_far_from_overflow(node: Node, operands: list[Array]) -> bool:
+    """Whether as many products of the largest numbers as the first operand has elements are in its type."""
+    sizes = [float(max(each.max(initial=0), -each.min(initial=0))) for each in operands]
+    most = sizes[0] * (sizes[0] if _squares(node) else 1.0)
+    for each in sizes[1:]:
+        most *= max(each, 1.0)
+    return operands[0].size * most <= float(np.finfo(node.operands[0].dtype).max)
 
 
 def _squares(node: Node) -> bool:
