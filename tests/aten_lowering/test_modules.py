@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfaot_pkg.frontends.frozen.aten_file import read_module
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
 
+_CONSTANTS = Path(__file__).with_name("torch_constants.py")
 _MAKER = Path(__file__).with_name("torch_modules.py")
 _FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 
@@ -52,3 +54,21 @@ def test_modules_that_pytorch_exports_now_give_its_answers(shared_home_folder: P
     found = {path.stem: difference_from_pytorch(path) for path in sorted(exported.glob("*.aten"))}
     assert len(found) >= 85
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.timeout(600)
+def test_constants_are_computed_by_pytorch_within_limits(shared_home_folder: Path, tmp_path: Path) -> None:
+    python = python_with_pytorch(shared_home_folder)
+    found = json.loads(run([python, "-I", _CONSTANTS, HELPER, tmp_path], timeout=500).stdout)
+    assert found.pop("state_of_earlier_calls").startswith("the model changes state in each call")
+    assert found == {
+        "state_that_is_only_written": [["slice", "sum", "sum", "add"], []],
+        "random": [["add", "rand", "add"], ["slice_1"]],
+        "not_set": [["empty", "full_like", "add"], []],
+        "no_larger_than_weights": [["matmul"], ["exp"]],
+        "too_large_to_store": [["slice", "unsqueeze", "unsqueeze", "expand", "add", "mean"], ["exp"]],
+        "too_large_to_compute": [["full", "sum", "add"], []],
+        "of_no_input_at_all": [[], ["exp"]],
+    }

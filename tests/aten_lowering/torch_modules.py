@@ -119,6 +119,18 @@ def neighbours():
     return Calls(call)
 
 
+@module(x="batch,n,3", limits="4<=n<=60")
+def distances_of_many():
+    """PyTorch computes those of more than 25 points in another way."""
+
+    def call(_, x):
+        near, places = torch.cdist(x, x).topk(4, largest=False)
+        row = torch.arange(x.shape[0])[:, None, None]
+        return (x[row, places] - x[:, :, None]).mul(near.neg().softmax(-1)[..., None]).sum(2)
+
+    return Calls(call)
+
+
 @module(x="batch,7")
 def distances():
     def call(_, x):
@@ -178,6 +190,29 @@ class Spline(nn.Module):
 @module(x="batch,4")
 def spline():
     return Spline()
+
+
+@module(x="batch,5,3", y="batch,n")
+def medians():
+    def call(_, x, y):
+        values, places = x.median(1)
+        below = torch.minimum(y.median(1, keepdim=True)[0], torch.tensor(y.shape[1]))
+        return {"values": values, "places": places, "below": below}
+
+    return CallsWithTwo(call)
+
+
+@module(x="batch,6")
+def mixture_density():
+    """Distributions check their parameters, unless they are exported."""
+
+    def call(_, x):
+        weights = torch.distributions.Categorical(logits=x[:, :2])
+        parts = torch.distributions.Normal(x[:, 2:4], functional.softplus(x[:, 4:]))
+        found = torch.distributions.MixtureSameFamily(weights, parts)
+        return {"mean": found.mean, "variance": found.variance, "density": found.log_prob(x[:, 0])}
+
+    return Calls(call)
 
 
 @module(x="batch,8")
@@ -298,6 +333,112 @@ def linear_attention():
         return torch.einsum("bni,bnij->bnj", q, state) / (q * k.cumsum(1)).sum(-1, keepdim=True)
 
     return Calls(call, a=nn.Linear(6, 18))
+
+
+# -- complex numbers -----------------------------------------------------------------------------------------------
+
+
+@module(x="batch,3,12")
+def fourier_transforms():
+    def call(_, x):
+        row = x.flatten(1)
+        half = torch.fft.rfft(x, norm="ortho")
+        return {
+            "lengths": torch.cat([torch.fft.rfft(row, n=n).abs() for n in (1, 2, 3, 16, 36, 50, 131)], 1),
+            "whole": torch.view_as_real(torch.fft.ifft(torch.fft.fft(x, dim=1) * 1j, n=40)),
+            "plane": torch.fft.fft2(x).real + torch.fft.irfft2(torch.fft.rfft2(x, norm="forward"), s=(3, 12)),
+            "back": torch.cat([torch.fft.irfft(half, n=n) for n in (1, 2, 11, 12, 30)], 2),
+            "shifted": torch.fft.fftshift(torch.fft.fft(x), dim=2).abs(), "even": torch.fft.hfft(half, n=12),
+            "least": torch.view_as_real(torch.fft.ihfft(x).resolve_conj()),
+        }  # fmt: skip
+
+    return Calls(call)
+
+
+@module(x="batch,96")
+def spectrogram():
+    """Decibels in bands of frequencies, and the signal from its short-time spectra."""
+
+    class Spectrogram(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("window", torch.hann_window(24))
+            self.register_buffer("bands", torch.rand(13, 5))
+
+        def forward(self, x):
+            spectra = torch.stft(x, 24, 8, window=self.window, return_complex=True)
+            power = (spectra.abs().pow(2).mT @ self.bands).clamp(min=1e-4).log10()
+            loudest = power.amax((1, 2), keepdim=True)
+            return {
+                "bands": torch.maximum(power, loudest - 8),
+                "signal": torch.istft(spectra, 24, 8, window=self.window),
+            }
+
+    return Spectrogram()
+
+
+@module(x="batch,32,4")
+def diagonal_state_space():
+    """S4D: the kernel is computed of complex parameters, and convolved by Fourier transforms."""
+
+    class StateSpace(nn.Module):
+        def __init__(self, channels=4, states=6):
+            super().__init__()
+            self.step = nn.Parameter(-3 * torch.rand(channels) - 1)
+            self.gain = nn.Parameter(torch.randn(channels, states, dtype=torch.complex64))
+            self.decay = nn.Parameter(torch.full((channels, states), -0.7))
+            self.turn = nn.Parameter(math.pi * torch.arange(float(states)).expand(channels, -1))
+            self.out = nn.Linear(channels, 8)
+
+        def forward(self, x):
+            length, step = x.shape[1], self.step.exp()[:, None]
+            pole = -self.decay.exp() + 1j * self.turn
+            gain = self.gain * (torch.exp(pole * step) - 1.0) / pole
+            kernel = (
+                2 * torch.einsum("cs,csl->cl", gain, torch.exp((pole * step)[..., None] * torch.arange(length))).real
+            )
+            product = torch.fft.rfft(x.mT, n=2 * length) * torch.fft.rfft(kernel, n=2 * length)
+            return self.out(functional.gelu(torch.fft.irfft(product, n=2 * length)[..., :length].mT))
+
+    return StateSpace()
+
+
+class FourierLayer(nn.Module):
+    """A neural operator: learned complex products of the lowest frequencies."""
+
+    def __init__(self, width=4, modes=5):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, width, modes, dtype=torch.cfloat))
+        self.gate = nn.Linear(9, 9, dtype=torch.cfloat)
+        self.local, self.modes = nn.Conv1d(width, width, 1), modes
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x)
+        low = torch.einsum("bim,iom->bom", spectrum[..., : self.modes], self.weight)
+        mixed = torch.cat([low, self.gate(spectrum)[..., self.modes :]], -1)
+        return functional.gelu(torch.fft.irfft(mixed, n=x.shape[-1]) + self.local(x))
+
+
+@module(x="batch,4,16")
+def fourier_layer():
+    return FourierLayer()
+
+
+@module(x="batch,9")
+def complex_arithmetic():
+    def call(_, x):
+        z = torch.complex(x, x.flip(1) * 0.5)
+        found = [
+            z + 1, z - 2j, 3 - z, z / (1 + 2j), z / 2, 1 / z, z * z, -z, z**2, z.exp(), z.log(), z * x, x * z, z + x,
+            x / z, z / z.flip(1), z.conj() * z.roll(1, 1), torch.cat([z[:, 1:], z[:, :1]], 1), z.sum(1, keepdim=True) + z,
+            torch.where(x > 0, z, z * 2), z.mean(1, keepdim=True).expand_as(z), torch.polar(x.abs(), x), z.cumsum(1),
+        ]  # fmt: skip
+        return {
+            "found": torch.view_as_real(torch.stack(found, 1)), "norm": torch.linalg.vector_norm(z, dim=1),
+            "size": z.abs() + (z * 1e30).abs() * 1e-30 + (z * 1e-30).abs() * 1e30, "angle": z.angle(),
+        }  # fmt: skip
+
+    return Calls(call)
 
 
 # -- recurrent -----------------------------------------------------------------------------------------------------
@@ -430,6 +571,33 @@ def parametrized():
     return nn.Sequential(one, nn.Tanh(), two)
 
 
+@module(input="batch,6")
+def decomposed_weights():
+    """Weights that PyTorch computes with decompositions of matrices, which a package does not need."""
+    parametrizations = nn.utils.parametrizations
+    maps = ("matrix_exp", "cayley", "householder")
+    layers = [parametrizations.orthogonal(nn.Linear(6, 6), orthogonal_map=each) for each in maps]
+    return nn.Sequential(*layers, nn.Tanh(), parametrizations.spectral_norm(nn.Linear(6, 4)))
+
+
+@module(x="batch,6")
+def numbers_of_buffers():
+    """Numbers that are read out of buffers, of which one is a size, and one counts calls that nobody asks for."""
+
+    class Numbers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.tensor(2.5))
+            self.register_buffer("kept", torch.tensor(4))
+            self.register_buffer("calls", torch.tensor(0))
+
+        def forward(self, x):
+            self.calls += 1
+            return {"found": x[:, : self.kept.item()] * self.scale.item(), "edges": self.scale * torch.arange(3.0)}
+
+    return Numbers()
+
+
 class Experts(nn.Module):
     """The best two of four experts, with weights that add up to 1."""
 
@@ -544,6 +712,23 @@ def movements():
         return torch.stack(parts, 1)
 
     return Calls(call)
+
+
+@module(x="batch,4,6", y="batch,n,2", limits="3<=n<=20")
+def written_arrays():
+    """Slices and elements that are written in place."""
+
+    def call(_, x, y):
+        made, open_ = torch.zeros_like(x), y.clone()
+        made[:, 1:3] = x[:, :2]
+        made[:, -1] = x[:, 0] * 2
+        made[..., 1::2] += 1
+        made[:, :, 0] = 5
+        open_[:, 1:] = y[:, :-1]
+        open_[:, 0, 1] = -1
+        return {"made": made, "open": open_}
+
+    return CallsWithTwo(call)
 
 
 @module(x="batch,5:int64")

@@ -30,8 +30,8 @@ itself answered. It is a zip archive: `program.json`, and the elements of arrays
     nodes       [{name, op, arguments, results, module, line}], each after what it reads
 
 A node's `arguments` are by the names of the operator's schema, with its defaults: JSON values, or {"value": name of an
-input, weight or node}, {"dtype": name}, {"number": "inf"}, {"other": text}. Of `results`, one for each tensor, a size
-is a number, or null, or a polynomial: [[coefficient, [symbols]] ...].
+input, weight or node}, {"dtype": name}, {"number": "inf"}, {"complex": [real, imaginary]}, {"other": text}. Of
+`results`, one for each tensor, a size is a number, or null, or a polynomial: [[coefficient, [symbols]] ...].
 
 FILE.onnx is ONNX, also for other programs. Two of its metadata are for tfaot-pkg: `tfaot.about` (JSON: framework,
 version, symbols), and `tfaot.answers`, an .npz file in base64 with "in/NAME" and "out/NAME". FILE.pt2 has the program

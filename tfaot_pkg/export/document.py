@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .axes import Axes, Limits
+from .constants import Constants
 from .errors import ExportError
 from .exported import decomposed
 from .files import bytes_of
@@ -29,10 +30,11 @@ class Program:
         self.tensors: list[Any] = []
         self.answers: set[int] = set()
         """The arrays of the document, and the numbers of those that are answers."""
-
-    @property
-    def nodes(self) -> list[Any]:
-        return [node for node in self._program.graph.nodes if node.op == "call_function"]
+        self._constants = Constants(torch, self._program.graph, self._held())
+        self._results = self._user_outputs()
+        required, self._weights = self._constants.required(self._results)
+        self.nodes = [node for node in required if node.op == "call_function"]
+        self._require_no_state({node.name for node in required})
 
     def document(self, outputs: list[str], answers: Mapping[str, Any]) -> dict[str, Any]:
         """The document without `classes`; `answer` adds to its arrays."""
@@ -41,18 +43,15 @@ class Program:
         specs = program.graph_signature.input_specs
         taken = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
         inputs = [self._input(name, axes, placeholders[value]) for value, name, axes in self._given(taken)]
-        weights = {spec.arg.name: self._array(self._weight(spec)) for spec in specs if spec.kind.name != "USER_INPUT"}
-        results = [s.arg.name for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"
-                   and s.arg.name is not None and type(s.arg).__name__ == "TensorArgument"]  # fmt: skip
-        if len(results) != len(outputs):
+        if len(self._results) != len(outputs):
             raise ExportError("the model returns an output in one way and not in another: wrap it")
         return {
             "format": 1,
             "framework": "PyTorch",
             "version": self.torch.__version__,
             "inputs": inputs,
-            "outputs": [{"name": name, "value": value} for name, value in zip(outputs, results, strict=True)],
-            "weights": weights,
+            "outputs": [{"name": name, "value": value} for name, value in zip(outputs, self._results, strict=True)],
+            "weights": {name: self._array(tensor) for name, tensor in self._weights.items()},
             "nodes": [self._node(node) for node in self.nodes],
             "answers": {name: self.answer(tensor) for name, tensor in answers.items()},
             "symbols": self._ranges(),
@@ -88,13 +87,32 @@ class Program:
             found.append(self._symbols.setdefault(text, ours))
         return {"name": name, "value": node.name, "dtype": dtype_name(node.meta["val"].dtype), "axes": found}
 
-    def _weight(self, spec: Any) -> Any:
-        program = self._program
-        if spec.kind.name == "CONSTANT_TENSOR" or spec.target in program.constants:
-            return program.constants[spec.target]
-        if spec.target not in program.state_dict:
-            raise ExportError(f"the model has {spec.kind.name.lower()} {spec.target}, which is no tensor")
-        return program.state_dict[spec.target]
+    def _user_outputs(self) -> list[str]:
+        specs = [each for each in self._program.graph_signature.output_specs if each.kind.name == "USER_OUTPUT"]
+        return [each.arg.name for each in specs if type(each.arg).__name__ == "TensorArgument" and each.arg.name]
+
+    def _held(self) -> dict[str, Any]:
+        """Parameters, buffers and other constants that the model does not change, by the names of their values."""
+        program, changed = self._program, self._changed()
+        tensors = {**program.constants, **program.state_dict}
+        specs = [each for each in program.graph_signature.input_specs if each.target not in changed]
+        return {each.arg.name: tensors[each.target] for each in specs if self.torch.is_tensor(tensors.get(each.target))}
+
+    def _changed(self) -> set[str]:
+        specs = self._program.graph_signature.output_specs
+        return {each.target for each in specs if each.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")}
+
+    def _require_no_state(self, names: set[str]) -> None:
+        """Raise ExportError if outputs depend on what the model keeps of earlier calls, or on what is no tensor."""
+        for spec in self._program.graph_signature.input_specs:
+            if spec.kind.name == "USER_INPUT" or spec.arg.name not in names:
+                continue
+            if spec.target not in self._changed():
+                raise ExportError(f"the model has {spec.kind.name.lower()} {spec.target}, which is no tensor")
+            raise ExportError(
+                f"the model changes {spec.target} in each call, and its results depend on that: packages keep nothing "
+                "between calls; make it an input, and return its new value as an output"
+            )
 
     def _array(self, tensor: Any) -> int:
         own = tensor.detach().cpu()
@@ -153,11 +171,14 @@ class Program:
     def _argument(self, value: Any) -> Any:
         torch = self.torch
         if isinstance(value, torch.fx.Node):
-            return {"value": value.name}
+            number = self._constants.number(value)
+            return {"value": value.name} if number is None else self._argument(number)
         if value is None or isinstance(value, bool | int | str):
             return value
         if isinstance(value, float):
             return value if abs(value) < float("inf") else {"number": str(value)}
+        if isinstance(value, complex):
+            return {"complex": [value.real, value.imag]}
         if isinstance(value, list | tuple):
             return [self._argument(each) for each in value]
         if isinstance(value, torch.dtype):

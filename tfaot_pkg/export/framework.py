@@ -38,19 +38,22 @@ def evaluating(torch: Any, model: Any) -> Iterator[None]:
     """Run the block without gradients and warnings, and with the module in evaluation mode.
 
     Attention runs as its code says: PyTorch's fast path gives NaN for a row whose keys are all masked, and the program
-    zeros.
+    zeros. Distributions take any parameters: their checks branch on numbers, which no program does.
     """
     was_training, mha = getattr(model, "training", False), torch.backends.mha
-    was_fast = mha.get_fastpath_enabled()
+    was_fast, distribution = mha.get_fastpath_enabled(), torch.distributions.Distribution
+    was_checked = distribution._validate_args  # noqa: SLF001  # PyTorch has no public way
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if was_training:
             model.eval()
         if was_fast:
             mha.set_fastpath_enabled(False)
+        distribution.set_default_validate_args(False)
         try:
             yield
         finally:
+            distribution.set_default_validate_args(was_checked)
             if was_fast:
                 mha.set_fastpath_enabled(True)
             if was_training:

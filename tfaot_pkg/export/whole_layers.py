@@ -1,32 +1,36 @@
-"""Recurrent layers that torch.export takes whole."""
+"""Recurrent layers and distances that torch.export takes whole."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
 @contextlib.contextmanager
 def whole_layers(torch: Any) -> Iterator[None]:
-    """In the block, recurrent layers have sizes alone.
+    """In the block, recurrent layers and `cdist` have sizes alone.
 
-    PyTorch would run them step by step to know these, and so take the number of steps for a constant.
+    PyTorch would run layers step by step to know these, and so take the number of steps for a constant; and it computes
+    distances of more than 25 points in another way, and so would limit their number.
     """
-    names = (("lstm", "input"), ("gru", "input"), ("rnn_tanh", "input"), ("rnn_relu", "input"))
-    operators = [getattr(getattr(torch.ops.aten, name), overload) for name, overload in names]
+    aten = torch.ops.aten
+    operators = [aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input, aten.cdist.default]
     replaced = ("DispatchKey.CompositeImplicitAutograd", "DispatchKey.Autograd")
     before = [dict(each.py_kernels) for each in operators]
     table = torch._decomp.decomposition_table  # noqa: SLF001  # which sizes are computed with, too
     functions = {each: table[each] for each in operators if each in table}
     try:
         for each, function in functions.items():
-            table[each] = functools.partial(_sizes_of_layer, torch, function)
+            table[each] = functools.partial(_sizes(each), torch, function)
         for each, kernels in zip(operators, before, strict=True):
             for key in kernels:
                 if str(key) in replaced:
-                    each.py_kernels[key] = functools.partial(_sizes_of_layer, torch, kernels[key])
+                    each.py_kernels[key] = functools.partial(_sizes(each), torch, kernels[key])
+            if not kernels:
+                composite = torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001
+                each.py_kernels[composite] = functools.partial(_sizes(each), torch, each)
             each._dispatch_cache.clear()  # noqa: SLF001  # PyTorch has no public way
         yield
     finally:
@@ -35,6 +39,17 @@ def whole_layers(torch: Any) -> Iterator[None]:
             each.py_kernels.clear()
             each.py_kernels.update(kernels)
             each._dispatch_cache.clear()  # noqa: SLF001
+
+
+def _sizes(operator: Any) -> Callable[..., Any]:
+    return _sizes_of_distances if str(operator) == "aten.cdist.default" else _sizes_of_layer
+
+
+def _sizes_of_distances(torch: Any, otherwise: Any, x: Any, y: Any, *more: Any, **named: Any) -> Any:
+    if type(x) is torch.Tensor and type(y) is torch.Tensor:
+        return otherwise(x, y, *more, **named)
+    outer = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    return x.new_empty((*outer, x.shape[-2], y.shape[-2]))
 
 
 def _sizes_of_layer(torch: Any, otherwise: Any, x: Any, states: Any, *more: Any, **named: Any) -> Any:

@@ -50,7 +50,7 @@ class Other:
     text: str
 
 
-Argument = None | bool | int | float | str | Reference | ElementType | Other | tuple["Argument", ...]
+Argument = None | bool | int | float | complex | str | Reference | ElementType | Other | tuple["Argument", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +332,9 @@ def _argument(value: object, depth: int = 0) -> Argument:
         return tuple(_argument(each, depth + 1) for each in value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, content),) = value.items()
+        match value:
+            case {"complex": [int() | float() as real, int() | float() as imaginary]}:
+                return complex(real, imaginary)
         if isinstance(content, str):
             match kind:
                 case "value":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Unsupported
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import COMPARISONS, Call, Results, operator, promoted
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value
@@ -208,9 +208,24 @@ def _atan2(call: Call) -> Results:
 
 @operator("hypot")
 def _hypot(call: Call) -> Results:
-    x, y = _pair(call, floats=True)
-    a = Arithmetic(call.builder, x)
-    return a.unary("sqrt", a.add(a.mul(x, x), a.mul(y, y)))
+    return magnitude(call.builder, *_pair(call, floats=True))
+
+
+def magnitude(b: Builder, x: Value, y: Value) -> Value:
+    """The root of x^2 + y^2, which overflows or vanishes only if it is out of range itself."""
+    a = Arithmetic(b, x)
+    x, y = b.op("abs", x), b.op("abs", y)
+    limit = 60.0 if x.dtype == "f32" else 500.0
+    larger = a.max(x, y)
+    # Powers of two scale without roundings.
+    is_large, is_small = a.compare("GT", larger, 2**limit), a.compare("LT", larger, 2**-limit)
+    scale = a.where(is_large, 2 ** -(limit + 6), a.where(is_small, 2 ** (limit + 6), 1))
+    back = a.where(is_large, 2 ** (limit + 6), a.where(is_small, 2 ** -(limit + 6), 1))
+    one, two = a.mul(x, scale), a.mul(y, scale)
+    made = a.mul(a.unary("sqrt", a.add(a.mul(one, one), a.mul(two, two))), back)
+    # As C's hypot: infinite also beside NaN.
+    is_infinite = b.map("or", a.compare("EQ", x, math.inf), a.compare("EQ", y, math.inf))
+    return a.where(is_infinite, math.inf, made)
 
 
 @operator("reciprocal")
@@ -431,6 +446,8 @@ def _glu(call: Call) -> Results:
 def scalar(b: Builder, value: object, dtype: str | None) -> Value:
     if isinstance(value, Value):
         return value if dtype is None else cast(b, value, dtype)
+    if isinstance(value, Size):
+        return b.size(value, dtype or "s64")
     if not isinstance(value, int | float):
         raise Unsupported("its value is no number")
     usual = "pred" if isinstance(value, bool) else "s64" if isinstance(value, int) else "f32"

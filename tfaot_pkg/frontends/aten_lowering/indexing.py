@@ -10,7 +10,7 @@ from tfaot_pkg.compiler.attributes import Gather, Scatter
 from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.document import Reference
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted, operand
-from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
+from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Results, operator, sizes_value
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Undecided, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
@@ -270,6 +270,21 @@ def _sort(call: Call) -> Results:
     x = call.value("self")
     size = x.sizes[call.axis("dim", x.rank, -1)] if x.rank else ONE
     return _ordered(call, size, largest=call.flag("descending"))
+
+
+@operator("median.dim")
+def _median(call: Call) -> Results:
+    """The lower one of two; NaN if there is one."""
+    b, x = call.builder, call.value("self")
+    axis, size = call.axis("dim", x.rank), x.sizes[call.axis("dim", x.rank)]
+    middle = b.op("divide", b.size(size + MINUS), b.constant(2, "s64"))
+    ordered = _ordered(call, size, largest=False)
+    assert isinstance(ordered, tuple) and all(isinstance(each, Value) for each in ordered)
+    values, places = (take(b, each, middle, axis) for each in ordered if isinstance(each, Value))
+    if x.is_float:
+        is_nan = b.compare("NE", x, x)
+        values = Arithmetic(b, x).where(b.reduce("or", is_nan, [axis], 0), math.nan, values)
+    return tuple(stretched(b, each, [axis]) if call.flag("keepdim") else each for each in (values, places))
 
 
 def _ordered(call: Call, count: Size, *, largest: bool) -> Results:

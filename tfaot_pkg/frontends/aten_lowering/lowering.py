@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.frontends.aten_lowering import (
     attention,
+    complex_numbers,
     convolutions,
     elementwise,
     indexing,
@@ -23,14 +26,15 @@ from tfaot_pkg.frontends.aten_lowering import (
     sizes,
 )
 from tfaot_pkg.frontends.aten_lowering.document import Argument, Input, Module, Node, Other, Reference, Result
-from tfaot_pkg.frontends.aten_lowering.table import OPERATORS, Call, Resolved, dtype_of
+from tfaot_pkg.frontends.aten_lowering.table import Call, Resolved, dtype_of
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.frontends.onnx_lowering.table import constant_of
 
 FILLED_BY = (
-    attention, convolutions, elementwise, indexing, moving, normalizing, products, recurrent, reductions, sampling,
-    sizes,
+    attention, complex_numbers, convolutions, elementwise, indexing, moving, normalizing, products, recurrent,
+    reductions, sampling, sizes,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
@@ -115,6 +119,8 @@ class _Walk:
 
     def tensor(self, name: str, what: str) -> Value:
         found = self._value(name)
+        if isinstance(found, Parts):
+            raise Unsupported(f"{what} has complex numbers: return torch.view_as_real of it")
         if not isinstance(found, Value):
             raise Unsupported(f"{what} is no tensor")
         return found
@@ -124,7 +130,11 @@ class _Walk:
             array = self._module.weights[name]
             if name in self._module.bits:
                 raise Unsupported(f"the weight {name} has bfloat16 numbers: export the model in float32, model.float()")
-            self._values[name] = constant_of(array)
+            self._values[name] = (
+                Parts(*(constant_of(np.ascontiguousarray(each)) for each in (array.real, array.imag)))
+                if array.dtype.kind == "c"
+                else constant_of(array)
+            )
         return self._values[name]
 
     def _resolved(self, argument: Argument) -> Resolved:
@@ -143,12 +153,13 @@ class _Walk:
             self._values[node.name] = None
             return {}
         try:
-            function = OPERATORS.get(node.op)
+            arguments = {name: self._resolved(each) for name, each in node.arguments.items()}
+            function = complex_numbers.function_of(node.op, tuple(arguments.values()))
             if function is None:
                 raise Unsupported(_without_lowering(node.op))
             call = Call(
                 node=node,
-                arguments={name: self._resolved(each) for name, each in node.arguments.items()},
+                arguments=arguments,
                 builder=self._builder,
                 used=frozenset(self._used.get(node.name, {0})),
                 origins={each.name: self._calls[each.name] for each in node.arguments.values()
@@ -194,15 +205,17 @@ def _require_types(made: Resolved, stated: Sequence[Result | None]) -> None:
     """Raise Unsupported if a result has another type than the file states: the types are inferred, never believed."""
     tensors = made if isinstance(made, tuple) else (made,)
     for value, result in zip(tensors, stated, strict=False):
-        if not isinstance(value, Value) or result is None:
+        if not isinstance(value, Value | Parts) or result is None:
             continue
-        sizes = value.sizes
+        is_complex = isinstance(value, Parts)
+        sizes = value.real.sizes if isinstance(value, Parts) else value.sizes
+        dtype = complex_numbers.TYPES[value.real.dtype] if isinstance(value, Parts) else value.dtype
+        stated_dtype = result.dtype if is_complex else dtype_of(result.dtype)
         fits = len(sizes) == len(result.sizes) and all(
             wanted is None or wanted == size for size, wanted in zip(sizes, result.sizes, strict=True)
         )
-        if not fits or value.dtype != dtype_of(result.dtype):
+        if not fits or dtype != stated_dtype:
             wanted = ", ".join("?" if each is None else str(each) for each in result.sizes)
             raise Unsupported(
-                f"its result is {value.dtype}[{', '.join(map(str, sizes))}], and the file says "
-                f"{dtype_of(result.dtype)}[{wanted}]"
+                f"its result is {dtype}[{', '.join(map(str, sizes))}], and the file says {stated_dtype}[{wanted}]"
             )

@@ -121,6 +121,37 @@ def _slice(call: Call) -> Results:
     return call.onnx_one("Slice", x, *vectors)
 
 
+@operator("slice_scatter")
+def _slice_scatter(call: Call) -> Results:
+    """`self` with `src` in place of a slice."""
+    b, x, written = call.builder, call.value("self"), call.value("src")
+    axis, step = call.axis("dim", x.rank, 0), call.whole("step", 1)
+    ends = Size(2**63 - 1)
+    start, end = (call.size(name) if call.has(name) else usual for name, usual in (("start", ZERO), ("end", ends)))
+    if step != 1:
+        size = call.number(x.sizes[axis], "the size of an axis that is written to in steps")
+        first, last = (call.number(each, "where it is written to") for each in (start, end))
+        places = np.arange(size)
+        places[first:last:step] = size + np.arange(len(places[first:last:step]))
+        return take(b, join(b, [x, written], axis), known(places, "s64"), axis)
+
+    def part(first: Size, last: Size) -> Value:
+        return call.onnx_one("Slice", x, *(sizes_value([each]) for each in (first, last, Size(axis), ONE)))
+
+    return join(b, [part(ZERO, start), written, part(end, ends)], axis)
+
+
+@operator("select_scatter")
+def _select_scatter(call: Call) -> Results:
+    """`self` with `src` in place of one element of an axis."""
+    b, x, place = call.builder, call.value("self"), call.size("index")
+    axis = call.axis("dim", x.rank)
+    if b.ranges.most(place) < 0:
+        place += x.sizes[axis]
+    ends = [cut(b, x, axis, ZERO, place), cut(b, x, axis, place + ONE, x.sizes[axis])]
+    return join(b, [ends[0], stretched(b, call.value("src"), [axis]), ends[1]], axis)
+
+
 @operator("unfold")
 def _unfold(call: Call) -> Results:
     """Windows of an axis; their elements are the last axis."""

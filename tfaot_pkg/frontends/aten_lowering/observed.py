@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.program import BATCH
 from tfaot_pkg.frontends.aten_lowering.document import ElementType, Node
 from tfaot_pkg.frontends.aten_lowering.table import Resolved
 from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.open_results import watched
 
@@ -76,6 +77,8 @@ def _grows_by_rows(value: Value) -> bool:
 def _operands(argument: Resolved, operator: str, name: str) -> Iterator[Value | Array]:
     if isinstance(argument, Value):
         yield argument
+    elif isinstance(argument, Parts):
+        yield from (each for each in (argument.real, argument.imaginary) if each is not None)
     elif isinstance(argument, tuple):
         for each in argument:
             yield from _operands(each, operator, "")

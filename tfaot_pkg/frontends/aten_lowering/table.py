@@ -12,12 +12,13 @@ from tfaot_pkg.frontends.aten_lowering.document import ElementType, Node
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Value, known, number_of, sizes_of
 from tfaot_pkg.frontends.onnx_lowering import table as onnx
+from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.frontends.onnx_lowering.graph import Attribute, Graph
 from tfaot_pkg.frontends.onnx_lowering.graph import Node as OnnxNode
 from tfaot_pkg.frontends.onnx_lowering.lowering import FILLED_BY
 
-Resolved = None | bool | int | float | str | Size | Value | ElementType | tuple["Resolved", ...]
-"""An argument: references are replaced by what they name, a tensor, a size, or several of them."""
+Resolved = None | bool | int | float | complex | str | Size | Value | Parts | ElementType | tuple["Resolved", ...]
+"""An argument: references are replaced by what they name, a tensor (or its complex parts), a size, or several."""
 Results = Resolved
 
 _ONNX = FILLED_BY

@@ -32,9 +32,9 @@ _SUMS = _named(
     "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
     "ReduceSumSquare Sum",
     "convolution dot_general reduce",
-    "addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag group_norm gru index_add "
-    "instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm rms_norm rnn_relu rnn_tanh "
-    "scaled_dot_product_attention scatter_add scatter_reduce std sum var",
+    "_fft_c2c _fft_c2r _fft_r2c addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag "
+    "group_norm gru index_add instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm "
+    "rms_norm rnn_relu rnn_tanh scaled_dot_product_attention scatter_add scatter_reduce std sum var",
 )
 _PRODUCTS = _named(
     "Add AddV2 Cast Cosh Cumprod Div Elu Exp Expm1 Inv Mul Pow Prod RealDiv Reciprocal Selu Sinh Square "
