@@ -14,7 +14,17 @@ import numpy as np
 
 from tfaot_pkg.verify.evidence import NOISE, Evidence, Mask, agreement
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN
-from tfaot_pkg.worker_program.messages import unspecified_results as freedoms
+from tfaot_pkg.worker_program.messages.unspecified_results import (
+    CONVERSION,
+    DIVISION,
+    MAXIMUM,
+    OPERATIONS,
+    ORDER,
+    OVERFLOW,
+    SHIFT,
+    STEP,
+    TIES,
+)
 
 Kind = Literal[
     "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
@@ -65,7 +75,7 @@ class Rule:
         if group_of(seen.class_name) not in self.classes:
             return seen.nothing, ()
         if self.freedom:
-            rows, named = seen.open(self.freedom, self.operations or freedoms.OPERATIONS[self.freedom])
+            rows, named = seen.open(self.freedom, self.operations or OPERATIONS[self.freedom])
             return (rows & self.excuses(seen) if rows.any() else rows), named
         named = tuple(sorted(self.operations & seen.operations))
         if self.operations and not named:
@@ -114,7 +124,7 @@ def _as_defined(seen: Evidence) -> Mask:
 def _in_order(seen: Evidence) -> Mask:
     """What nearly equal numbers in another order explain."""
     alike = _alike(seen)
-    return alike | _jumped(seen, freedoms.TIES, alike) | (_torn(seen) if seen.class_name in CORNERS else seen.nothing)
+    return alike | _jumped(seen, TIES, alike) | (_torn(seen) if seen.class_name in CORNERS else seen.nothing)
 
 
 def _alike(seen: Evidence) -> Mask:
@@ -140,7 +150,7 @@ def _as_shown(found: Mask, seen: Evidence) -> Mask:
 
 def _jumped(seen: Evidence, freedom: str, alike: Mask) -> Mask:
     """Elements that a rounding changes in runs of the framework, and those of few other rows in which one could."""
-    rows, _ = seen.open(freedom, freedoms.OPERATIONS[freedom])
+    rows, _ = seen.open(freedom, OPERATIONS[freedom])
     possible = rows & (seen.plausible | seen.among_moved) & (seen.finite if seen.is_float else ~seen.nothing)
     shown = possible & (seen.torn | seen.moved)
     if seen.class_name == MAIN:
@@ -173,7 +183,7 @@ def _one_step(seen: Evidence) -> Mask:
     ours, eager = seen.answers.ours, seen.eager
     alike = _alike(seen)
     if eager.dtype.kind == "b":
-        return alike | _jumped(seen, freedoms.STEP, alike)
+        return alike | _jumped(seen, STEP, alike)
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - eager.astype(np.float64))
     if not seen.is_float:
@@ -186,7 +196,7 @@ def _one_step(seen: Evidence) -> Mask:
 def _overflowed(seen: Evidence) -> Mask:
     if seen.class_name not in CORNERS:
         return _like_another(seen) & seen.not_finite
-    met = seen.open(freedoms.OVERFLOW, freedoms.OPERATIONS[freedoms.OVERFLOW])[0]
+    met = seen.open(OVERFLOW, OPERATIONS[OVERFLOW])[0]
     alike = _like_another(seen)
     if not seen.is_float:
         # Integers follow from such sums: the place of the largest one, or a comparison.
@@ -205,7 +215,7 @@ def _overflowed(seen: Evidence) -> Mask:
     found = found | _as_many(numbers & ~found, shown & ~ours, seen)
     found = found | _some_of(_cancelled(seen) & met, met, seen, alone=0)
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
-    if seen.class_name == "huge" and seen.torn.any() and seen.operations & freedoms.OPERATIONS[freedoms.TIES]:
+    if seen.class_name == "huge" and seen.torn.any() and seen.operations & OPERATIONS[TIES]:
         found = found | seen.plausible
     return found
 
@@ -324,7 +334,7 @@ RULES: tuple[Rule, ...] = (
         name="conversion out of range",
         kind="undefined result",
         classes=EVERYWHERE,
-        freedom=freedoms.CONVERSION,
+        freedom=CONVERSION,
         excuses=_as_defined,
         source="converting NaN, or a number out of range, to an integer is undefined in C++, ONNX and StableHLO: "
         "TensorFlow's kernels give what the CPU's instruction gives; XLA and programs give the nearest "
@@ -335,7 +345,7 @@ RULES: tuple[Rule, ...] = (
         name="shift out of range",
         kind="undefined result",
         classes=EVERYWHERE,
-        freedom=freedoms.SHIFT,
+        freedom=SHIFT,
         excuses=_as_defined,
         source="tf.bitwise documents shifts by negative numbers, or by as many bits as the type has, as "
         "implementation defined",
@@ -345,7 +355,7 @@ RULES: tuple[Rule, ...] = (
         name="overflowing division",
         kind="undefined result",
         classes=EVERYWHERE - {MAIN},
-        freedom=freedoms.DIVISION,
+        freedom=DIVISION,
         excuses=_as_defined,
         source="integer division by 0, or of the least integer by -1, is undefined in C++ and implementation "
         "defined in StableHLO",
@@ -355,7 +365,7 @@ RULES: tuple[Rule, ...] = (
         name="NaN in a maximum",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
-        freedom=freedoms.MAXIMUM,
+        freedom=MAXIMUM,
         excuses=_nan,
         source="whether a maximum with NaN is NaN depends on its place in a vector in Eigen (PropagateFast), "
         "which TensorFlow and ONNX Runtime use; observed: ReduceMax of ONNX Runtime over 5 columns, "
@@ -368,7 +378,7 @@ RULES: tuple[Rule, ...] = (
         name="NaN kept by a maximum",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
-        freedom=freedoms.MAXIMUM,
+        freedom=MAXIMUM,
         excuses=lambda seen: np.isnan(seen.answers.ours) if seen.is_float else seen.nothing,
         operations=_REDUCING,
         source="the maximum of IEEE 754 (2019) and of StableHLO is NaN if an operand is; TensorFlow's and ONNX "
@@ -418,7 +428,7 @@ RULES: tuple[Rule, ...] = (
         name="largest of NaN",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
-        freedom=freedoms.MAXIMUM,
+        freedom=MAXIMUM,
         excuses=lambda seen: ~seen.nothing,
         operations=frozenset("MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 SegmentMax SegmentMin".split()),
         source="these give the number at the place of a window's largest one, and no framework documents which one "
@@ -429,7 +439,7 @@ RULES: tuple[Rule, ...] = (
         name="order of NaN",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
-        freedom=freedoms.ORDER,
+        freedom=ORDER,
         excuses=lambda seen: _like_another(seen) | _torn(seen),
         source="no framework documents where it puts NaN; its sign, by which XLA sorts, depends on the CPU for "
         "inf - inf; ArgMax and ArgMin leave NaN out, but TensorFlow's graph optimizer moves them in front of monotone "
@@ -441,7 +451,7 @@ RULES: tuple[Rule, ...] = (
         name="moved in front of NaN",
         kind="NaN rule",
         classes=EVERYWHERE,
-        freedom=freedoms.ORDER,
+        freedom=ORDER,
         excuses=lambda seen: seen.as_exact,
         operations=frozenset({"ArgMax", "ArgMin"}),
         source="TensorFlow's graph optimizer computes ArgMin(Sqrt(x)) as ArgMin(x); op by op, NaN has no place",
@@ -451,7 +461,7 @@ RULES: tuple[Rule, ...] = (
         name="place of NaN",
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
-        freedom=freedoms.ORDER,
+        freedom=ORDER,
         excuses=lambda seen: ~seen.nothing,
         operations=frozenset({"NthElement"}),
         source="TensorFlow partitions the row (std::nth_element), which has no result for an order without a rule for "
@@ -481,7 +491,7 @@ RULES: tuple[Rule, ...] = (
         name="sum out of range",
         kind="large argument",
         classes=frozenset({"boundary", "huge", "integers", USUAL}),
-        freedom=freedoms.OVERFLOW,
+        freedom=OVERFLOW,
         excuses=_overflowed,
         source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
         "overflows depends on it",
@@ -580,7 +590,7 @@ RULES: tuple[Rule, ...] = (
         name="nearly equal in an order",
         kind="ties in sort order",
         classes=EVERYWHERE,
-        freedom=freedoms.TIES,
+        freedom=TIES,
         excuses=_in_order,
         source="numbers that differ by less than the roundings of the sums that computed them (4 times the "
         "distance from float64) have no order; equal ones have the framework's",
@@ -593,7 +603,7 @@ RULES: tuple[Rule, ...] = (
         name="nearly at a step",
         kind="rounding",
         classes=EVERYWHERE,
-        freedom=freedoms.STEP,
+        freedom=STEP,
         excuses=_one_step,
         source="a comparison, or a rounding to integers, jumps between numbers that differ by less than the "
         "roundings of what computed them",
@@ -605,6 +615,6 @@ RULES: tuple[Rule, ...] = (
 """In the order in which they are tried: an element counts once, for the first rule that excuses it."""
 
 UNDEFINED: frozenset[str] = frozenset().union(
-    *(each.operations or freedoms.OPERATIONS[each.freedom] for each in RULES if each.excuses is _as_defined)
+    *(each.operations or OPERATIONS[each.freedom] for each in RULES if each.excuses is _as_defined)
 )
 """Operations of frameworks for which rules ask what a program's own operations give by definition."""

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import unspecified_results as freedoms
+from .unspecified_results import (
+    CONVERSION,
+    DIVISION,
+    MAXIMUM,
+    OPERATIONS,
+    ORDER,
+    OVERFLOW,
+    SHIFT,
+    STEP,
+    TIES,
+)
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -60,7 +70,7 @@ class Node:
 
 def watched(operation: str) -> bool:
     """Whether nodes of this kind are looked at."""
-    return any(operation in names for names in freedoms.OPERATIONS.values())
+    return any(operation in names for names in OPERATIONS.values())
 
 
 class Observer:
@@ -101,7 +111,7 @@ def _shapes(node: Node) -> list[tuple[int, ...]]:
 def met(node: Node, exact: Node) -> Iterator[tuple[str, Bools]]:
     """(freedom, mask along the first axis of an operand) of a node; `exact` is the same one in float64."""
     for freedom, condition in _CONDITIONS.items():
-        if node.operation in freedoms.OPERATIONS[freedom]:
+        if node.operation in OPERATIONS[freedom]:
             found = condition(node, exact)
             for mask in found if isinstance(found, list) else [found]:
                 if mask is not None and np.any(mask):
@@ -301,12 +311,12 @@ def _squares(node: Node) -> bool:
 
 
 _CONDITIONS: dict[str, Callable[[Node, Node], Bools | list[Bools] | None]] = {
-    freedoms.CONVERSION: _conversion,
-    freedoms.SHIFT: _shift,
-    freedoms.DIVISION: _division,
-    freedoms.MAXIMUM: _maximum,
-    freedoms.ORDER: _nan,
-    freedoms.TIES: _ties,
-    freedoms.STEP: _step,
-    freedoms.OVERFLOW: _overflow,
+    CONVERSION: _conversion,
+    SHIFT: _shift,
+    DIVISION: _division,
+    MAXIMUM: _maximum,
+    ORDER: _nan,
+    TIES: _ties,
+    STEP: _step,
+    OVERFLOW: _overflow,
 }
