@@ -73,7 +73,8 @@ def _of_region(region: Region, outside: _Known, sizes: Binding) -> Counted:
 def _of_operation(operation: Operation, known: _Known, sizes: Binding) -> Counted:
     if (multiply_adds := OPERATIONS[operation.opcode].multiply_adds) is not None:
         operations = 2.0 * multiply_adds(operation, [known[value].shape for value in operation.operands], sizes)
-        if operation.opcode == "convolution" or known[operation.operands[0]].shape.dtype != "f32":
+        is_float = known[operation.operands[0]].shape.dtype == "f32"
+        if operation.opcode == "convolution" or (operation.opcode == "dot" and not is_float):
             return Counted(products=1, operations=operations)
         return Counted(products=1, kernels=1, operations=operations, in_kernels=operations)
     inside = [_of_region(region, known, sizes) for region in operation.regions]

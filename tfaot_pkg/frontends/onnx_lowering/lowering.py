@@ -40,6 +40,7 @@ from tfaot_pkg.frontends.onnx_lowering import (
 from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
 from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, Output, Tensor
+from tfaot_pkg.frontends.onnx_lowering.scaled import in_integers
 from tfaot_pkg.frontends.onnx_lowering.table import (
     MICROSOFT,
     ONNX,
@@ -198,7 +199,9 @@ class _Walk:
             run=run,
         )
         try:
-            return padded(call, [self._rounded(call, each) for each in _tuple(function(call))])
+            made: Results | None = None if is_authors else in_integers(call)
+            results = _tuple(function(call) if made is None else made)
+            return padded(call, [self._rounded(call, each) for each in results])
         except Unsupported as error:
             hint = error.hint if isinstance(error, Refused) else ""
             raise error if isinstance(error, _OfNode) else self._fault(node, str(error), hint) from None

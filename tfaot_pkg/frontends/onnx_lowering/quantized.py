@@ -18,7 +18,7 @@ from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, 
 _QUANTIZED = frozenset("u8 s8 u16 s16".split())
 
 
-def _along(b: Builder, values: Value, x: Value, axis: int, block: int = 0) -> Value:
+def spread_along(b: Builder, values: Value, x: Value, axis: int, block: int = 0) -> Value:
     """`values`, one for all, one for each element of an axis, or one for each block along it, in the shape of `x`."""
     if values.rank == 0 or values.sizes == (ONE,):
         return b.reshape(values, [])
@@ -30,7 +30,7 @@ def _along(b: Builder, values: Value, x: Value, axis: int, block: int = 0) -> Va
     return b.reshape(values, [values.sizes[0] if each == axis else ONE for each in range(x.rank)])
 
 
-def _axis(call: Call, x: Value, scale: Value) -> int:
+def axis_of(call: Call, x: Value, scale: Value) -> int:
     """The axis along which scales differ; if there is one scale for all, files may name any axis."""
     is_one = scale.rank == 0 or scale.sizes == (ONE,)
     return 0 if is_one else call.axis(call.whole("axis", 1), x.rank)
@@ -40,11 +40,11 @@ def _axis(call: Call, x: Value, scale: Value) -> int:
 @operator("DequantizeLinear")
 def _dequantize(call: Call) -> Value:
     b, x, scale, zero = call.builder, call.input(0), call.input(1), call.maybe(2)
-    axis, block = _axis(call, x, scale), call.whole("block_size", 0)
-    scale = _along(b, scale, x, axis, block)
+    axis, block = axis_of(call, x, scale), call.whole("block_size", 0)
+    scale = spread_along(b, scale, x, axis, block)
     a, values = Arithmetic(b, scale), b.convert(x, scale.dtype)
     if zero is not None:
-        values = a.sub(values, b.convert(_along(b, zero, x, axis, block), scale.dtype))
+        values = a.sub(values, b.convert(spread_along(b, zero, x, axis, block), scale.dtype))
     return a.mul(values, scale)
 
 
@@ -52,11 +52,11 @@ def _dequantize(call: Call) -> Value:
 @operator("QuantizeLinear")
 def _quantize(call: Call) -> Value:
     b, x, scale, zero = call.builder, call.input(0), call.input(1), call.maybe(2)
-    axis, block = _axis(call, x, scale), call.whole("block_size", 0)
+    axis, block = axis_of(call, x, scale), call.whole("block_size", 0)
     dtype = zero.dtype if zero is not None else call.dtype(call.whole("output_dtype", 0) or 2)
-    scale = _along(b, b.convert(scale, "f32"), x, axis, block)
+    scale = spread_along(b, b.convert(scale, "f32"), x, axis, block)
     values = b.map("divide", b.convert(x, "f32"), scale)
-    return quantized(call, values, None if zero is None else _along(b, zero, x, axis, block), dtype)
+    return quantized(call, values, None if zero is None else spread_along(b, zero, x, axis, block), dtype)
 
 
 def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Value:
@@ -90,7 +90,7 @@ def _by_range(call: Call) -> tuple[Value, Value, Value]:
     return quantized(call, a.div(x, scale), number, "u8"), scale, number
 
 
-def _requantized(call: Call, total: Value, factor: Value, zero: Value) -> Value:
+def requantized(call: Call, total: Value, factor: Value, zero: Value) -> Value:
     """A sum in int32 as a quantized number; `factor` is the quotient of the scales, as ONNX Runtime has it."""
     b = call.builder
     return quantized(call, b.map("multiply", b.convert(total, "f32"), factor), zero, zero.dtype)
@@ -104,7 +104,7 @@ def _qlinear_matmul(call: Call) -> Value:
     if x_scale.rank == 1 and x_scale.sizes[0] != ONE:
         x_scale = b.reshape(x_scale, [*x_scale.sizes, ONE])
     factor = b.map("divide", b.map("multiply", x_scale, y_scale), made_scale)
-    return _requantized(call, matmul(b, x, y), factor, call.input(7))
+    return requantized(call, matmul(b, x, y), factor, call.input(7))
 
 
 @operator("QLinearConv")
@@ -115,7 +115,7 @@ def _qlinear_conv(call: Call) -> Value:
     made = channels_first(b, made)
     factor = b.map("divide", b.map("multiply", x_scale, w_scale), made_scale)
     factor = by_channel(b, factor, x.rank) if factor.rank == 1 else factor
-    return _requantized(call, made, factor, call.input(7))
+    return requantized(call, made, factor, call.input(7))
 
 
 # -- operators of ONNX Runtime's tools -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _qgemm(call: Call) -> Value:
     b, is_turned, added = call.builder, bool(call.whole("transB", 0)), call.maybe(6)
     x = centered(b, call.input(0), call.input(2), -1)
     y = b.convert(call.input(3), "s32")
-    y = Arithmetic(b, y).sub(y, b.convert(_along(b, call.input(5), y, 0 if is_turned else 1), "s32"))
+    y = Arithmetic(b, y).sub(y, b.convert(spread_along(b, call.input(5), y, 0 if is_turned else 1), "s32"))
     x, y = (
         b.transpose(each, [1, 0]) if turned else each for each, turned in ((x, call.whole("transA", 0)), (y, is_turned))
     )
@@ -192,7 +192,7 @@ def _qgemm(call: Call) -> Value:
     scale, zero = call.maybe(7), call.maybe(8)
     if scale is None or zero is None:
         return b.map("multiply", b.convert(made, "f32"), factor)
-    return _requantized(call, made, b.map("divide", factor, scale), zero)
+    return requantized(call, made, b.map("divide", factor, scale), zero)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)

@@ -1,0 +1,177 @@
+"""Layers between DequantizeLinear and QuantizeLinear are those of bytes: beside sums in int64, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.onnx_lowering.small_graphs import Node, model_of, node
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes.pipeline import run
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.frontends.onnx_lowering.lowering import lower
+from tfaot_pkg.ground.arrays import Array
+
+_ROWS = 37
+_STEP, _ZERO = np.float32(0.043), 117
+_MADE, _MADE_ZERO = np.float32(0.31), 20
+
+
+class _Graph:
+    """Nodes from x to y, float32, with the constants that they read."""
+
+    def __init__(self) -> None:
+        self.random = np.random.default_rng(11)
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {}
+
+    def add(self, op: str, inputs: str, output: str, **attributes: Any) -> str:
+        self.nodes.append(node(op, inputs, output, **attributes))
+        return output
+
+    def bytes_of(self, name: str, scale: Any, zero: Any, output: str = "") -> str:
+        """`name` as bytes, and as floats again."""
+        self.constants |= {f"{name}_scale": np.asarray(scale, np.float32), f"{name}_zero": np.asarray(zero)}
+        parts = f"{name}_scale {name}_zero"
+        self.add("QuantizeLinear", f"{name} {parts}", f"{name}_bytes")
+        return self.add("DequantizeLinear", f"{name}_bytes {parts}", output or f"{name}_floats")
+
+    def constant(self, name: str, whole: Array, scale: Any, axis: int) -> str:
+        self.constants |= {f"{name}_whole": whole, f"{name}_scale": np.asarray(scale, np.float32)}
+        return self.add("DequantizeLinear", f"{name}_whole {name}_scale", name, axis=axis)
+
+    def program(self, *sizes: int) -> Program:
+        return lower(model_of(self.nodes, (None, *sizes), self.constants))
+
+
+def _opcodes(program: Program) -> list[str]:
+    return [each.opcode for each in program.entry.operations]
+
+
+def _floats(graph: _Graph, *sizes: int) -> Array:
+    return (graph.random.normal(size=(_ROWS, *sizes)) * 3).astype(np.float32)
+
+
+def _whole(x: Array) -> Array:
+    """Bytes of x minus their zero point."""
+    return np.asarray(np.clip(np.rint(x / _STEP) + np.float32(_ZERO), 0, 255).astype(np.int64) - _ZERO)
+
+
+def _made(total: Array, factor: Array, *, relu: bool = False) -> Array:
+    """Bytes of sums, as floats again."""
+    total = np.maximum(total, 0) if relu else total
+    scaled = np.rint(total.astype(np.float32) * (factor / _MADE).astype(np.float32)) + np.float32(_MADE_ZERO)
+    return np.asarray((np.clip(scaled, 0, 255) - np.float32(_MADE_ZERO)) * _MADE)
+
+
+def _dense(graph: _Graph, form: str) -> tuple[Array, Array]:
+    """Weights of [inputs, outputs], and a bias, both of integers; the result is "m"."""
+    weights = graph.random.integers(-127, 128, (40, 9)).astype(np.int8)
+    bias = graph.random.integers(-30_000, 30_000, 9).astype(np.int32)
+    scales = graph.random.uniform(0.001, 0.01, 9).astype(np.float32)
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.constant("bias", bias, _STEP * scales, 0)
+    if form == "Gemm":
+        graph.constant("w", weights.T.copy(), scales, 0)
+        graph.add("Gemm", f"{x} w bias", "m", transB=1)
+    else:
+        graph.constant("w", weights, scales, 1)
+        graph.add("MatMul", f"{x} w", "product")
+        graph.add("Add", "bias product", "m")
+    return weights.astype(np.int64), bias
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("form", ["Gemm", "MatMul"])
+def test_dense_layers_are_sums_of_integers(form: str, relu: bool) -> None:
+    graph = _Graph()
+    weights, bias = _dense(graph, form)
+    if relu:
+        graph.add("Relu", "m", "r")
+    graph.bytes_of("r" if relu else "m", _MADE, np.uint8(_MADE_ZERO), "y")
+    program, x = graph.program(40), _floats(graph, 40)
+    factor = _STEP * graph.constants["w_scale"]
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [x], {})
+        np.testing.assert_array_equal(made, _made(_whole(x) @ weights + bias, factor, relu=relu))
+    assert _opcodes(run(program)).count("quantized_dense") == 1
+    assert "dense" not in _opcodes(run(program))
+
+
+def test_the_last_layer_may_give_floats() -> None:
+    graph = _Graph()
+    weights, bias = _dense(graph, "Gemm")
+    graph.add("Identity", "m", "y")
+    program, x = run(graph.program(40)), _floats(graph, 40)
+    (made,) = interpret.run(program, _ROWS, [x], {})
+    total = (_whole(x) @ weights + bias).astype(np.float32)
+    np.testing.assert_array_equal(made, total * (_STEP * graph.constants["w_scale"]))
+    assert _opcodes(program).count("quantized_dense") == 1
+
+
+def test_convolutions_are_sums_of_integers_padded_by_the_zero_point() -> None:
+    graph = _Graph()
+    filters = graph.random.integers(-127, 128, (6, 3, 3, 3)).astype(np.int8)
+    bias = graph.random.integers(-3000, 3000, 6).astype(np.int32)
+    scales = graph.random.uniform(0.001, 0.01, 6).astype(np.float32)
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.constant("w", filters, scales, 0)
+    graph.constant("bias", bias, _STEP * scales, 0)
+    graph.add("Conv", f"{x} w bias", "c", pads=[1, 1, 1, 1])
+    graph.add("Relu", "c", "r")
+    graph.bytes_of("r", _MADE, np.uint8(_MADE_ZERO), "y")
+    program, given = graph.program(3, 5, 4), _floats(graph, 3, 5, 4)
+    seen = np.pad(_whole(given), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), axis=(2, 3))
+    total = np.einsum("nchwij,ocij->nohw", windows, filters.astype(np.int64)) + bias[:, None, None]
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [given], {})
+        np.testing.assert_array_equal(made, _made(total, (_STEP * scales)[:, None, None], relu=True))
+    assert _opcodes(run(program)).count("quantized_conv2d") == 1
+
+
+def test_bytes_that_are_only_moved_are_the_same_bytes() -> None:
+    graph = _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.constants["sizes"] = np.array([-1, 6])
+    graph.add("Reshape", f"{x} sizes", "flat")
+    graph.bytes_of("flat", _STEP, np.uint8(_ZERO), "y")
+    program, given = run(graph.program(2, 3)), _floats(graph, 2, 3)
+    (made,) = interpret.run(program, _ROWS, [given], {})
+    np.testing.assert_array_equal(made, _whole(given).reshape(_ROWS, 6).astype(np.float32) * _STEP)
+    assert _opcodes(program).count("round-nearest-even") == 1
+
+
+_OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "groups": {"op": "Conv", "whole": np.ones((4, 1, 1, 1), np.int8), "attributes": {"group": 4}},
+    "weights that int8 has not": {"op": "Conv", "whole": np.full((4, 4, 1, 1), 200, np.uint8), "attributes": {}},
+    "scales by input": {"op": "Conv", "whole": np.ones((4, 4, 1, 1), np.int8), "attributes": {}, "axis": 1},
+}
+
+
+@pytest.mark.parametrize("name", _OTHERS)
+def test_other_layers_stay_floats(name: str) -> None:
+    case, graph = _OTHERS[name], _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    scales = np.linspace(0.01, 0.02, 4)
+    graph.constant("w", case["whole"], scales, case.get("axis", 0))
+    graph.add(case["op"], f"{x} w", "y", **case["attributes"])
+    opcodes = {*_opcodes(run(graph.program(4, 2, 2)))}
+    assert "quantized_conv2d" not in opcodes and not opcodes.isdisjoint({"conv2d", "convolution"})
+
+
+def test_a_bias_of_another_scale_is_added_to_floats() -> None:
+    graph = _Graph()
+    weights, bias = graph.random.integers(-127, 128, (40, 9)).astype(np.int8), np.arange(9, dtype=np.float32) / 3
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.constant("w", weights, np.float32(0.01), 0)
+    graph.constants["bias"] = bias
+    graph.add("Gemm", f"{x} w bias", "y")
+    program, given = run(graph.program(40)), _floats(graph, 40)
+    (made,) = interpret.run(program, _ROWS, [given], {})
+    product = (_whole(given) @ weights.astype(np.int64)).astype(np.float32) * (_STEP * np.float32(0.01))
+    np.testing.assert_array_equal(made, product + bias)
+    assert _opcodes(program).count("quantized_dense") == 1
