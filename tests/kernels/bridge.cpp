@@ -91,6 +91,14 @@ EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const flo
   kernels::maxPool(*window, batch, in, out);
 }
 
+EXPORT void max_pool_u8(const kernels::Window* window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) {
+  kernels::maxPool(*window, batch, in, out);
+}
+
+EXPORT void max_pool_s8(const kernels::Window* window, std::size_t batch, const std::int8_t* in, std::int8_t* out) {
+  kernels::maxPool(*window, batch, in, out);
+}
+
 EXPORT void average_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
   kernels::averagePool(*window, batch, in, out);
 }

@@ -324,6 +324,13 @@ class Kernels:
         self._machine.call(name, shape.window(), len(images), data.address, out.address)
         return out.read()
 
+    def max_pool_of_bytes(self, shape: Shape, images: NDArray[np.integer]) -> NDArray[np.integer]:
+        out = np.full((len(images), *shape.out, shape.channels), 99, images.dtype)
+        data, made = self._exactly(images), self._exactly(out)
+        name = "max_pool_s8" if images.dtype == np.int8 else "max_pool_u8"
+        self._machine.call(name, shape.window(), len(images), data.address, made.address)
+        return made.read()
+
 
 def sized_like_input(shape: Shape) -> Shape:
     """The same with TensorFlow's padding SAME: as many outputs as inputs over stride, rounded up."""

@@ -69,6 +69,8 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(conv2d_max_pool_scratch),
     FUNCTION(conv2d_max_pool),
     FUNCTION(max_pool),
+    FUNCTION(max_pool_u8),
+    FUNCTION(max_pool_s8),
     FUNCTION(average_pool),
 };
 

@@ -131,3 +131,12 @@ def test_convolutions_are_products_of_windows(kernels: Kernels, name: str, dtype
             np.testing.assert_array_equal(found, wanted)
             found = kernels.quantized_conv2d(*given, made, padding=padding, in_pairs=in_pairs)
             np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_pools_take_the_largest_bytes_and_no_padding(kernels: Kernels, dtype: type) -> None:
+    random, least = np.random.default_rng(4), np.iinfo(dtype).min
+    for shape in (*_WINDOWS.values(), Shape(size=(6, 6), channels=70, kernel=(2, 2), stride=(2, 2))):
+        images = _bytes(random, dtype, 2, *shape.size, shape.channels)
+        wanted = shape.patches(images.astype(np.float64), float(least)).max((3, 4))
+        np.testing.assert_array_equal(kernels.max_pool_of_bytes(shape, images), wanted)

@@ -133,6 +133,20 @@ def test_convolutions_are_sums_of_integers_padded_by_the_zero_point() -> None:
     assert _opcodes(run(program)).count("quantized_conv2d") == 1
 
 
+def test_the_largest_of_floats_is_that_of_their_bytes() -> None:
+    graph = _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.add("MaxPool", x, "pool", kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 0])
+    graph.bytes_of("pool", _STEP, np.uint8(_ZERO), "y")
+    program, given = run(graph.program(3, 5, 4)), _floats(graph, 3, 5, 4)
+    (made,) = interpret.run(program, _ROWS, [given], {})
+    whole = np.pad(_whole(given), ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=-_ZERO)
+    wanted = whole.reshape(_ROWS, 3, 3, 2, 2, 2).max((3, 5)).astype(np.float32) * _STEP
+    np.testing.assert_array_equal(made, wanted)
+    types = [each.shape.dtype for each in program.entry.operations if each.opcode == "max_pool"]
+    assert types == ["u8"] and _opcodes(program).count("round-nearest-even") == 1
+
+
 def test_bytes_that_are_only_moved_are_the_same_bytes() -> None:
     graph = _Graph()
     x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))

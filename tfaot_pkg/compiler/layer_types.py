@@ -117,7 +117,7 @@ def conv2d(use: Use) -> Types:
 
 def max_pool(use: Use) -> Types:
     (image,) = use.arrays
-    require(image.dtype == "f32" and image.rank == 4, "it is no image")
+    require(image.dtype in ("f32", *BYTES) and image.rank == 4, "it is no image")
     return (_window_result(image, MaxPool.of(use).window, image.sizes[3]),)
 
 

@@ -329,7 +329,7 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     window, named = MaxPool.of(operation).window, _named(MaxPool.of(operation).window)
     function, step = "maxPool", named["stride_width"] * named["channels"]
     inside = not named["pad_left"] and _reach(named, "width", named["out_width"]) <= named["in_width"]
-    if inside and are_short(Size(step), Size(named["channels"])):
+    if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(named["channels"])):
         function = f"maxPoolOfFew<{named['channels']}, {step}>"
     text = ", ".join(map(str, window))
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)

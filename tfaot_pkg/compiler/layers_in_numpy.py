@@ -114,7 +114,8 @@ def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Arr
 
 def _pooled(image: Array, window: Sequence[int]) -> Array:
     whole = (1, 1, 0, 0, 1, 1)
-    return np.asarray(windows(image, [whole, *_sides(window), whole], -np.inf).max((4, 5, 6, 7)))
+    least = -np.inf if image.dtype.kind == "f" else np.iinfo(image.dtype).min
+    return np.asarray(windows(image, [whole, *_sides(window), whole], least).max((4, 5, 6, 7)))
 
 
 def max_pool(_run: Run, operation: Operation, image: Array) -> Array:

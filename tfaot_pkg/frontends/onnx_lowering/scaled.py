@@ -23,7 +23,8 @@ from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, ONNX, OPERATORS, 
 from tfaot_pkg.ground.arrays import Array
 
 _BYTES = frozenset({"u8", "s8"})
-_MOVES = frozenset("Flatten Reshape Squeeze Transpose Unsqueeze".split())
+_MOVES = frozenset("Flatten MaxPool Reshape Squeeze Transpose Unsqueeze".split())
+"""Their results are elements of their inputs. Scales are positive, so that the largest float is the largest byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,7 +81,7 @@ def _dequantized(call: Call) -> Value | None:
 
 def _moved(call: Call) -> Value | None:
     x = call.input(0)
-    if not isinstance(x, Scaled) or x.bytes is None or x.axis is not None:
+    if not isinstance(x, Scaled) or x.bytes is None or x.axis is not None or any(call.node.outputs[1:]):
         return None
     moved = OPERATORS[call.node.domain, call.op](replace(call, inputs=(x.bytes, *call.inputs[1:])))
     assert isinstance(moved, Value)

@@ -173,6 +173,14 @@ void maxPool(const Window& window, std::size_t batch, const float* in, float* ou
              [&](auto lineOf, std::size_t row, float* line) { kLargest(window, row, lineOf, line); });
 }
 
+void maxPool(const Window& window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) noexcept {
+  maxPoolBytes(window, batch, in, out);
+}
+
+void maxPool(const Window& window, std::size_t batch, const std::int8_t* in, std::int8_t* out) noexcept {
+  maxPoolBytes(window, batch, in, out);
+}
+
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
   visitLines(window, batch, in, out, [&](auto lineOf, std::size_t row, float* line) {
     kSum(window, row, lineOf, line);

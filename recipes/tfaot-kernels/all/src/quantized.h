@@ -6,6 +6,9 @@
 #ifndef TFAOT_KERNELS_QUANTIZED_H_
 #define TFAOT_KERNELS_QUANTIZED_H_
 
+#include <limits>
+
+#include "pooling.h"
 #include "vectors.h"
 
 namespace tfaot_kernels {
@@ -110,6 +113,37 @@ TFAOT_INLINE void sumQuantized(const QuantizedDense& layer, const std::uint32_t*
     if (width < kWidth) return sumQuantized<Form, kRows, kWidth - 1>(layer, rows, vector, width, out);
   }
   sumQuantized<Form, kRows, kWidth>(layer, rows, vector, out);
+}
+
+/// The largest byte of each channel and window, window by window.
+template <class Byte>
+inline void maxPoolBytes(const Window& window, std::size_t batch, const Byte* in, Byte* out) {
+  constexpr std::size_t kBytes = kLanesOf<Byte>;
+  const std::size_t channels = window.channels, lineSize = window.inWidth * channels;
+  for (; batch > 0; --batch, in += window.inHeight * lineSize) {
+    for (std::size_t y = 0; y < window.outHeight; ++y) {
+      const Taps rows = tapsOfLine(window, y);
+      for (std::size_t x = 0; x < window.outWidth; ++x, out += channels) {
+        const Taps columns = tapsOfColumn(window, x);
+        const Byte* const first = in + rows.first * lineSize + columns.first * channels;
+        const auto largest = [&](std::size_t c, auto read) {
+          auto found = broadcast(std::numeric_limits<Byte>::min());
+          for (std::size_t i = 0; i < rows.count; ++i) {
+            const Byte* tap = first + i * window.dilationHeight * lineSize + c;
+            for (std::size_t j = 0; j < columns.count; ++j, tap += window.dilationWidth * channels) {
+              found = larger(read(tap), found);
+            }
+          }
+          return found;
+        };
+        std::size_t c = 0;
+        for (; c + kBytes <= channels; c += kBytes) store(out + c, largest(c, [](const Byte* tap) { return load(tap); }));
+        if (const std::size_t rest = channels - c) {
+          storeFirst(out + c, rest, largest(c, [rest](const Byte* tap) { return loadFirst(tap, rest); }));
+        }
+      }
+    }
+  }
 }
 
 /// The last step of a row: `count` sums of columns from `column` on as bytes, or as they are.

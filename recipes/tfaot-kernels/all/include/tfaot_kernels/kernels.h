@@ -165,6 +165,10 @@ void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, c
 /// NaN gives minus infinity.
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
+/// The same of bytes. A window that contains only padding gives the least number of the type.
+void maxPool(const Window& window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) noexcept;
+void maxPool(const Window& window, std::size_t batch, const std::int8_t* in, std::int8_t* out) noexcept;
+
 /// The mean of each window, without padding (neither summed nor counted).
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
