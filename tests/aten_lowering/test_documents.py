@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import struct
 import zipfile
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.aten_lowering.aten_files import ARTIFACTS, changed, lowered
+from tfaot_pkg import export
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
@@ -198,6 +200,18 @@ def test_the_helper_draws_classes_as_the_verification_does(name: str, dtype: str
     wanted = drawn(name, Signature(inputs=(tensor,), outputs=()), seed=3, rows=40)["x"]
     found = floats_of(name, np.random.default_rng([3, *name.encode()]), [40, 5], np.dtype(dtype))
     assert found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
+
+
+def test_the_helper_measures_distances_as_workers_do() -> None:
+    """It runs beside the author's PyTorch and they beside TensorFlow, in folders of their own: neither has the other."""
+    folder = Path(export.__file__).parents[1]
+    twins = ((folder / "export" / "evidence.py", "_distance"), (folder / "worker_program" / "reference.py", "distance"))
+    bodies = []
+    for path, name in twins:
+        (found,) = (each for each in ast.parse(path.read_text()).body if getattr(each, "name", "") == name)
+        assert isinstance(found, ast.FunctionDef)
+        bodies.append(ast.unparse(ast.Module(found.body, [])))
+    assert bodies[0] == bodies[1]
 
 
 def test_sizes_beyond_those_of_the_export_are_rejected() -> None:

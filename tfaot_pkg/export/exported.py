@@ -19,6 +19,7 @@ def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes
     try:
         return _by_torch(torch, model, given, axes, limits)
     except Exception as error:
+        # It runs the author's code with tensors without numbers; both raise whatever they like.
         said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
             f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
@@ -31,6 +32,7 @@ def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes
     try:
         return torch.export.export(model, examples, **options)
     except Exception as error:
+        # The text tells: releases raise several private types for it.
         if "Constraints violated" not in str(error):
             raise
         first = error
@@ -79,4 +81,5 @@ def decomposed(torch: Any, program: Any) -> Any:
     try:
         return program.run_decompositions(table)
     except Exception as error:
+        # It runs all operators with tensors without numbers; one without a rule for these raises whatever it likes.
         raise ExportError(f"PyTorch cannot write the model in its core operators: {error}") from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .axes import axes_of, first_rows, limits_of
+from .axes import Axes, Limits, axes_of, first_rows, limits_of
 from .classes import Answerer
 from .document import Program
 from .ends import inputs_of, named_outputs
@@ -48,42 +48,82 @@ def export(
     require_writable(target, has_classes=bool(ranges or batches))
     is_aten = target.suffix.lower() == ".aten"
     torch = pytorch(() if is_aten else ("onnx", "onnxscript"))
-    script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
-    program = isinstance(model, torch.export.ExportedProgram)
-    if script and target.suffix.lower() != ".onnx":
+    is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    is_program = isinstance(model, torch.export.ExportedProgram)
+    if is_script and target.suffix.lower() != ".onnx":
         raise ExportError(f"TorchScript cannot be stored in {target.suffix} files: write an .onnx file")
     names, examples = inputs_of(torch, model, example_inputs)
     axes = axes_of(names, examples, shapes, limits)
-    given = first_rows(examples, axes)
+    given = dict(zip(names, first_rows(examples, axes), strict=True))
     # A program of torch.export was made in one mode, and cannot change it.
-    with evaluating(torch, None if program else model):
-        try:
-            answered = (model.module() if program else model)(*given)
-        except Exception as error:
-            raise ExportError(f"the model does not take these inputs: {error}") from error
-        fetched = named_outputs(torch, answered, outputs)
-        answers = {f"in/{name}": value for name, value in zip(names, given, strict=True)}
-        answers |= {f"out/{name}": value for name, value in fetched.items()}
-        with whole_layers(torch) if is_aten else contextlib.nullcontext():
-            made = None if script else model if program else exported(torch, model, names, examples, axes, limits)
-            found = Program(torch, made, names, axes, limits) if is_aten else None
-        if found is not None:
-            document = found.document(list(fetched), answers)
-            answerer = Answerer(
-                found, document, model.module() if program else model, dict(zip(names, given, strict=True)),
-                ranges=ranges or {}, batches=batches,
-            )  # fmt: skip
-            document["classes"] = answerer.classes()
-            with replacing(target) as file:
-                write_archive(file, document, found.tensors, found.answers)
-            return target
-        if script:
-            proto = traced(torch, model, names, examples, axes, list(fetched))
+    with evaluating(torch, None if is_program else model):
+        function = model.module() if is_program else model
+        answered = _Answered(
+            torch=torch, model=model, is_script=is_script, is_program=is_program, function=function, examples=examples,
+            axes=axes, limits=limits, given=given, fetched=_answers(torch, function, given, outputs),
+        )  # fmt: skip
+        if is_aten:
+            _write_aten(target, answered, ranges=ranges or {}, batches=batches)
         else:
-            proto = converted(torch, made, names, list(fetched))
-    symbols = name_axes(proto, names, axes, made if program else None)
+            _write_onnx(target, answered)
+    return target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answered:
+    """A model, the `function` that runs it, and what it answered: `fetched` to the rows `given` of its `examples`."""
+
+    torch: Any
+    model: Any
+    is_script: bool
+    is_program: bool
+    function: Any
+    examples: list[Any]
+    axes: list[Axes]
+    limits: Limits
+    given: Mapping[str, Any]
+    fetched: Mapping[str, Any]
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        inputs = {f"in/{name}": value for name, value in self.given.items()}
+        return inputs | {f"out/{name}": value for name, value in self.fetched.items()}
+
+    def program(self) -> Any:
+        """The program of torch.export."""
+        if self.is_program:
+            return self.model
+        return exported(self.torch, self.model, list(self.given), self.examples, self.axes, self.limits)
+
+
+def _answers(torch: Any, function: Any, given: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    try:
+        answered = function(*given.values())
+    except Exception as error:
+        # The author's code, which raises whatever it likes.
+        raise ExportError(f"the model does not take these inputs: {error}") from error
+    return named_outputs(torch, answered, outputs)
+
+
+def _write_aten(target: Path, found: _Answered, *, ranges: Mapping[str, Any], batches: Sequence[int]) -> None:
+    with whole_layers(found.torch):
+        program = Program(found.torch, found.program(), list(found.given), found.axes, found.limits)
+    document = program.document(list(found.fetched), found.answers)
+    answerer = Answerer(program, document, found.function, found.given, ranges=ranges, batches=batches)
+    document["classes"] = answerer.classes()
+    with replacing(target) as file:
+        write_archive(file, document, program.tensors, program.answers)
+
+
+def _write_onnx(target: Path, found: _Answered) -> None:
+    torch, names, outputs = found.torch, list(found.given), list(found.fetched)
+    program = None if found.is_script else found.program()
+    if program is None:
+        proto = traced(torch, found.model, names, found.examples, found.axes, outputs)
+    else:
+        proto = converted(torch, program, names, outputs)
+    symbols = name_axes(proto, names, found.axes, program if found.is_program else None)
     tidy(proto)
     # Limits that the caller gives replace those that an exported program has.
-    add_metadata(torch, proto, {**symbols, **limits}, answers)
-    write(torch, target, proto.SerializeToString(), made)
-    return target
+    add_metadata(torch, proto, {**symbols, **found.limits}, found.answers)
+    write(torch, target, proto.SerializeToString(), program)

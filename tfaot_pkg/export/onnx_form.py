@@ -39,6 +39,7 @@ def converted(torch: Any, program: Any, names: list[str], outputs: list[str]) ->
         made = torch.onnx.export(program, dynamo=True, verbose=False, input_names=names, output_names=outputs)
         return made.model_proto
     except Exception as error:
+        # The translations of operators are code of two packages, which raise whatever they like.
         raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
 
 
@@ -56,6 +57,7 @@ def traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes: 
             model, tuple(examples), file, dynamo=False, input_names=names, output_names=outputs, dynamic_axes=varying
         )
     except Exception as error:
+        # It runs the author's code, and translations of operators; both raise whatever they like.
         raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
     return onnx.load_from_string(file.getvalue())
 

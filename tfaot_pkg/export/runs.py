@@ -51,7 +51,13 @@ class ModelRuns:
             found = named_outputs(self._torch, self._model(*tensors), self.outputs)
         except ExportError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a module raises for numbers that it does not take
+        except Exception as error:
+            # Whatever a module raises for numbers that it does not take.
+            if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                # That says nothing of the numbers, and rows would count as rejected.
+                raise ExportError(
+                    f"not enough memory for the model's answers: limit its sizes, dynamic=['n<=32'] ({error})"
+                ) from error
             self.fault = f" ({' '.join(str(error).split())[:200]})"
             return None
         return [each.detach().cpu().contiguous().numpy() for each in found.values()]
