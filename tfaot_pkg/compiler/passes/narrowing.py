@@ -57,18 +57,16 @@ def _is_natural(made: Mapping[int, Operation], value: int, depth: int = _DEEPEST
     if operation.opcode == "constant":
         literal = Constant.of(operation).literal
         return not literal.growing and bool(np.all(literal.constant >= 0))
-    parts = [each for each in operation.operands if depth > 0 and _is_natural(made, each, depth - 1)]
-    match operation.opcode:
-        case "convert":
-            # Of integers only to longer ones: others would be cut off. Floats become the nearest end of the type, or 0.
-            source, dtype = made[operation.operands[0]].shape.dtype, operation.shape.dtype
-            size = NUMPY_TYPES[source].itemsize + (source[0] == "u")
-            return bool(parts) and dtype in _SIGNED and (source[0] == "f" or size <= NUMPY_TYPES[dtype].itemsize)
-        case "maximum":
-            return bool(parts)
-        case "minimum":
-            return len(parts) == len(operation.operands)
-    return operation.opcode in _MOVING and bool(parts)
+    if depth == 0 or operation.opcode not in ("convert", "maximum", "minimum", *_MOVING):
+        return False
+    if operation.opcode == "convert":
+        # Of integers only to longer ones: others would be cut off. Floats become the nearest end of the type, or 0.
+        source, dtype = made[operation.operands[0]].shape.dtype, operation.shape.dtype
+        size = NUMPY_TYPES[source].itemsize + (source[0] == "u")
+        if dtype not in _SIGNED or (source[0] != "f" and size > NUMPY_TYPES[dtype].itemsize):
+            return False
+    enough = any if operation.opcode == "maximum" else all
+    return enough(_is_natural(made, each, depth - 1) for each in operation.operands)
 
 
 def _number(program: Rewrite, value: int) -> int | None:
