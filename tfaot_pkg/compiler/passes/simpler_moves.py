@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfaot_pkg.compiler.attributes import Dimensions, Slices, numbers
+import numpy as np
+
+from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Gather, Slices, numbers
 from tfaot_pkg.compiler.passes.rewriting import Rewrite
-from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Operation, Shape
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, ZERO, Attributes, Operation, Shape, Size
 
 
 def reshape(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
@@ -94,6 +97,58 @@ def slice_(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | 
             slices = tuple(_combined(o, i) for o, i in pairs)
             return rewrite.add(replace(operation, operands=operand.operands, attributes=Slices(slices=slices)))
     return operation
+
+
+def gather(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """Known elements along an axis at even distances, or each several times, as in images of twice the size."""
+    indices = rewrite.made[operation.operands[1]]
+    found = Gather.of(operation)
+    if indices.opcode != "constant" or indices.shape.rank != 1 or found.vector != 1 or len(found.indexed) != 1:
+        return operation
+    (axis,), sizes = found.indexed, operand.shape.sizes
+    whole = all(size == sizes[place] for place, size in enumerate(map(as_size, found.sizes)) if place != axis)
+    is_in_place = found.offset == tuple(place for place in range(len(sizes)) if place != axis)
+    literal = Constant.of(indices).literal
+    if not whole or found.collapsed != (axis,) or not is_in_place or literal.growing or not sizes[axis].is_constant:
+        return operation
+    evenly = _evenly([int(each) for each in literal.constant], sizes[axis].constant)
+    if evenly is None:
+        return operation
+    # Before a transpose, which may then meet the one that takes the axes back.
+    order = Dimensions.of(operand).dimensions if operand.opcode == "transpose" else tuple(range(len(sizes)))
+    if operand.opcode == "transpose":
+        operand = rewrite.made[operand.operands[0]]
+    value = _repeated(rewrite, replace(operation, operands=(operand.id,)), operand.shape, order[axis], evenly)
+    return rewrite.add(
+        replace(operation, opcode="transpose", operands=(value,), attributes=Dimensions(dimensions=order))
+    )
+
+
+def _repeated(rewrite: Rewrite, like: Operation, shape: Shape, axis: int, evenly: tuple[int, int, int, int]) -> int:
+    """What `_evenly` says of the operand of `like`, whose shape is `shape`."""
+    (start, end, step, times), sizes = evenly, shape.sizes
+
+    def made(opcode: str, value: int, sizes: Sequence[Size], attributes: Attributes = NO_ATTRIBUTES) -> int:
+        new = replace(like, opcode=opcode, type=Shape(shape.dtype, tuple(sizes)), operands=(value,))
+        return rewrite.add(replace(new, attributes=attributes))
+
+    count, before, behind = Size(-(-(end - start) // step)), sizes[:axis], sizes[axis + 1 :]
+    slices = tuple((start, end, step) if place == axis else (ZERO, size, 1) for place, size in enumerate(sizes))
+    value = made("slice", like.operands[0], (*before, count, *behind), Slices(slices=slices))
+    kept = Dimensions(dimensions=tuple(place + (place > axis) for place in range(len(sizes))))
+    value = made("broadcast", value, (*before, count, Size(times), *behind), kept)
+    return made("reshape", value, (*before, count * Size(times), *behind))
+
+
+def _evenly(indices: Sequence[int], size: int) -> tuple[int, int, int, int] | None:
+    """Start, end and step of the slice that has `indices`, and how often they have each of its elements."""
+    times = next((place for place, each in enumerate(indices) if each != indices[0]), 1)
+    each = indices[::times]
+    step = each[1] - each[0] if len(each) > 1 else 1
+    wanted = np.repeat(np.arange(len(each)) * step + indices[0], times) if indices and step > 0 else None
+    if wanted is None or wanted.tolist() != [*indices] or indices[0] < 0 or indices[-1] >= size:
+        return None
+    return indices[0], indices[-1] + 1, step, times
 
 
 def _combined(outer: Sequence[int], inner: Sequence[int]) -> tuple[int, int, int]:

@@ -212,6 +212,7 @@ _RULES: Mapping[str, Simpler] = {
     "dot": simpler_arithmetic.dot,
     "dynamic-slice": simpler_moves.same_type,
     "dynamic-update-slice": simpler_moves.update,
+    "gather": simpler_moves.gather,
     "multiply": simpler_arithmetic.with_neutral(1.0, both_sides=True),
     "power": simpler_arithmetic.power,
     "reduce": simpler_arithmetic.reduce,
