@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.pipeline.spec_completion import Settled, settled, with_sizes
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, files_of
+from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.graph import FoundSizes, SymbolSizes
+from tfaot_pkg.worker_program.messages.size_search import search
 
 FLAG = Tensor(name="flag", dtype=DType.BOOL, shape=())
 SIGNATURE = Signature(inputs=(FLAG,), outputs=())
@@ -102,3 +104,22 @@ def test_what_no_spec_can_mend_ends_the_attempts() -> None:
 
     with pytest.raises(ModelError):
         settled(_spec(replace(CLOSED, files=files_of("keras", "a.keras"))), SIGNATURE, newer, lambda _: None)
+
+
+def _search(
+    *names: str, takes: Callable[[Mapping[str, int]], bool], likely: Sequence[int] = ()
+) -> list[tuple[int, int]]:
+    symbols = [messages.Symbol(name=name, minimum=1, maximum=128) for name in names]
+    found = search(symbols, lambda sizes: "" if takes(sizes) else "it does not fit", likely)
+    return [(each.least, each.most) for each in found.sizes]
+
+
+def test_a_signal_longer_than_all_proposals_is_found() -> None:
+    """As of a net that leaves out 5,000 samples at both ends; images of such sizes would be too large."""
+    assert _search("n", takes=lambda sizes: sizes["n"] > 10_000) == [(10_001, 16_384)]
+    assert not _search("h", "w", takes=lambda sizes: sizes["h"] > 10_000)
+
+
+def test_an_axis_of_features_has_a_size_of_the_weights() -> None:
+    assert _search("n", takes=lambda sizes: sizes["n"] == 138, likely=[25, 100, 138]) == [(138, 138)]
+    assert _search("n", takes=lambda sizes: sizes["n"] >= 130) == [(130, 224)]

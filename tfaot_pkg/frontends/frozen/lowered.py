@@ -140,7 +140,8 @@ def sizes_of(spec: ModelSpec, parts: Path, reference: Reference) -> FoundSizes:
         return ""
 
     symbols = [messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols]
-    return search(symbols, fault)
+    weights = read_arrays(parts / TENSORS) if spec.model.files.format != "aten" else {}
+    return search(symbols, fault, list(dict.fromkeys(size for each in weights.values() for size in each.shape)))
 
 
 def _lowering_at(spec: ModelSpec, parts: Path, reference: Reference) -> Callable[[Mapping[str, int]], object]:

@@ -12,21 +12,28 @@ Fault = Callable[[Mapping[str, int]], str]
 
 _OTHER_MAXIMA = (64, 224, 32, 256, 16, 512, 8, 1024)
 """Sizes to try if the model does not run at its maxima."""
+_LARGE = (4096, 16384, 65536)
+"""Those of a single axis, as of signals: of two, an image would have too many elements."""
+_MOST_LIKELY = 24
 
 
-def search(symbols: Sequence[Symbol], fault_at: Fault) -> FoundSizes:
+def search(symbols: Sequence[Symbol], fault_at: Fault, likely: Sequence[int] = ()) -> FoundSizes:
     """The ranges of sizes at which the model runs: `least` and `most` are the same if it takes no other ones nearby.
 
-    If it runs at none that was tried, there are none, and `fault` says why.
+    `likely` sizes, as of the model's weights, are tried beside usual ones. If it runs at none that was tried, there are
+    none, and `fault` says why.
     """
     tried = _Search(fault_at)
     most = {symbol.name: symbol.maximum for symbol in symbols}
     fault = tried.fault(most)
     if fault:
-        other = next((size for size in _OTHER_MAXIMA if tried.runs(dict.fromkeys(most, size))), None)
+        others = (*_OTHER_MAXIMA, *dict.fromkeys(likely[:_MOST_LIKELY]), *(_LARGE if len(most) == 1 else ()))
+        other = next((size for size in others if tried.runs(dict.fromkeys(most, size))), None)
         if other is None:
             return FoundSizes(sizes=(), fault=fault)
-        most = {name: tried.largest(dict.fromkeys(most, other), name, size) for name, size in most.items()}
+        start = dict.fromkeys(most, other)
+        # No size up to its maximum may be enough: the size that runs is the maximum then.
+        most = {name: tried.largest(start, name, size) if size > other else other for name, size in most.items()}
         if not tried.runs(most):  # each alone may be larger, all together not
             most = dict.fromkeys(most, other)
     least = {symbol.name: tried.smallest(most, symbol.name, symbol.minimum) for symbol in symbols}
