@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from tfaot_pkg.compiler.affine import Index
-from tfaot_pkg.compiler.body import Inner
+from tfaot_pkg.compiler.body import Inner, Lanes
 from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop, once_in
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Statement
@@ -21,7 +21,9 @@ from tfaot_pkg.compiler.tiles import TiledLoop
 _WAYS = {"eachOfRows": "rows in vectors", "eachWithTails": "vectors, and rows in vectors for the rest"}
 _LANES = {ReductionOfFew: "with a row in each lane", ReductionOfShortRows: "with rows in vectors"}
 _NAMES = {"each(": "elements", "numbers(": "numbers", "softmax(": "softmax"}
-_KINDS = {"Wide": "vectors of 64 bits", "Truth": "bytes"}
+_LANES_OF = {
+    Lanes.ALONE: "elements", Lanes.TRUTH: "bytes", Lanes.WORDS: "vectors", Lanes.WIDE: "vectors of 64 bits",
+}  # fmt: skip
 
 
 def text_of_loops(function: Function) -> str:
@@ -101,7 +103,7 @@ def _way(loop: EachLoop | RowsLoop | TiledLoop) -> str:
         kind = "interleaved" if loop.tile.is_interleaved else "transposed"
         return f"{kind} tiles of axis {loop.tile.column} and the last one"
     inner = loop.inner
-    way = _KINDS.get(inner.kind) or ("vectors" if inner.by_vectors else "elements")
+    way = _LANES_OF[inner.lanes]
     return f"{way} that overlap" if inner.overlaps else way
 
 

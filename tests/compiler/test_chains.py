@@ -9,7 +9,7 @@ from tests.compiler.conftest import Compile, nests
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.affine import Index
-from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.body import Body, Lanes
 from tfaot_pkg.compiler.chains import Chain, Step, linked, takes
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Element, Store
@@ -216,7 +216,7 @@ def _step(of: str, to: str, *, rows: Size = N, size: int = 3, offset: int = 0) -
     ]
     store = Store(Access("o0", to, "f32", Index(ZERO, (Size(size), ONE))), Element("x0"))
     body = Body((rows, Size(size)), accesses=accesses)
-    step = linked(body.inner(), [store], EachLoop(inner=body.inner(), stores=(store,)))
+    step = linked(body.inner(Lanes.WORDS), [store], EachLoop(inner=body.inner(Lanes.WORDS), stores=(store,)))
     assert isinstance(step, Step)
     return step
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import count
 
 from tfaot_pkg.compiler.affine import Axes, Index
@@ -19,13 +20,29 @@ _SHORT = 8
 """The longest rows that are reordered element by element: rows of 30 took 1.3 times as long so, rows of 3 took 0.7."""
 
 
+class Lanes(Enum):
+    """What the vectors of a loop hold, by the bits of an element."""
+
+    ALONE = 0
+    """Nothing: the loop computes one element after the other."""
+    TRUTH = 8
+    """Truth values."""
+    WORDS = 32
+    """Floats and integers; truth values beside them have as many bits."""
+    WIDE = 64
+    """Doubles and long integers."""
+
+    @property
+    def bits(self) -> int:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
     """What a loop over `extents` reads, counts and computes for each element.
 
-    `kind` is that of its places, beside those of float32 and one element after the other: "Wide" or "Truth". `types`
-    are those of values that are computed, or moved without vectors, and `opcodes` what computes them. A loop that
-    `overlaps` may write an element twice.
+    `types` are those of values that are computed, or moved without vectors, and `opcodes` what computes them. A loop
+    that `overlaps` may write an element twice.
     """
 
     extents: tuple[Size, ...]
@@ -34,13 +51,21 @@ class Inner:
     statements: tuple[Statement, ...]
     types: frozenset[str]
     opcodes: frozenset[str]
-    by_vectors: bool
-    kind: str = ""
+    lanes: Lanes = Lanes.ALONE
     overlaps: bool = False
 
     @property
+    def by_words(self) -> bool:
+        return self.lanes is Lanes.WORDS
+
+    @property
     def is_wide(self) -> bool:
-        return self.kind == "Wide"
+        return self.lanes is Lanes.WIDE
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the types of vectors are those of what is computed: of places that hold one type of elements."""
+        return self.lanes in (Lanes.TRUTH, Lanes.WIDE)
 
     @property
     def bases(self) -> frozenset[str]:
@@ -58,9 +83,9 @@ class Inner:
     def code(self, statement: Statement, fill: str = "at.fill") -> Code:
         """The C++ of a statement, where `fill` makes elements of numbers."""
         text, dtype = statement.text(fill), statement.dtype
-        if self.kind:
+        if self.is_typed:
             text = f"const auto {statement.name} = {text};"
-        elif self.by_vectors:
+        elif self.by_words:
             text = f"const {MOVED_TYPES[dtype]} {statement.name} = {text};"
         else:
             text = f"const auto {statement.name} = static_cast<{C_TYPES[dtype]}>({text});"
@@ -108,8 +133,9 @@ class Body:
     opcodes: set[str] = field(default_factory=set)
 
     @property
-    def by_vectors(self) -> bool:
-        return self.types <= set(VECTOR_TYPES)
+    def lanes(self) -> Lanes:
+        """Of vectors that hold all types."""
+        return lanes_of(self.types)
 
     @property
     def can_be_wide(self) -> bool:
@@ -121,12 +147,12 @@ class Body:
             and all(access.dtype in WIDE_TYPES for access in self.accesses)
         )
 
-    def inner(self, *, kind: str = "", is_alone: bool = False) -> Inner:
-        """What was collected; one element after the other, if it `is_alone`."""
+    def inner(self, lanes: Lanes) -> Inner:
+        """What was collected."""
         return Inner(
             extents=self.extents, accesses=tuple(self.accesses), counted=tuple(self.counted),
             statements=tuple(self.statements), types=frozenset(self.types), opcodes=frozenset(self.opcodes),
-            by_vectors=self.by_vectors and not is_alone, kind=kind,
+            lanes=lanes,
         )  # fmt: skip
 
     def apply(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
@@ -158,16 +184,20 @@ def along(inner: Inner, axes: Axes) -> Inner:
     )  # fmt: skip
 
 
-def kind_of(inner: Inner, accesses: Sequence[Access], *, is_alone: bool) -> str:
-    """Of a loop's places, as `Inner.kind`; `accesses` are all that it reads or writes."""
-    if is_alone or inner.counted or not accesses:
-        return ""
+def lanes_of(types: Set[str]) -> Lanes:
+    return Lanes.WORDS if types <= set(VECTOR_TYPES) else Lanes.ALONE
+
+
+def lanes_of_type(inner: Inner, accesses: Sequence[Access]) -> Lanes | None:
+    """Of a loop over elements of one type that are no words; `accesses` are all that it reads or writes."""
+    if inner.counted or not accesses:
+        return None
     if inner.types <= {"pred"} and all(access.dtype == "pred" for access in accesses):
-        return "Truth"  # bytes: compilers make vectors of them, with four times as many elements
+        return Lanes.TRUTH  # bytes: compilers make vectors of them, with four times as many elements
     are_whole = all(access.index.factors and access.index.factors[-1] in (ZERO, ONE) for access in accesses)
     are_wide = all(access.dtype in WIDE_TYPES for access in accesses)
     can_be_wide = inner.types <= {*WIDE_TYPES, "pred"} and inner.opcodes <= IN_WIDE_VECTORS
-    return "Wide" if inner.statements and can_be_wide and are_whole and are_wide else ""
+    return Lanes.WIDE if inner.statements and can_be_wide and are_whole and are_wide else None
 
 
 def only_moves(whole: Inner, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tfaot_pkg.compiler.affine import Index, cpp
-from tfaot_pkg.compiler.body import Inner
+from tfaot_pkg.compiler.body import Inner, Lanes
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Store, depending_on, names_in
 from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.loops import (
@@ -108,7 +108,7 @@ def step_of(call: str, inner: Inner, value: Operand, target: Access, alone: Loop
     """
     extents = inner.extents
     size = extents[1].constant if len(extents) == 2 and extents[1].is_constant else 0
-    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not inner.by_vectors or inner.counted:
+    if len(extents) > 2 or (len(extents) == 2 and not 1 < size <= _LONGEST) or not inner.by_words or inner.counted:
         return None
     types = {access.dtype for access in (*inner.accesses, target)} | inner.types
     if not types <= {"f32", "pred"} or (target.dtype == "pred" and size):
@@ -167,7 +167,7 @@ def softmax_step(softmax: SoftmaxOfRows) -> Loops:
     """A softmax as a step, if it can be one."""
     inner = Inner(
         extents=(softmax.rows, Size(softmax.size)), accesses=(softmax.source,), counted=(), statements=(),
-        types=frozenset(), opcodes=frozenset(["exponential"]), by_vectors=True,
+        types=frozenset(), opcodes=frozenset(["exponential"]), lanes=Lanes.WORDS,
     )  # fmt: skip
     return step_of(_SOFTMAX, inner, Element(softmax.source.element), softmax.target, softmax) or softmax
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
-from tfaot_pkg.compiler.body import Elements, Inner
+from tfaot_pkg.compiler.body import Elements, Inner, Lanes
 from tfaot_pkg.compiler.elements import Counted, Statement, Store, invariant
 from tfaot_pkg.compiler.loops import Code, Lambda, Lines
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
 """Floats of a vector of AVX-512, and of half a vector of AVX2."""
+_FUNCTIONS = {Lanes.ALONE: "eachAlone", Lanes.TRUTH: "eachTruth", Lanes.WORDS: "each", Lanes.WIDE: "eachWide"}
+"""Of the kernel library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +39,9 @@ class EachLoop(Elements):
 
 def head_of(extents: Sequence[Size], inner: Inner) -> Lambda:
     """The head of the loop over the last of `extents`."""
-    if inner.kind:
-        function = f"each{inner.kind}"
-    else:
-        function = ("eachWhole" if inner.overlaps else "each") if inner.by_vectors else "eachAlone"
+    function = _FUNCTIONS[inner.lanes]
+    if inner.by_words and inner.overlaps:
+        function = "eachWhole"
     size = extents[-1] if extents else ONE
     call = f"{with_multiple(function, size) if function == 'each' else function}({cpp(size)}, "
     if function == "each" and size.is_constant:
@@ -59,13 +60,13 @@ def inside(lines: Lines, inner: Inner, rank: int) -> list[Code]:
     codes = [*_loads(lines, inner), *counts(inner.counted, rank)]
     once = once_in(inner)
     for statement in once:
-        lines.line(inner.code(statement, "filled" if inner.by_vectors else ""))
+        lines.line(inner.code(statement, "filled" if inner.by_words else ""))
     return [*codes, *(inner.code(each) for each in inner.statements if each not in once)]
 
 
 def once_in(inner: Inner) -> list[Statement]:
     """The statements that are equal in all iterations of the inner loop."""
-    if inner.kind:  # compilers move what does not change
+    if inner.is_typed:  # compilers move what does not change
         return []
     changing = {access.element for access in inner.accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
     return invariant(inner.statements, {*changing, *(each.name for each in inner.counted)})
@@ -75,11 +76,11 @@ def _loads(lines: Lines, inner: Inner) -> Iterator[Code]:
     for access in inner.accesses:
         last = access.index.factors[-1] if access.index.factors else ZERO
         name = access.element
-        if last == ZERO and inner.kind:
+        if last == ZERO and inner.is_typed:
             yield Code(f"const auto {name} = at.fill(*{access.variable});")
         # The same in each iteration of the inner loop: read once, before it.
         elif last == ZERO:
-            value = f"filled(*{access.variable})" if inner.by_vectors else f"*{access.variable}"
+            value = f"filled(*{access.variable})" if inner.by_words else f"*{access.variable}"
             lines.line(f"const auto {name} = {value};")
         else:
             stride = "" if last == ONE else f", {cpp(last)}"

@@ -8,7 +8,7 @@ from itertools import count
 
 from tfaot_pkg.compiler.affine import Index, split
 from tfaot_pkg.compiler.attributes import Dimensions
-from tfaot_pkg.compiler.body import Body
+from tfaot_pkg.compiler.body import Body, Lanes
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import (
     Access,
@@ -271,7 +271,7 @@ class Emitter(Lines):
             self.touch(pointer)
             access = Access(f"o{len(written)}", pointer, self.known[value].shape.dtype, index)
             written.append(Store(access, result))
-        loop = EachLoop(inner=body.inner(is_alone=True), stores=tuple(written))
+        loop = EachLoop(inner=body.inner(Lanes.ALONE), stores=tuple(written))
         self.nest_of(self._with_updates(loop, body, updates) if updates else loop)
 
     def _with_updates(self, loop: EachLoop, body: Body, updates: Sequence[int]) -> EachLoop:

@@ -216,7 +216,7 @@ def _by_columns(lines: Lines, reduction: Reduction) -> None:
     inner, sums = along(reduction.inner, axes), moved_access(reduction.target, axes)
     extents, combine = inner.extents, reduction.combine
     together, type_ = "eachAlone", "float"
-    if inner.by_vectors:
+    if inner.by_words:
         together, type_ = with_multiple("eachTogether", extents[-1]), VECTOR_TYPES[sums.dtype]
     with lines.nest((*extents[: kept - 1], ONE)):
         lines.address(sums, is_written=True)

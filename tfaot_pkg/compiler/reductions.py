@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.attributes import Dimensions
-from tfaot_pkg.compiler.body import IN_VECTORS, Body
+from tfaot_pkg.compiler.body import IN_VECTORS, Body, Lanes
 from tfaot_pkg.compiler.each import counts, head_of, inside, stored, with_multiple
 from tfaot_pkg.compiler.elements import Access, Element, Filled, Operand, Statement, Store, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
@@ -45,17 +45,17 @@ def _reduce_combined(emitter: Emitter, operation: Operation, form: Combined) -> 
     number = number_text(emitter.known[operation.operands[1]])
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]
     body, (value,) = _collected(emitter, [operand.id], [*kept, *dimensions])
-    if form.by_rows and not (body.can_be_wide if is_wide else body.by_vectors):
+    if form.by_rows and not (body.can_be_wide if is_wide else body.lanes is Lanes.WORDS):
         # Types without vectors (bytes of quantized models) are converted in a loop of their own before this one.
         emitter.stored(operand.id)
         body, (value,) = _collected(emitter, [operand.id], [*kept, *dimensions])
-    if dtype == "pred" and not body.by_vectors:
+    if dtype == "pred" and body.lanes is Lanes.ALONE:
         return _reduce_plainly(emitter, operation)[0].name
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     reduction = Reduction(
         combine=form.combine, start=number if is_wide else f"filled({number})[0]",
-        inner=body.inner(kind="Wide" if is_wide else ""), value=value, target=Access("sums", target, dtype, out),
+        inner=body.inner(Lanes.WIDE if is_wide else body.lanes), value=value, target=Access("sums", target, dtype, out),
         kept=len(kept), is_by_rows=form.by_rows,
     )  # fmt: skip
     emitter.nest_of(reduction)
@@ -98,7 +98,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     region, types = operation.regions[0], [C_TYPES[shape.dtype] for shape in operation.shapes]
     for parameter, name in zip(region.parameters, [*names, *(f"{name}_element" for name in names)], strict=True):
         emitter.scalars[parameter.id] = Variable(name)
-    extents, inner = body.extents, body.inner(is_alone=True)
+    extents, inner = body.extents, body.inner(Lanes.ALONE)
     with emitter.nest((*extents[:kept], ONE)):
         for type_, name, start in zip(types, names, starts, strict=True):
             emitter.line(f"{type_} {name} = ", start, ";")
@@ -134,7 +134,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
     outer = len(kept) - 2
     body, values = _collected(emitter, operation.operands[:half], order)
     is_counted = any(each.index.factors[-2:] != (ZERO, ZERO) for each in body.counted)
-    extents, inner = body.extents, body.inner()
+    extents, inner = body.extents, body.inner(body.lanes)
     if is_counted or not are_rows(inner, inner.accesses):
         return None
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
@@ -169,7 +169,7 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
     body, values = _collected(emitter, operation.operands[:half], order)
     if not _loads_vectors(body, is_wide=is_wide) or not are_beside(body.extents[-1]):
         return None
-    extents, inner = body.extents, body.inner(kind="Wide" if is_wide else "")
+    extents, inner = body.extents, body.inner(Lanes.WIDE if is_wide else body.lanes)
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
     targets, outer = wanted(emitter, operation), len(kept) - 1
     out = Index(ZERO, (*shape.strides[:-1], *(ZERO for _ in dimensions), shape.strides[-1]))
@@ -200,7 +200,7 @@ def _loads_vectors(body: Body, *, is_wide: bool) -> bool:
     """Whether vectors are loaded as they lie in memory, for types of which there are vectors."""
     near = (ZERO, ONE) if is_wide else IN_VECTORS
     is_near = all(access.index.factors[-1] in near for access in body.accesses)
-    return is_near and (body.can_be_wide if is_wide else body.by_vectors)
+    return is_near and (body.can_be_wide if is_wide else body.lanes is Lanes.WORDS)
 
 
 def _states(emitter: Emitter, operation: Operation, pointers: Sequence[str]) -> list[State]:

@@ -25,7 +25,7 @@ _LANES = (4, 8, 16)
 def are_rows(inner: Inner, accesses: Sequence[Access]) -> bool:
     """Whether the last axis of a loop holds rows so short that vectors should take several, along the axis before."""
     extents = inner.extents
-    if len(extents) < 2 or extents[-2] == ONE or not inner.by_vectors or not accesses:
+    if len(extents) < 2 or extents[-2] == ONE or not inner.by_words or not accesses:
         return False
     return all(
         access.dtype in IN_ROWS
@@ -45,7 +45,7 @@ def are_short(step: Size, size: Size) -> bool:
 def have_tails(inner: Inner, accesses: Sequence[Access]) -> bool:
     """Whether whole vectors leave at most half of one of each row, with so much work that rows should share it."""
     extents = inner.extents
-    if len(extents) < 2 or extents[-2] == ONE or not extents[-1].is_constant or not inner.by_vectors:
+    if len(extents) < 2 or extents[-2] == ONE or not extents[-1].is_constant or not inner.by_words:
         return False
     if inner.opcodes.isdisjoint(LONG) or not any(0 < 2 * (extents[-1].constant % each) <= each for each in _LANES):
         return False

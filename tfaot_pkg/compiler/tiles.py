@@ -32,7 +32,7 @@ class Tile:
 def tile(inner: Inner, outputs: Sequence[Access]) -> Tile | None:
     """How to compute the loop by tiles; None unless its vectors would be assembled from single elements."""
     extents, accesses = inner.extents, inner.accesses
-    if len(extents) < 2 or not inner.by_vectors or inner.counted or len(outputs) != 1:
+    if len(extents) < 2 or not inner.by_words or inner.counted or len(outputs) != 1:
         return None
     (written,), near = outputs, (ZERO, ONE) if _is_few(extents[-1]) else _NEAR
     far = [access for access in accesses if access.index.factors[-1] not in near]

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Index, cut, merged
-from tfaot_pkg.compiler.body import Inner, along, kind_of, may_overlap, moved_access, only_moves
+from tfaot_pkg.compiler.body import Inner, Lanes, along, lanes_of, lanes_of_type, may_overlap, moved_access, only_moves
 from tfaot_pkg.compiler.chains import SoftmaxOfRows, linked, softmax_step, step_of
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Store
-from tfaot_pkg.compiler.expressions import VECTOR_TYPES
 from tfaot_pkg.compiler.loops import Block, Function, Loops, Nest, Node, Sharing
 from tfaot_pkg.compiler.program import ONE, Size
 from tfaot_pkg.compiler.reduction_loops import Reduction, reduction_by_lanes
@@ -52,7 +51,7 @@ def vectorized(function: Function, constants: Constants) -> Function:
 
 
 def _by_vectors(loop: EachLoop, sharing: Sharing, in_order: _InOrder) -> Loops:
-    whole = replace(loop.inner, by_vectors=loop.inner.types <= set(VECTOR_TYPES))
+    whole = replace(loop.inner, lanes=lanes_of(loop.inner.types))
     inner, outputs = _along_merged_axes(whole, loop.stores)
     if not _is_read(inner, outputs, sharing) and (tiled := tile(inner, [each.access for each in outputs])):
         return TiledLoop(inner=inner, stores=outputs, tile=tiled)
@@ -71,11 +70,11 @@ def _by_rows(whole: Inner, inner: Inner, outputs: tuple[Store, ...], *, is_read:
         loop = RowsLoop(inner=inner, stores=outputs, each="eachWithTails")
     else:
         is_alone = set(inner.extents) <= {ONE} or only_moves(whole, inner.accesses, places)
-        kind = kind_of(inner, [*inner.accesses, *places], is_alone=is_alone)
-        overlaps = not is_read and may_overlap(inner.accesses)
-        inner = replace(inner, by_vectors=inner.by_vectors and not is_alone, kind=kind, overlaps=overlaps)
+        typed = None if is_alone else lanes_of_type(inner, [*inner.accesses, *places])
+        lanes = Lanes.ALONE if is_alone else typed or inner.lanes
+        inner = replace(inner, lanes=lanes, overlaps=not is_read and may_overlap(inner.accesses))
         loop = EachLoop(inner=inner, stores=outputs)
-        if is_alone or kind:
+        if is_alone or typed:
             return loop
     return loop if is_read or len(inner.extents) > 2 or counted else linked(inner, outputs, loop)
 
