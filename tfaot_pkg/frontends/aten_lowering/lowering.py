@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import Program, Shape, Symbol, Unsupported
 from tfaot_pkg.frontends.aten_lowering import (
     attention,
     complex_numbers,
@@ -28,7 +28,7 @@ from tfaot_pkg.frontends.aten_lowering import (
 from tfaot_pkg.frontends.aten_lowering.document import Argument, Input, Module, Node, Other, Reference, Result
 from tfaot_pkg.frontends.aten_lowering.table import Call, Resolved, dtype_of
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value, sizes_of_axes
 from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.frontends.onnx_lowering.table import constant_of
 
@@ -89,20 +89,9 @@ def _require_ranges(module: Module, symbols: Sequence[Symbol]) -> None:
 
 
 def _shape(given: Input, symbols: set[str]) -> Shape:
-    sizes = []
-    for place, axis in enumerate(given.axes):
-        if axis == BATCH:
-            sizes.append(ROWS)
-        elif isinstance(axis, int):
-            sizes.append(Size(axis))
-        elif axis in symbols:
-            sizes.append(Size.symbol(axis))
-        else:
-            raise Unsupported(
-                f"the size of axis {place} of the input {given.name!r} is not known: give it in model.shapes"
-            )
+    sizes = sizes_of_axes(given.name, given.axes, symbols)
     try:
-        return Shape(dtype_of(given.dtype), tuple(sizes))
+        return Shape(dtype_of(given.dtype), sizes)
     except Unsupported as error:
         raise Unsupported(f"the input {given.name!r}: {error}") from None
 

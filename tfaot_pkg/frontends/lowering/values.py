@@ -12,20 +12,32 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import BATCH, EXACT_TO, NUMPY_TYPES, ZERO, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, EXACT_TO, NUMPY_TYPES, ROWS, ZERO, Shape, Size, Symbol, Unsupported
 from tfaot_pkg.ground.arrays import Array
 
 DTYPES = {dtype.name: name for name, dtype in NUMPY_TYPES.items()}
 """NumPy's names of element types, which ONNX's graphs use -> those of programs."""
 
-
-"""Integers up to these are numbers of the type."""
 Short = Literal["", "f16", "bf16"]
 """Floats of 16 bits, which programs compute in float32."""
 
 
 NO_LIMIT = 10**9
 """Exporters write this (tf2onnx), the largest int32 or the largest int64 for "to the end" and "without limit"."""
+
+
+def sizes_of_axes(name: str, axes: Sequence[int | str | None], symbols: Iterable[str]) -> tuple[Size, ...]:
+    """The sizes of the input `name`, whose axes are numbers, BATCH or symbols. Raises Unsupported for others."""
+    known = {BATCH: ROWS, **{symbol: Size.symbol(symbol) for symbol in symbols}}
+    sizes = []
+    for place, axis in enumerate(axes):
+        if isinstance(axis, int):
+            sizes.append(Size(axis))
+        elif axis in known:
+            sizes.append(known[axis])
+        else:
+            raise Unsupported(f"the size of axis {place} of the input {name!r} is not known: give it in model.shapes")
+    return tuple(sizes)
 
 
 class Undecided(Exception):

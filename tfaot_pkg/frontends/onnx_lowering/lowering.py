@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from tfaot_pkg.compiler.program import BATCH, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, Program, Shape, Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Listed, Short, Value
+from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Listed, Short, Value, sizes_of_axes
 from tfaot_pkg.frontends.onnx_lowering import (
     contributed,
     control,
@@ -123,19 +123,9 @@ def _shape(given: Input, symbols: set[str]) -> Shape:
         raise Unsupported(f"the number of axes of the input {given.name!r} is not known: give it in model.shapes")
     if given.dtype not in DTYPES and given.dtype != "float16":
         raise Unsupported(f"the input {given.name!r} has the element type {given.dtype}")
-    sizes = []
-    for place, axis in enumerate(given.axes):
-        if axis == BATCH or (axis is None and place == 0):
-            sizes.append(ROWS)
-        elif isinstance(axis, int):
-            sizes.append(Size(axis))
-        elif axis in symbols:
-            sizes.append(Size.symbol(axis))
-        else:
-            raise Unsupported(
-                f"the size of axis {place} of the input {given.name!r} is not known: give it in model.shapes"
-            )
-    return Shape("u16" if given.dtype == "float16" else DTYPES[given.dtype], tuple(sizes))
+    axes = [BATCH if axis is None and place == 0 else axis for place, axis in enumerate(given.axes)]
+    sizes = sizes_of_axes(given.name, axes, symbols)
+    return Shape("u16" if given.dtype == "float16" else DTYPES[given.dtype], sizes)
 
 
 class _Walk:
