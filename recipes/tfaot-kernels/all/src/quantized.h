@@ -267,7 +267,8 @@ inline void copyWindow(const QuantizedConv2d& layer, const std::uint8_t* image, 
   }
 }
 
-/// The windows of an image are rows. Each is copied behind the rewritten rows in `scratch` first.
+/// The windows of an image are rows. A window is copied behind the rewritten rows in `scratch` first, or to its place among
+/// them if the form has bytes as they are.
 template <class Form>
 inline void convolveQuantized(const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, void* out,
                               std::uint32_t* scratch) {
@@ -276,8 +277,11 @@ inline void convolveQuantized(const QuantizedConv2d& layer, std::size_t batch, c
   auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(layer.product.inputs));
   std::size_t x = 0, y = 0;  // rows are put in order
   const auto put = [&](std::size_t, std::uint32_t* to) {
-    copyWindow(layer, in, y, x, copy);
-    rewriteRow<Form>(copy, layer.product.inputs, layer.product.flip, to);
+    const std::size_t inputs = layer.product.inputs;
+    const bool isInPlace = std::is_same_v<Form, InFours> && layer.product.flip == 0;
+    if (isInPlace) to[foursOf(inputs) - 1] = 0;
+    copyWindow(layer, in, y, x, isInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
+    if (!isInPlace) rewriteRow<Form>(copy, inputs, layer.product.flip, to);
     if (++x < window.outWidth) return;
     x = 0;
     if (++y < window.outHeight) return;
