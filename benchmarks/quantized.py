@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/quantized.py [--networks NAME,...] [--peers NAME,...] [--rounds 15]
         [--batch-sizes 1,16,64] [--folder build/quantized] [--work build/quantized]
 
-Ours is a library for the highest target that this machine runs. Engines take turns within a network; the network of
-floats is measured after that of bytes.
+Ours is a library for the highest target that this machine runs. Times are minima, in microseconds. Engines take turns
+within a network; the network of floats is measured after that of bytes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> No
     run([python, "-I", "-B", ROOT / "benchmarks" / "quantized_models.py", folder, *names], timeout=300)
 
 
-def _median(bench: Bench, size: int, *, ours: bool) -> float:
-    """The shortest median of our targets, or of the other engines, in microseconds."""
-    found = [cell.median / 1000 for row in bench.engines if row.is_ours == ours and (cell := row.cell(size))]
+def _shortest(bench: Bench, size: int, *, ours: bool) -> float:
+    """The shortest time of our targets, or of the other engines, in microseconds."""
+    found = [cell.minimum / 1000 for row in bench.engines if row.is_ours == ours and (cell := row.cell(size))]
     return min(found, default=float("nan"))
 
 
@@ -46,8 +46,8 @@ def markdown(benches: Sequence[Bench]) -> str:
             continue
         bytes_, floats = by_name[f"{name}{QUANTIZED}"], by_name[name]
         for size in bytes_.batch_sizes:
-            times = [_median(bytes_, size, ours=True), _median(floats, size, ours=True)]
-            times += [_median(bytes_, size, ours=False), _median(floats, size, ours=False)]
+            times = [_shortest(bytes_, size, ours=True), _shortest(floats, size, ours=True)]
+            times += [_shortest(bytes_, size, ours=False), _shortest(floats, size, ours=False)]
             ratios = f"{times[0] / times[1]:.2f}", f"{times[0] / times[2]:.2f}"
             rows.append((name, str(size), *(f"{each:.3g}" for each in times), *ratios))
     head = ("network", "batch", "bytes", "floats", "ORT, bytes", "ORT, floats", "bytes / floats", "bytes / ORT")

@@ -20,6 +20,7 @@ from tests.compiler.test_networks import NAMES
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
+from tests.onnx_lowering.test_integers import QUANTIZED, quantized
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.passes.pipeline import recognize
 from tfaot_pkg.compiler.passes.simplify import simplify
@@ -222,6 +223,15 @@ def test_rows_that_share_vectors_give_the_same_bits_on_every_cpu(bench: Bench) -
         name: Network(model=Path(), program=program, inputs=inputs, outputs=[])
         for name, (program, inputs) in found.items()
     }
+    _compare(bench, models)
+
+
+@pytest.mark.nightly
+def test_layers_of_bytes_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    models = {}
+    for op, width, domain in QUANTIZED:
+        program, given, _ = quantized(op, width, domain)
+        models[f"{op} of {width}"] = Network(model=Path(), program=program, inputs=[given], outputs=[])
     _compare(bench, models)
 
 

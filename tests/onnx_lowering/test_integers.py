@@ -116,7 +116,7 @@ _SCALES = (np.float32(0.37), np.array([0.21, 0.0113, 1.7, 0.5], np.float32), np.
 """Of x, of each column or filter, and of the result: it is rounded often, and saturates at times."""
 
 
-def _quantized(op: str, width: int, domain: str) -> tuple[Program, Array, Array]:
+def quantized(op: str, width: int, domain: str) -> tuple[Program, Array, Array]:
     """A program, its x and its results: sums in int64, rounded once to float32, times one factor, rounded half to even."""
     random = np.random.default_rng(width)
     x_zero, w_zero, zero = np.uint8(7), np.int8(-3), np.uint8(120)
@@ -151,16 +151,16 @@ def _quantized(op: str, width: int, domain: str) -> tuple[Program, Array, Array]
     return program, x, np.clip(scaled, 0, 255).astype(np.uint8)
 
 
-_QUANTIZED = [
+QUANTIZED = [
     (op, width, domain)
     for op, domain in (("QLinearMatMul", "ai.onnx"), ("QLinearConv", "ai.onnx"), ("QGemm", "com.microsoft"))
     for width in (3, 40, 2048)
 ]
 
 
-@pytest.mark.parametrize(("op", "width", "domain"), _QUANTIZED)
+@pytest.mark.parametrize(("op", "width", "domain"), QUANTIZED)
 def test_quantized_layers_sum_integers_and_round_once(op: str, width: int, domain: str) -> None:
-    program, x, wanted = _quantized(op, width, domain)
+    program, x, wanted = quantized(op, width, domain)
     for each in (program, run(program)):
         (made,) = interpret.run(each, _ROWS, [x], {})
         assert made.dtype == np.uint8
@@ -196,7 +196,7 @@ def test_compiled_quantized_layers_round_once(shared_home_folder: Path) -> None:
     kernels = kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
     cases = {
         "at steps": _at_steps(),
-        **{f"{op} {width}": _quantized(op, width, more) for op, width, more in _QUANTIZED},
+        **{f"{op} {width}": quantized(op, width, more) for op, width, more in QUANTIZED},
     }
     made = compiled_together({name: run(program) for name, (program, *_) in cases.items()}, kernels, 2)
     wrong = [name for name, (_, x, wanted) in cases.items() if not np.array_equal(made[name](x)[0], wanted)]
