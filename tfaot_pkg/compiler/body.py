@@ -32,10 +32,6 @@ class Lanes(Enum):
     WIDE = 64
     """Doubles and long integers."""
 
-    @property
-    def bits(self) -> int:
-        return self.value
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
