@@ -7,6 +7,7 @@ import pytest
 from tests.catalogue.registries import entry_of
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.catalogue.card import badges_of
+from tfaot_pkg.compiler.work import Counted
 from tfaot_pkg.native.compiled.program import Engine, difference, unfused
 
 
@@ -25,6 +26,17 @@ def test_targets_that_cannot_fuse_give_other_bits_than_those_that_can(
     targets: list[str], other: tuple[str, ...]
 ) -> None:
     assert unfused(targets) == other
+
+
+def test_work_is_that_of_a_row_or_of_a_call() -> None:
+    work = Counted(products=2, kernels=1, operations=2000.0, in_kernels=1000.0)
+    by_row, by_call = (
+        Engine(operations=3, work=work),
+        Engine(operations=3, work=work, by_row=False, symbols=("n <= 8",)),
+    )
+    assert "for any number of rows; kernels: 1 of 2 products, 50% of 2 kFLOP a row" in str(by_row)
+    assert "a program of 3 operations for n <= 8; kernels: 1 of 2 products, 50% of 2 kFLOP a call" in str(by_call)
+    assert (by_row.as_dict()["operations_per_row"], by_call.as_dict()["operations_per_call"]) == (2000.0, 2000.0)
 
 
 def test_float32_gives_the_same_bits() -> None:

@@ -18,7 +18,7 @@ from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, run
 from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
-from tfaot_pkg.compiler.work import Counted, work_of_row
+from tfaot_pkg.compiler.work import Counted, work, work_of_row
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen.model import FrozenModel, Segment
 from tfaot_pkg.frontends.toolchain.definition import Toolchain
@@ -54,7 +54,8 @@ class SegmentOfXla:
 class Engine:
     """What computes the model: a program, or XLA for a `reason`.
 
-    `work` is the computation of one row in the program itself. `scratch` is in bytes, `block` the number of rows that
+    `work` is the computation of one row in the program itself, or, if no array has a batch axis (not `by_row`), that of
+    a call with the largest sizes. `scratch` is in bytes, `block` the number of rows that
     the program computes at a time; `symbols` are the sizes that a call sets, with their ranges. XLA computes the
     `segments` row by row; the author's operations that are `called` compute single rows as well. `difference` says why
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
@@ -63,6 +64,7 @@ class Engine:
 
     operations: int = 0
     work: Counted = field(default_factory=Counted)
+    by_row: bool = True
     scratch: int = 0
     block: int = 0
     symbols: tuple[str, ...] = ()
@@ -84,7 +86,7 @@ class Engine:
             "operations": self.operations,
             "products": self.work.products,
             "kernels": self.work.kernels,
-            "operations_per_row": self.work.operations,
+            f"operations_per_{self._unit}": self.work.operations,
             "share_of_kernels": round(self.work.share, 4),
             **({"open_loops": list(self.work.open_loops)} if self.work.open_loops else {}),
             "scratch": self.scratch,
@@ -108,17 +110,22 @@ class Engine:
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
         operations = counted(self.operations, "operation")
-        sizes = f" and {' and '.join(self.symbols)}" if self.symbols else ""
+        sizes = [*(["any number of rows"] if self.by_row else []), *self.symbols]
+        taken = f" for {' and '.join(sizes)}" if sizes else ""
         bits = reproducible.told(difference=self.difference, unfused=self.unfused)
-        return f"engine: a program of {operations} for any number of rows{sizes}; {_told(self.work)}{parts}; {bits}"
+        return f"engine: a program of {operations}{taken}; {_told(self.work, self._unit)}{parts}; {bits}"
+
+    @property
+    def _unit(self) -> str:
+        return "row" if self.by_row else "call"
 
 
-def _told(work: Counted) -> str:
-    """A phrase: how much of a row's products the kernel library computes."""
+def _told(work: Counted, unit: str) -> str:
+    """A phrase: how much of the products of a row, or of a call, the kernel library computes."""
     if not work.products:
         return "no products"
     told = f"kernels: {work.kernels} of {counted(work.products, 'product')}, {work.share:.0%} of "
-    told += f"{flops(work.operations)} a row"
+    told += f"{flops(work.operations)} a {unit}"
     if work.open_loops:
         told += f" (one iteration of loops whose iterations depend on values: {', '.join(work.open_loops)})"
     return told
@@ -249,9 +256,11 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     # Only now: the count needs the finished program.
     if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, of_row.operations)):
         return Engine(reason=reason), None
+    by_row = any(each.has_batch_axis for each in (*frozen.signature.inputs, *frozen.signature.outputs))
     engine = Engine(
         operations=len(operations),
-        work=of_row,
+        work=of_row if by_row else work(program, 1),
+        by_row=by_row,
         scratch=emitted.scratch,
         block=emitted.block,
         symbols=tuple(map(str, frozen.signature.symbols)),
