@@ -612,3 +612,16 @@ def test_the_frameworks_answers_in_a_batch_of_another_size_are_its_answers(
         operations=frozenset(),
     )  # fmt: skip
     assert [(each.kind, each.is_fault, each.rule) for each in listed] == found
+
+
+def test_a_scalar_is_the_answer_for_one_row_if_a_squeeze_left_no_axis() -> None:
+    """ONNX's Squeeze without axes: [n] for n rows, and [] for one."""
+    numbers = {"": 1.0, "/exact": 1.0, "/spread": 0.0, "/low": 1.0, "/high": 1.0, "/missing": 0.0}
+    eager = {f"1/y{name}": np.array(each, "f4") for name, each in numbers.items()}
+    tried = Tried(name="main n=1", inputs=Path("x.npz"), rows=1, eager=eager)
+    tensor = Tensor(name="y", dtype=DType.FLOAT32, shape=(8,), axes=("n",))
+    for ours, kinds in (([1.0], []), ([2.0], ["real"])):
+        answers = answers_of(tried, {"1/y": np.array(ours, "f4")}, {}, 1, tensor, independent=False)
+        given: dict[str, Any] = {"class_name": "n=1", "target": "x86-64-v3", "batch_size": 1, "output": "y"}
+        listed = differences(answers, **given, rtol=1e-4, atol=1e-6, operations=frozenset())
+        assert [each.kind for each in listed] == kinds

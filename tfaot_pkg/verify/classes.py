@@ -315,22 +315,35 @@ def answers_of(
     """What is known of one output at one batch size; `independent` says whether rows are."""
     name = f"{size}/{tensor.name}"
     mine = ours[name]
+
+    def theirs(arrays: Mapping[str, Array], kind: str = "") -> Array | None:
+        return None if (found := arrays.get(f"{name}{kind}")) is None else _with_axes(found, mine.shape)
+
+    spread = _spread(tried, size, tensor, independent=independent)
     return Answers(
         ours=mine,
-        eager=tried.eager.get(name),
+        eager=theirs(tried.eager),
         eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
-        spread=_spread(tried, size, tensor, independent=independent),
+        spread=None if spread is None else spread.map(lambda each: _with_axes(each, mine.shape)),
         flushed=flushed.get(name),
-        jit=tried.jit.get(name),
+        jit=theirs(tried.jit),
         defined=tried.defined.get(name),
         jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
-        exact=tried.eager.get(f"{name}/exact"),
-        by_node=tried.eager.get(f"{name}/defined"),
+        exact=theirs(tried.eager, "/exact"),
+        by_node=theirs(tried.eager, "/defined"),
         elsewhere=_elsewhere(tried, mine, size, tensor, independent=independent),
         # The bodies of some operators are not looked at.
         walked=None if tried.operations & _HIDDEN else _of_rows(tried.eager.get(f"{size}/walked"), tensor, mine),
         free=_free(tried, size, tensor, mine, independent=independent),
     )
+
+
+def _with_axes(array: Array, shape: tuple[int, ...]) -> Array:
+    """`array` with the axes of one element that frameworks leave out at some sizes: a squeeze names no axis, and of one
+    row it leaves none.
+    """
+    same = [size for size in array.shape if size != 1] == [size for size in shape if size != 1]
+    return array.reshape(shape) if same else array
 
 
 def _spread(tried: Tried, size: int, tensor: Tensor, *, independent: bool) -> Spread | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -49,6 +49,10 @@ class Spread:
     low: Array
     high: Array
     missing: Mask
+
+    def map(self, make: Callable[[Array], Array]) -> Spread:
+        """With other arrays, `make` of each."""
+        return Spread(change=make(self.change), low=make(self.low), high=make(self.high), missing=make(self.missing))
 
     def named(self) -> dict[str, Array]:
         """As `spread_of` reads them."""
