@@ -49,6 +49,13 @@ def largest_of_five():
     ], 18  # fmt: skip
 
 
+def squeezed():
+    """Of one row, Squeeze without axes leaves out the axis of the rows, too."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["wide"]), helper.make_node("Squeeze", ["wide"], ["y"])]
+    weights = [constant("w", _RANDOM.standard_normal((5, 3)))]
+    return nodes, [tensor("x", TensorProto.FLOAT, 1, 5)], [tensor("y", TensorProto.FLOAT, 3)], weights, 18
+
+
 def converted():
     nodes = [
         helper.make_node("Mul", ["x", "three"], ["scaled"]),

@@ -66,7 +66,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
 
-@pytest.mark.sweep("tokens*", "largest_of_five*", night=["quantized*", "converted*"])
+@pytest.mark.sweep("tokens*", "largest_of_five*", night=["quantized*", "converted*", "squeezed*"])
 @pytest.mark.parametrize(
     ("name", "class_name", "rule"),
     [
@@ -74,6 +74,7 @@ _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
         ("largest_of_five", "nonfinite", "NaN in a maximum"),
         ("converted", "main", "conversion out of range"),
         ("quantized", "main", ""),
+        ("squeezed", "main", ""),
     ],
 )
 def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(

@@ -48,6 +48,8 @@ class OnnxModel:
             _loaded["fused"] = _session_of(request, fusing=True)
         self._session = _loaded["fused" if request.jit else "session"]
         self._feeds, self._fetches = request.feeds, request.fetches
+        self._batched = request.batched
+        self._rows_of = frozenset(request.stacked) - set(request.counted)
         self._file, self._authored = request.folder, bool(request.operations)
         types = self._session.types if request.operations else _types(self._session)
         keys = keys_of(types, "input")
@@ -81,7 +83,17 @@ class OnnxModel:
         names = sorted(self._fetches)
         given = self._constants | {self._feeds[name]: values for name, values in feeds.items()}
         found = run([self._fetches[name] for name in names], given)
-        return {name: elements.numbers(values, values.dtype.name) for name, values in zip(names, found, strict=True)}
+        is_one_row = any(len(feeds[name]) == 1 for name in self._batched)
+        return {
+            name: _with_rows(numbers) if is_one_row and name in self._rows_of else numbers
+            for name, values in zip(names, found, strict=True)
+            for numbers in [elements.numbers(values, values.dtype.name)]
+        }
+
+
+def _with_rows(answer: Array) -> Array:
+    """The `answer` for one row with its first axis, which a Squeeze without axes leaves out."""
+    return answer if answer.ndim and len(answer) == 1 else answer[None]
 
 
 def _types(session: Session) -> dict[str, str]:
