@@ -84,7 +84,7 @@ def parts(call: Call, name: str) -> Parts:
     found = call.get(name)
     if isinstance(found, Parts):
         return found
-    if isinstance(found, complex):
+    if isinstance(found, int | float | complex):
         (dtype, *_) = [each.real.dtype for each in call.arguments.values() if isinstance(each, Parts)] or ["f32"]
         return Parts(*(call.builder.constant(each, dtype) for each in (found.real, found.imag)))
     real = floating(call, name)
@@ -143,6 +143,9 @@ def _product(function: Function, one: str, other: str) -> Function:
             return made
 
         x, y, bias = call.get(one), call.get(other), call.get("bias")
+        if ".mul." in call.op:
+            # PyTorch makes both complex: an infinite part times the zero of a real number is NaN.
+            x, y = parts(call, one), parts(call, other)
         (a, b), (c, d), builder = _halves(x), _halves(y), call.builder
         if not _is_complex(x) or not _is_complex(y):
             # Of one that is real, no imaginary part: zeros times infinities would be NaN.
@@ -266,12 +269,8 @@ def _times(a: Arithmetic, x: Parts, y: Parts) -> Parts:
 def _div(call: Call) -> Results:
     b, is_reciprocal = call.builder, "reciprocal" in call.op
     divisor = call.get("self" if is_reciprocal else "other")
-    if isinstance(divisor, complex):
-        divisor = parts(call, "other")
     if not isinstance(divisor, Parts):
-        return _by_parts(
-            lambda part: OPERATORS[call.op](replace(part, arguments={**part.arguments, "other": divisor}))
-        )(call)
+        divisor = parts(call, "other")
     x = (
         Parts(b.constant(1, divisor.real.dtype), b.constant(0, divisor.real.dtype))
         if is_reciprocal
