@@ -151,3 +151,21 @@ def test_a_first_spec_says_what_to_fill_in(shared_home_folder: Path, tmp_path: P
     text, printed, code, _ = _first(model, tmp_path, shared_home_folder)
     assert code != 0 and "model.counts (hits: hits_count, places: places_count, best: best_count)" in printed
     assert "# To fill in" in text
+
+
+_CROPPED = """
+import sys
+import tensorflow as tf
+module = tf.Module()
+weights = tf.ones([3, 4, 8])
+signature = [tf.TensorSpec([None, None, 4], name="x")]
+module.serve = tf.function(lambda x: {"y": tf.nn.conv1d(x, weights, 1, "SAME")[:, 500:-500]}, signature)
+tf.saved_model.save(module, sys.argv[1], {"serving_default": module.serve})
+"""
+
+
+def test_a_signal_is_longer_than_what_a_saved_model_cuts_off(shared_home_folder: Path, tmp_path: Path) -> None:
+    run([_python(shared_home_folder), "-c", _CROPPED, tmp_path / "cropped"], timeout=300)
+    text, _, code, printed = _first(tmp_path / "cropped", tmp_path, shared_home_folder)
+    assert yaml.safe_load(text)["model"]["shapes"] == {"x": [None, 1024, 4]}
+    assert code == 0, printed

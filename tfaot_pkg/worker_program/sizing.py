@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _BATCH = 2
+_EMPTY = "an output would be empty"
 
 
 def find(request: FindSizes, report: Report) -> FoundSizes:
@@ -32,9 +33,12 @@ def find(request: FindSizes, report: Report) -> FoundSizes:
         shapes = [specialize.sized(each, _BATCH, sizes) for each in inputs]
         try:
             # Zeros: indices of the smallest table, too.
-            signature.function(*[tf.zeros(shape, each.dtype) for shape, each in zip(shapes, inputs, strict=True)])
+            found = signature.function(
+                *[tf.zeros(shape, each.dtype) for shape, each in zip(shapes, inputs, strict=True)]
+            )
         except (tf.errors.OpError, ValueError) as error:
             return one_line(error)
-        return ""
+        # Slices and croppings of too few elements are empty, and XLA compiles no convolutions of them.
+        return _EMPTY if any(0 in each.shape for each in tf.nest.flatten(found)) else ""
 
     return search(model.symbols, fault)
