@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_an_emulated_kernel_that_leaves_its_array_is_caught(name: str, place: str, server: Server) -> None:
     """Softmax is told of one float more than there is, behind the array or before it."""
     with Elsewhere(server(name)) as machine:
-        values = machine.buffer(np.zeros(5), at_end=place == "behind")
+        values = machine.buffer(np.zeros(5, np.float32), at_end=place == "behind")
         machine.call("softmax", 1, 5, values.address, values.address)
         np.testing.assert_allclose(values.read(), 0.2, rtol=1e-6)
         start = values.address - (4 if place == "before" else 0)

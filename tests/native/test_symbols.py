@@ -98,7 +98,8 @@ def test_a_small_library_has_few_kernels_beside_its_weights(published: Published
     static, shared = (published.library("digits", suffix) for suffix in ("a", "so"))
     weights = size_of_weights(static, tmp_path)
     assert 0 < shared.stat().st_size - weights <= 80 * 1024
-    assert static.stat().st_size - weights <= 120 * 1024  # with symbols and relocations
+    # With symbols and relocations, of which each function that is left out leaves one behind.
+    assert static.stat().st_size - weights <= 122 * 1024
 
 
 def size_of_weights(static: Path, folder: Path) -> int:
