@@ -14,6 +14,14 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
+/// A number in all lanes, by instructions: libraries without bytes leave these functions out, but not their constants.
+template <class Number>
+TFAOT_INLINE auto broadcastByCode(Number x) {
+  TFAOT_OPAQUE_TO_GCC("+r", x);
+  TFAOT_OPAQUE_TO_CLANG("+r", x);
+  return broadcast(x);
+}
+
 /// Bytes of one row of a panel: four inputs of each column.
 inline constexpr std::size_t kPanelOfFours = kPanel * 4;
 /// Rows, and vectors of columns, whose sums are in registers.
@@ -27,8 +35,9 @@ struct InPairs {
   using Inputs = Weights;
 
   static TFAOT_INLINE void put(Unsigned fours, std::uint32_t* even, std::uint32_t* odd) {
-    store(even, fours & 0x00ff00ffu);
-    store(odd, fours >> 8 & 0x00ff00ffu);
+    const Unsigned low = broadcastByCode(0x00ff00ffu);
+    store(even, fours & low);
+    store(odd, fours >> 8 & low);
   }
   static TFAOT_INLINE Inputs inputs(const std::uint32_t* even, const std::uint32_t* odd) {
     return {bitsAs<Integers>(broadcast(*even)), bitsAs<Integers>(broadcast(*odd))};
@@ -127,7 +136,7 @@ inline void maxPoolBytes(const Window& window, std::size_t batch, const Byte* in
         const Taps columns = tapsOfColumn(window, x);
         const Byte* const first = in + rows.first * lineSize + columns.first * channels;
         const auto largest = [&](std::size_t c, auto read) {
-          auto found = broadcast(std::numeric_limits<Byte>::min());
+          auto found = broadcastByCode(std::numeric_limits<Byte>::min());
           for (std::size_t i = 0; i < rows.count; ++i) {
             const Byte* tap = first + i * window.dilationHeight * lineSize + c;
             for (std::size_t j = 0; j < columns.count; ++j, tap += window.dilationWidth * channels) {
@@ -154,14 +163,15 @@ inline void finish(const QuantizedDense& layer, const std::int32_t* sums, std::s
   }
   // Numbers below 2^22 are rounded to whole ones, half to even, by the addition of a number so large that a float has no
   // bits for fractions beside it; its last bits are then the whole number.
-  constexpr float kLarge = 0x1.8p+23f;
+  constexpr std::uint32_t kBitsOfLarge = 0x4b400000u;  // 1.5 * 2^23
+  const Unsigned large = broadcastByCode(kBitsOfLarge);
   const Vector low = broadcast(static_cast<float>(layer.low - layer.zero));
   const Vector high = broadcast(static_cast<float>(layer.high - layer.zero));
-  const Integers offset = broadcast(layer.zero) - bitsAs<Integers>(broadcast(kLarge));
+  const Integers offset = broadcast(layer.zero) - bitsAs<Integers>(large);
   std::int8_t* to = static_cast<std::int8_t*>(out) + column;
   for (std::size_t i = 0; i < count; i += kLanes) {
     const Vector scaled = __builtin_convertvector(load(sums + i), Vector) * load(layer.scales + column + i);
-    const Integers whole = bitsAs<Integers>(smaller(high, larger(low, scaled)) + kLarge) + offset;
+    const Integers whole = bitsAs<Integers>(smaller(high, larger(low, scaled)) + bitsAs<Vector>(large)) + offset;
     const Integers lastBits = (whole << 24) >> 24;  // of either type of bytes
     if (count - i >= kLanes) {
       storeNarrowed(to + i, lastBits);

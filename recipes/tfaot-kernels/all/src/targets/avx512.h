@@ -32,6 +32,19 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) { _mm51
 TFAOT_INLINE void storeFirst(double* to, std::size_t count, Doubles value) {
   _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1u), value);
 }
+TFAOT_INLINE __mmask64 firstBytesOf(std::size_t count) { return (std::uint64_t{1} << count) - 1u; }
+template <class Byte>
+TFAOT_INLINE VectorOf<Byte> loadFirstBytes(const Byte* from, std::size_t count) {
+  return reinterpret_cast<VectorOf<Byte>>(_mm512_maskz_loadu_epi8(firstBytesOf(count), from));
+}
+TFAOT_INLINE auto loadFirst(const std::int8_t* from, std::size_t count) { return loadFirstBytes(from, count); }
+TFAOT_INLINE auto loadFirst(const std::uint8_t* from, std::size_t count) { return loadFirstBytes(from, count); }
+TFAOT_INLINE void storeFirst(std::int8_t* to, std::size_t count, VectorOf<std::int8_t> value) {
+  _mm512_mask_storeu_epi8(to, firstBytesOf(count), reinterpret_cast<__m512i>(value));
+}
+TFAOT_INLINE void storeFirst(std::uint8_t* to, std::size_t count, VectorOf<std::uint8_t> value) {
+  _mm512_mask_storeu_epi8(to, firstBytesOf(count), reinterpret_cast<__m512i>(value));
+}
 /// Without masks: in parts of 8, 4, 2 and 1 floats.
 template <std::size_t kCount>
 TFAOT_INLINE void storeFirst(float* to, Vector value) {
