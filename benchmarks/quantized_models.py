@@ -67,15 +67,13 @@ class Writer:
                 self.constant(f"{name}_bias", bias),
             ]
         pairs = ("weights", whole, scales), ("bias", np.rint(bias / (step * scales)).astype(np.int32), step * scales)
-        return [
-            self.add(
-                "DequantizeLinear",
-                [self.constant(f"{name}_{part}_whole", each), self.constant(f"{name}_{part}_scales", factors)],
-                f"{name}_{part}",
-                axis=0,
-            )
-            for part, each, factors in pairs
-        ]
+        found = []
+        for part, each, factors in pairs:
+            # ONNX Runtime fuses dense layers only if weights have zero points, as its own tools write them.
+            kinds = ("whole", each), ("scales", factors), ("zeros", np.zeros(len(factors), each.dtype))
+            inputs = [self.constant(f"{name}_{part}_{kind}", values) for kind, values in kinds]
+            found.append(self.add("DequantizeLinear", inputs, f"{name}_{part}", axis=0))
+        return found
 
     def model(self, name, sizes, layers):
         value, step, shape = self.through_bytes("x", STEP_OF_INPUTS, 128), STEP_OF_INPUTS, sizes
