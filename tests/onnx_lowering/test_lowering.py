@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.frontends.onnx_lowering import lowering
 from tfaot_pkg.frontends.onnx_lowering.graph import DamagedGraph, read
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
-from tfaot_pkg.frontends.onnx_lowering.table import ONNX, OPERATORS
+from tfaot_pkg.frontends.onnx_lowering.table import ONNX, OPERATORS, Refused
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.from_onnx.graphs import NATIVE
 
@@ -68,8 +68,9 @@ def test_a_window_that_is_longer_than_its_axis_is_rejected(op: str) -> None:
     inputs, filters = ("x w", {"w": np.zeros((1, 1, 5), np.float32)}) if op == "Conv" else ("x", {})
     values, read = {**filters, "axis": np.array([1])}, inputs.replace("x", "u")
     nodes = [node("Unsqueeze", "x axis", "u"), node(op, read, "y", kernel_shape=[5], strides=[3])]
-    with pytest.raises(Unsupported, match="a window of 5 elements is longer than an axis of n with its padding"):
+    with pytest.raises(Refused, match="a window of 5 elements is longer than an axis of n with its padding") as failed:
         lower(model_of(nodes, (None, "n"), values), [N])
+    assert failed.value.hint.startswith("give that axis a number in model.shapes, also if it is the first one")
     nodes[1] = node(op, read, "y", kernel_shape=[5], pads=[0, 1])
     program = lower(model_of(nodes, (None, "n"), values), [N])
     assert _result(program) == Shape("f32", (ROWS, Size(1), Size.symbol("n") + Size(-3)))

@@ -34,6 +34,12 @@ def by_channel(b: Builder, values: Value, rank: int) -> Value:
     return b.reshape(values, [*values.sizes, *[ONE] * (rank - 2)])
 
 
+_LONG_ENOUGH = (
+    "give that axis a number in model.shapes, also if it is the first one, such as `x: [100, 8]`; or a range whose "
+    "least size holds a window"
+)
+
+
 def paddings(
     call: Call, given: Sequence[Size], kernel: Sequence[int], strides: list[int], holes: list[int]
 ) -> list[Pair]:
@@ -42,7 +48,8 @@ def paddings(
     for size, width, hole, (low, high) in zip(given, kernel, holes, found, strict=True):
         spread = (width - 1) * hole + 1
         if call.builder.ranges.least(size) + low + high < spread:
-            raise call.fault(f"a window of {spread} elements is longer than an axis of {size} with its padding")
+            why = f"a window of {spread} elements is longer than an axis of {size} with its padding"
+            raise call.fault(why, "" if size.is_constant else _LONG_ENOUGH)
     return found
 
 
