@@ -496,10 +496,10 @@ RULES: tuple[Rule, ...] = (
         source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
         "overflows depends on it",
         elements=f"{_XLA_OR_FLOAT64}; ours that are not finite where these differ from the framework or are not "
-        "finite, in as many other places, and numbers between its answers if float64 has one there, or in no more; "
-        "in three quarters of the rows, ours and the framework's below a rounding of the largest number, and integers "
-        "between the framework's; in huge, if the model sorts and these differ anywhere, all numbers between the "
-        "framework's",
+        "finite, in as many other places; numbers there if float64 has one, between the framework's answers or beyond "
+        "these by no more than their distance; numbers between its answers in no more places; in three quarters of the "
+        "rows, ours and the framework's below a rounding of the largest number, and integers between the framework's; "
+        "in huge, if the model sorts and these differ anywhere, all numbers between the framework's",
     ),
     Rule(
         name="overflow in a decomposition",
