@@ -149,6 +149,10 @@ PREPROCESSED = {
         )
     },
     "attribute in brackets apart": "[ [gnu::constructor]] void f() {}\n" + _BODY,
+    "attribute in brackets on two lines": '[\n[gnu::target("avx512f")]] void f() {}\n' + _BODY,
+    "attribute that continues": '[ \\\n[gnu::optimize("-Ofast")]] void f() {}\n' + _BODY,
+    "std's function on two lines": "#include <cstdlib>\n" + _function('if (sizeof(long) == 4) std::\nsystem("id");'),
+    "a global function on two lines": _function('if (sizeof(long) == 4) ::\nsystem("id");'),
     "attribute by macros": "#define L [\n#define A gnu::constructor\nL L A]] void f() {}\n" + _BODY,
     "the global function": _function('::system("id");'),
     "std's function": "#include <cstdlib>\n" + _function('std::system("id");'),
@@ -156,6 +160,42 @@ PREPROCESSED = {
     + _function('if constexpr (sizeof(long) == 4) std::system("id");'),
     "a function by another name": "#include <cstdlib>\nnamespace s = std;\n" + _function('auto f = &s::system; f("id");'),
     "a function that is imported": "#include <cstdlib>\nusing std::system;\n" + _BODY,
+    # By ways of C++ that lead around the names of a scope: also in branches that only another machine compiles.
+    **{
+        f"{name} elsewhere": "#include <complex>\n#include <cstdlib>\n" + before + _function(f"if (sizeof(long) == 4) {body}")
+        for name, before, body in (
+            ("a template of std that is none", "", 'std::template system("id");'),
+            ("a global function after >", "", "y[1] = x[1] > ::mkdtemp(nullptr)[0];"),
+            ("a global function after )", "", "y[1] = (int) ::mkdtemp(nullptr)[0];"),
+            ("files of a locale", "", 'std::locale l("/etc");'),
+            ("a base of std", "struct L : std::locale { using locale::locale; };\n", 'L l("/etc");'),
+            ("an alias of std", "namespace s = std;\n", "s::quick_exit(1);"),
+            ("names that a namespace uses", "namespace s { using namespace std; }\n", "s::quick_exit(1);"),
+            ("the namespace around", "using namespace std;\n", "authored::quick_exit(1);"),
+            ("the namespace around all", "using namespace std;\n", "tfaot_operation_work::authored::quick_exit(1);"),
+            ("a namespace of ours", "", "tfaot_native::FloatControl::current();"),
+            (
+                "a function of its argument's namespace",
+                "template <class T> struct Any { operator const char*() const { return nullptr; } };\nvoid system(int) {}\n",
+                "system(Any<std::ratio<1>>{});",
+            ),
+            (
+                "a function that a type declares",
+                "typedef void F(float);\nF quick_exit;\n",
+                "quick_exit(std::true_type{});",
+            ),
+            ("a function in parentheses", "void (quick_exit)(float) {}\n", "quick_exit(std::true_type{});"),
+            ("a function that gives a function", "int (*quick_exit(float))(int);\n", "quick_exit(std::true_type{});"),
+            ("a function with an attribute", "void quick_exit [[maybe_unused]] (float) {}\n", "quick_exit(std::true_type{});"),
+            ("a function template", "template <class T> void quick_exit(T*) {}\n", "quick_exit(std::true_type{});"),
+            (
+                "a function of another namespace of its own",
+                "namespace s { inline void quick_exit(float) {} }\nusing s::quick_exit;\n",
+                "quick_exit(std::true_type{});",
+            ),
+            ("a type of the C library", "", "auto d = std::div(1, 2);"),
+        )
+    },
     "the end of its namespace": "} } }\nvoid f() {}\nnamespace { namespace a { namespace b {\n" + _BODY,
     "the end of its namespace by macros": "#define E }\nE E E\nnamespace { namespace a { namespace b {\n" + _BODY,
     "a brace that stays open": _BODY + "namespace a {\n",
@@ -167,6 +207,24 @@ COMPILED = {
     "a hidden function in a branch of other machines": "#include <cstdlib>\n"
     + _function('if (sizeof(long) == 4) system("id");'),
     "a hidden function by using namespace": "#include <cstdlib>\nusing namespace std;\n" + _function("abort();"),
+    **{
+        f"{name}, in a branch of other machines": "#include <complex>\n#include <cstdlib>\n" + before
+        + _function(f"if (sizeof(long) == 4) {body}")
+        for name, before, body in (
+            ("a folder", "", "mkdtemp(nullptr);"),
+            ("another view of the system", "", "unshare(1);"),
+            ("a thread", "", "pthread_cancel(0);"),
+            ("a link's end", "", "realpath(nullptr, nullptr);"),
+            ("files of a locale", "using namespace std;\n", 'locale l("/etc");'),
+            ("a function of its argument's namespace", "", "fd_set* s = nullptr; select(1, s, s, s, nullptr);"),
+            ("the same by its type's kind", "", "struct timespec t; nanosleep(&t, nullptr);"),
+            ("the same of a macro", "", "fclose(stdin);"),
+            ("a friend", "struct A { friend int unshare(A); operator int() const { return 1; } };\n", "unshare(A{});"),
+        )
+    },
+    "a special form for other machines": "template <int n> struct P { static float f() { return 1; } };\n"
+    "template <> struct P<4> { static float f() { return mkdtemp(nullptr) != nullptr; } };\n"
+    + _function("y[1] = P<sizeof(long)>::f();"),
     "a stack of its own size": _function("float a[1 << 20]; for (float& v : a) v = std::sin(x[0] + y[1]); y[1] = a[77];"),
     "an array on the stack of any size": _function("float a[y.size()]; a[0] = 1; y[1] = a[0];"),
     "a constructor": "struct A { A() { volatile float v = 3; n = std::sin(v); } float n; };\nA a;\n" + _function("y[1] = a.n;"),
@@ -183,8 +241,18 @@ COMPILED = {
 GOOD = {
     "macros": "#define SLOPE 0.5f  // of the model\n#define SQUARE(v) ((v) * \\\n  (v))\n#undef SLOPE\n#define SLOPE 1\n"
     + _function("y[1] = SLOPE * SQUARE(x[1]) + INFINITY - NAN + FLT_MAX + INT64_C(5);"),
-    "names of the C library": "static float time(float signal) { return signal; }\nstruct A { float read, index; };\n"
-    + _function("A a{1, 2}; float wait = time(a.read), random = 2; y[1] = wait + random + a.index;"),
+    "names of the C library": "static float same(float signal) { return signal; }\nstruct A { float read, index; "
+    "float time() const { return read; } };\nconstexpr float clock = 2, alarm[] = {1};\n"
+    "static float sum(Input<float> signal, Output<float> time) { return signal[0] + time[0]; }\n"
+    "struct time { static float link(float v) { return v; } };\n"
+    + _function("A a{1, 2}; float wait = same(a.read), random = clock * alarm[0]; auto kill = [](float v) { return v; };"
+                " y[1] = wait + random + a.index + kill(1) + a.time() + time::link(2) + sum(x, y);"),
+    "all of std": "#include <cmath>\n#include <algorithm>\n#include <functional>\n#include <tuple>\nusing namespace std;\n"
+    + _function("using namespace std::placeholders; auto f = bind(plus<float>(), _1, 2.0f);"
+                " auto [a, b] = make_tuple(x[0], x[1]); y[1] = f(fabs(a)) + max(b, 1.0f) + (x[0] > std::abs(b));"),
+    "members after brackets": "template <class T> struct Own { static constexpr T first = 2; static T of(T v) { return v; } };\n"
+    + _function("y[1] = Own<float>::first + Own<float>::of(2) + decltype(Own<float>())::of(1)"
+                " + std::numeric_limits<float>::epsilon();"),
     "attributes": "[[maybe_unused, gnu::always_inline]] static inline float f(float v) { return v; }\n"
     + _function("switch (int(x[1])) { case 1: y[1] = 2; [[fallthrough]]; default: y[2] = f(1); }"),
     "algorithms": "#include <algorithm>\n#include <array>\n#include <complex>\n#include <limits>\n#include <numeric>\n"
@@ -261,7 +329,7 @@ def test_the_callers_arithmetic_stays(tmp_path: Path) -> None:
     )
     (tmp_path / "work.cpp").write_text(text.partition("\n")[2].partition("\n")[2])
     (tmp_path / "operation.cc").write_text(
-        wrapper_text("work", (_CALL,), OwnText(text=text, headers=("cmath", "tfaot/operation.h"), macros=()))
+        wrapper_text("work", (_CALL,), OwnText(text=text, headers=("cmath", "tfaot/operation.h"), macros=(), hidden=()))
     )
     (tmp_path / "state.cc").write_text(
         'extern "C" void tfaot_operation_0(const void* const*, void* const*);\n'

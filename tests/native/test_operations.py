@@ -54,9 +54,9 @@ def _compiled(
 def test_an_operation_becomes_an_object_that_needs_mathematics_alone(tmp_path: Path, compiler: Compiler) -> None:
     """Names of its own, also those of the C library, stay inside of it."""
     text = _HEAD + (
-        "void free(float* x) { *x = std::tanh(*x); }\n"
+        "void erase(float* free) { *free = std::tanh(*free); }\n"
         f"{_SIGNATURE} {{\n"
-        '  for (std::int64_t i = 0; i < y.size(); ++i) { y[i] = x[i] * attributes.number("slope", 2); free(&y[i]); }\n'
+        '  for (std::int64_t i = 0; i < y.size(); ++i) { y[i] = x[i] * attributes.number("slope", 2); erase(&y[i]); }\n'
         "}\n"
     )
     made = _compiled(text, tmp_path, compiler, {"slope": (0.5,), "sizes": (1.0, 2.0)})

@@ -16,7 +16,7 @@ from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.sandbox import Limits
 from tfaot_pkg.ground.targets import Target
-from tfaot_pkg.native.compiled.authored import HINT, MOST_TEXT, require_computes
+from tfaot_pkg.native.compiled.authored import HINT, MOST_TEXT, names_of_headers, require_computes, words_of
 from tfaot_pkg.native.compiled.operations import OperationCode
 from tfaot_pkg.native.cxx.compiler import Compiler, confined
 from tfaot_pkg.package.binary.elf import Elf, opened, read_elf, symbols_of
@@ -37,6 +37,7 @@ _STACK = 256 << 10  # bytes of a function: callers' threads have 128 KiB (musl) 
 # Hostile templates and macros can keep a compiler busy without end (decision 053).
 _SECONDS, _MEMORY, _DISK = 120.0, 4 << 30, 1 << 30
 _MOST_PREPROCESSED = 64 << 20  # bytes, with all headers
+_UNKNOWN = "tfaot_unknown"  # the type of names that an operation does not declare (templates/native/operation.cc.j2)
 # A line marker of the preprocessor: # NUMBER "FILE" FLAGS.
 _LINE = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"')
 _SECTIONS = re.compile(
@@ -69,7 +70,8 @@ def compile_operation(code: OperationCode, target: Target, compiler: Compiler, f
     ]
     try:
         box.preprocess(folder / code.wrapper.name, checked, flags=flags, folder=folder)
-        require_computes(code.name, _own_part(code, checked))
+        own, headers = _parts(code, checked)
+        require_computes(code.name, own, words_of(code.name, code.source.read_text("utf-8")), names_of_headers(headers))
         box.compile(checked, unlinked, flags=flags, folder=folder)
     except CompilerError as error:
         raise ModelError(
@@ -90,14 +92,22 @@ def _frame_flags(compiler: Compiler) -> tuple[str, ...]:
 def _told(message: str) -> str:
     """The compiler's output, indented."""
     lines = message.partition("\n")[2].splitlines() or [message]
+    if _UNKNOWN in message:
+        lines.append(
+            f"what is called {_UNKNOWN} here is a name that an operation may not use, or uses before it declares it"
+        )
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _own_part(code: OperationCode, preprocessed: Path) -> str:
-    """What the file `preprocessed` has of the author's file, line for line. Raises ModelError if it is too much."""
+def _parts(code: OperationCode, preprocessed: Path) -> tuple[str, str]:
+    """What the file `preprocessed` has of the author's file, line for line, and of headers.
+
+    Raises ModelError if it is too much.
+    """
     if preprocessed.stat().st_size > _MOST_PREPROCESSED:
         raise ModelError(f"{code.name}.cpp: its macros make too much text", hint=HINT)
     lines: dict[int, str] = {}
+    headers: list[str] = []
     current, number = "", 0
     for line in preprocessed.read_text(errors="replace").split("\n"):
         if found := _LINE.match(line):
@@ -106,10 +116,12 @@ def _own_part(code: OperationCode, preprocessed: Path) -> str:
             # Several pieces of one line, if a macro of a header is in it.
             lines[number] = f"{lines.get(number, '')} {line}"
             number += 1
+        elif current != code.wrapper.name and not line.startswith("#"):
+            headers.append(line)
     own = "".join(f"{lines.get(number, '')}\n" for number in range(1, max(lines, default=0) + 1))
     if len(own) > 8 * MOST_TEXT:
         raise ModelError(f"{code.name}.cpp: its macros make too much text", hint=HINT)
-    return own
+    return own, "\n".join(headers)
 
 
 def _require_pure(code: OperationCode, unlinked: Path, linked: Path, compiler: Compiler) -> None:

@@ -3,6 +3,11 @@
 Pure: text in, text or ModelError out. The author's file is checked twice: as it is written (`own_text`), so that no
 directive, header or reserved name can make it another program on another machine, and after preprocessing
 (`require_computes`), so that macros hide nothing. The text that is checked is the text that is compiled and shipped.
+
+No function that does more than compute can be named, in a branch that only another machine compiles either. C++ looks
+names up in scopes, behind a qualifier, and in the namespaces of arguments, so there is a rule for each: `hidden` names
+are declared as objects in a scope around the file, `std::` leads to listed names, and the file's own functions are not
+called like those of headers.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.native.compiled.authored_names import KEYWORDS, OWN, STANDARD
 
 OWN_HEADER = "tfaot/operation.h"
 HEADERS = frozenset(
@@ -22,26 +28,6 @@ HEADERS = frozenset(
     " stddef.h stdint.h stdlib.h string.h".split()
 )
 """What an operation may include besides OWN_HEADER. All of these are included before its first line."""
-
-HIDDEN = tuple(
-    # Programs, code and memory.
-    "system popen pclose execl execle execlp execv execve execvp fork vfork clone posix_spawn posix_spawnp dlopen dlsym"
-    " dlclose syscall ptrace prctl mmap mprotect mremap munmap shmat sbrk malloc calloc realloc free aligned_alloc"
-    " posix_memalign alloca"
-    # Files, connections and what is printed.
-    " open openat creat close read write pread pwrite readv writev lseek dup pipe ioctl fcntl fopen freopen fdopen"
-    " fclose fread fwrite fputs fgets fprintf vfprintf dprintf printf vprintf puts scanf fscanf tmpfile tmpnam mkstemp"
-    " remove rename unlink rmdir mkdir link symlink chmod chown truncate ftruncate chdir chroot mount socket connect"
-    " bind listen accept send sendto sendmsg recv recvfrom recvmsg getaddrinfo gethostbyname"
-    # The process, its threads and its environment.
-    " exit _exit quick_exit atexit at_quick_exit abort raise kill signal sigaction longjmp siglongjmp setjmp alarm wait"
-    " waitpid getenv secure_getenv setenv putenv unsetenv clearenv getpid getuid gethostname pthread_create thrd_create"
-    " setlocale setrlimit"
-    # Other answers at other times, and another arithmetic.
-    " time clock gettimeofday clock_gettime sleep usleep nanosleep rand srand random drand48 arc4random getrandom"
-    " getentropy fesetround fesetenv feholdexcept feupdateenv feenableexcept fedisableexcept".split()
-)
-"""Functions of the C library that an operation cannot name; its own functions and variables may be called so."""
 
 _ATTRIBUTES = frozenset(
     "maybe_unused nodiscard noreturn fallthrough likely unlikely gnu::always_inline gnu::noinline".split()
@@ -61,13 +47,8 @@ _OF_MACROS = _OF_COMPILERS | frozenset(
 )
 """Reserved names that macros of HEADERS stand for: INFINITY, NAN, NULL, offsetof."""
 
-_KEYWORDS = frozenset(
-    "alignas alignof and and_eq auto bitand bitor bool break case catch char class compl const constexpr continue"
-    " default delete do double else enum explicit false float for friend goto if inline int long mutable namespace new"
-    " noexcept not not_eq nullptr operator or or_eq private protected public register return short signed sizeof static"
-    " struct switch template this throw true try typedef typename union unsigned using virtual void volatile while xor"
-    " xor_eq".split()
-)
+_TYPE_KEYS = frozenset("class struct union enum namespace typename".split())
+_SCOPES = re.compile(r"""(?P<literal>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+')|(?P<mark>[{};])|(?P<word>[A-Za-z_]\w*)""")
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t]+|//[^\n]*|/\*.*?\*/)
@@ -88,11 +69,15 @@ HINT = "docs/how-to/custom-operations.md says what an operation may consist of"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnText:
-    """An operation's file without its includes, line for line; what it includes, and the macros that it defines."""
+    """An operation's file without its includes, line for line; what it includes, and the macros that it defines.
+
+    `hidden` are its names for which headers may have another meaning, which must not be reached.
+    """
 
     text: str
     headers: tuple[str, ...]
     macros: tuple[str, ...]
+    hidden: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,30 +106,108 @@ def own_text(name: str, source: bytes) -> OwnText:
     for begin, end in reversed(removed):
         # Line for line: the compiler's messages name lines of the author's file.
         text = text[:begin] + "\n" * text.count("\n", begin, end) + text[end:]
-    return OwnText(text=text, headers=tuple(dict.fromkeys(headers)), macros=tuple(dict.fromkeys(macros)))
+    return OwnText(
+        text=text,
+        headers=tuple(dict.fromkeys(headers)),
+        macros=tuple(dict.fromkeys(macros)),
+        hidden=tuple(sorted(words_of(name, text) - KEYWORDS - STANDARD - OWN - _OF_COMPILERS)),
+    )
 
 
-def require_computes(name: str, text: str, first: int = 1) -> None:
-    """Raise ModelError if `text`, preprocessed, from line `first` on, does anything but compute with what it is given.
+def words_of(name: str, text: str) -> frozenset[str]:
+    """The words of the file `text` of the operation `name`, also those of its directives. Raises ModelError."""
+    return frozenset(each.text for line in _lines(name, text) for each in line if each.kind == "word")
 
-    It ends in the scope in which it begins.
+
+def names_of_headers(text: str) -> frozenset[str]:
+    """All names in declarations of the preprocessed headers `text`, in whichever namespace, except those of members.
+
+    Those of parameters are among them, but reserved.
     """
-    tokens = [each for line in _lines(name, text, first) for each in line if each.kind != "blank"]
+    names: set[str] = set()
+    opened: list[bool] = []  # whether each brace that is open is that of a namespace or of `extern "C"`
+    statement: list[str] = []
+    for found in _SCOPES.finditer(text):
+        if found[0] == "{":
+            is_scope = "namespace" in statement[:2] or statement == ["extern"]
+            opened.append(is_scope)
+        elif found[0] == "}" and opened:
+            opened.pop()
+        if found["mark"]:
+            statement = []
+        elif found["word"] and all(opened):
+            statement.append(found[0])
+            names.add(found[0])
+    return frozenset(names)
+
+
+def require_computes(name: str, text: str, own: frozenset[str], headers: frozenset[str]) -> None:
+    """Raise ModelError if `text`, preprocessed, does anything but compute with what it is given.
+
+    It ends in the scope in which it begins. `own` are the words of the file before, `headers` the names that headers
+    declare.
+    """
+    tokens = [each for line in _lines(name, text) for each in line if each.kind not in ("blank", "line")]
+    reached = headers - KEYWORDS - STANDARD - OWN
+    scopes = _Scopes()
     depth = 0
     for place, token in enumerate(tokens):
         if token.text == "#":
             raise fault(name, token.line, "#pragma is not allowed in an operation: it may change its arithmetic")
         if token.kind == "word":
             _require_word(name, token, _OF_MACROS)
+            _require_known(name, token, own)
+            _require_std_by_name(name, tokens, place, scopes)
+            if token.text in reached and scopes.declares(tokens, place):
+                raise fault(name, token.line, f"{token.text} is declared in a header: call it otherwise")
         if token.text == "::":
-            _require_qualified(name, tokens, place)
+            _require_qualified(name, tokens, place, reached)
         if token.text == "[" and tokens[place + 1 : place + 2] and tokens[place + 1].text == "[":
             _require_attributes(name, tokens, place)
+        scopes.pass_by(token)
         depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "mark" else 0
         if depth < 0:
             raise fault(name, token.line, "} closes a brace that its file has not opened")
     if depth:
         raise fault(name, tokens[-1].line, f"{depth} of its braces are not closed")
+
+
+class _Scopes:
+    """Where a token is: which braces are open, and how many parentheses."""
+
+    def __init__(self) -> None:
+        self._opened: list[bool] = []  # whether each open brace is that of a namespace
+        self._statement: list[str] = []
+        self._parentheses = 0
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether declarations stand in a namespace within the file."""
+        return bool(self._opened) and self._opened[-1]
+
+    def pass_by(self, token: _Token) -> None:
+        if token.text == "{":
+            self._opened.append("namespace" in self._statement[:2])
+        elif token.text == "}" and self._opened:
+            self._opened.pop()
+        if token.text in ("{", "}", ";"):
+            self._statement, self._parentheses = [], 0
+            return
+        self._statement.append(token.text)
+        self._parentheses += {"(": 1, ")": -1}.get(token.text, 0)
+
+    def declares(self, tokens: Sequence[_Token], place: int) -> bool:
+        """Whether the word at `place` may be the name of a function that is declared in a namespace.
+
+        In C++, only such functions make a compiler look for others of their name in the namespaces of arguments.
+        """
+        before = tokens[place - 1].text if place else ""
+        after, next_one = ([each.text for each in tokens[place + 1 : place + 3]] + ["", ""])[:2]
+        is_array = after == "[" and next_one != "["  # else an attribute of a function
+        if not all(self._opened) or before in (*_TYPE_KEYS, "::", ".") or is_array or after in ("=", "{", "::"):
+            return False
+        # A parameter has a type before it, and no parameters of its own.
+        return self._parentheses == 0 or before == "(" or after in ("(", "[")
 
 
 def fault(name: str, line: int, why: str) -> ModelError:
@@ -260,6 +323,8 @@ def _require_own_names(name: str, words: Sequence[_Token]) -> None:
 def _require_word(name: str, token: _Token, reserved: frozenset[str]) -> None:
     if why := _FORBIDDEN.get(token.text):
         raise fault(name, token.line, f"{token.text} is not allowed in an operation: {why}")
+    if token.text.startswith("tfaot_") or token.text == "authored":
+        raise fault(name, token.line, f"{token.text} is not allowed in an operation: the code around it has such names")
     if _RESERVED.fullmatch(token.text) and token.text not in reserved:
         raise fault(
             name,
@@ -269,15 +334,33 @@ def _require_word(name: str, token: _Token, reserved: frozenset[str]) -> None:
         )
 
 
-def _require_qualified(name: str, tokens: Sequence[_Token], place: int) -> None:
-    """Raise ModelError if `::` at `place` leads to a function that is hidden, or out of the operation's namespace."""
+def _require_known(name: str, token: _Token, own: frozenset[str]) -> None:
+    """Raise ModelError for a name that a macro of a header brought, except for what computes."""
+    if token.text not in own and token.text not in KEYWORDS | STANDARD | _OF_MACROS:
+        raise fault(name, token.line, f"a macro stands for {token.text}, which no operation may use")
+
+
+def _require_std_by_name(name: str, tokens: Sequence[_Token], place: int, scopes: _Scopes) -> None:
+    """Raise ModelError if a word at `place` is `std`, and neither qualifies a listed name nor is used as a whole."""
+    if tokens[place].text != "std":
+        return
+    before = [each.text for each in tokens[max(0, place - 2) : place]]
+    following = [each.text for each in tokens[place + 1 : place + 3]]
+    # The names that a namespace uses could be reached through its own name.
+    is_used = before == ["using", "namespace"] and following[:1] == [";"] and not scopes.is_nested
+    if is_used or (following[:1] == ["::"] and following[1:] and following[1] in STANDARD):
+        return
+    said = "".join(("std", *following)) if following[:1] == ["::"] else "std"
+    raise fault(name, tokens[place].line, f"{said} is not allowed in an operation: only names of std that compute are")
+
+
+def _require_qualified(name: str, tokens: Sequence[_Token], place: int, reached: frozenset[str]) -> None:
+    """Raise ModelError if `::` at `place` may lead out of the operation's namespace, except to `std` and `tfaot`."""
     token, following = tokens[place], tokens[place + 1].text if place + 1 < len(tokens) else ""
-    if following in HIDDEN:
-        raise fault(name, token.line, f"::{following} is not allowed in an operation: it only computes")
     before = tokens[place - 1] if place else None
-    is_qualified = before is not None and (
-        before.text in (">", ")") or (before.kind == "word" and before.text not in _KEYWORDS)
-    )
+    is_word = before is not None and before.kind == "word" and before.text not in KEYWORDS
+    # `>` and `)` may be operators, before a name of the global namespace.
+    is_qualified = is_word or (before is not None and before.text in (">", ")") and following not in reached)
     if not is_qualified and following not in ("std", "tfaot"):
         raise fault(name, token.line, f"::{following} is not allowed in an operation: it uses its own names and std::")
 

@@ -14,7 +14,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.ground.documents import convert, plain
 from tfaot_pkg.ground.rendering import render
-from tfaot_pkg.native.compiled.authored import HIDDEN, OWN_HEADER, OwnText, own_text
+from tfaot_pkg.native.compiled.authored import OWN_HEADER, OwnText, own_text
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.elements import write_arrays
 
@@ -75,7 +75,7 @@ def wrapper_text(name: str, calls: Sequence[OperationCall], own: OwnText) -> str
         "source": f"{name}.cpp",
         # They come first, so that no macro of the author's has an effect on them, and outside of the namespaces.
         "headers": [header for header in own.headers if header != OWN_HEADER],
-        "hidden": HIDDEN,
+        "hidden": own.hidden,
         "macros": own.macros,
         "calls": [_context(each) for each in calls],
     }
