@@ -109,6 +109,68 @@ def test_a_pass_keeps_the_meaning_of_its_text(case: Case) -> None:
         _require_same_answers(program, run(program, [named(case.name)]))
 
 
+_CORNERS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.0,
+    100.0,
+    -100.0,
+    1e-40,
+    -1e-40,
+    1e9,
+    -1e9,
+    1e20,
+    -1e20,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+_WITHOUT_SIGNS_OF_ZEROS = {
+    # A sum of zeros times a negative scale is -0.0, and not with negative weights: inference engines merge these, too.
+    "fuse-epilogues",
+    "fuse-prologues",
+    # 0 + a * b or a * b: TensorFlow's and ONNX Runtime's products give the former, XLA's, JAX's and torch.mm the latter.
+    "a product that adds nothing up is elementwise",
+}
+
+
+def _of_corners(program: Program, seed: int) -> list[np.ndarray]:
+    """Results for corner values among plain ones, and for nothing else."""
+    sizes, random = {each.name: 3 for each in program.symbols}, np.random.default_rng(seed)
+    inputs = []
+    for each in program.entry.parameters:
+        kind, shape = NUMPY_TYPES[each.shape.dtype], each.shape.at(3, sizes)
+        plain = random.integers(-4, 9, shape).astype(kind)
+        corners = random.choice(_CORNERS, shape).astype(kind) if kind.kind == "f" else plain
+        inputs.append(np.where(random.random(shape) < (1.0 if seed % 2 else 0.2), corners, plain))
+    with np.errstate(all="ignore"):
+        return interpret.run(program, 3, inputs, sizes)
+
+
+def _class(values: np.ndarray, signed: bool) -> np.ndarray:
+    """Of each number: whether it is NaN, infinite or finite, and its sign; of numbers near zero only if `signed`."""
+    values = values if signed else np.where(np.abs(values) < 1e-6, 0.0, values)
+    kind = np.where(np.isnan(values), 3, np.where(np.isinf(values), 2, 0))
+    return np.where(np.isnan(values), kind, kind + 10 * np.signbit(values))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_a_pass_keeps_signs_of_zeros_and_numbers_that_are_not_finite(case: Case) -> None:
+    program = parse(case.given)
+    if not case.wanted.startswith("%") or case.name == "unify-nan":
+        return
+    made, signed = run(program, [named(case.name)]), _WITHOUT_SIGNS_OF_ZEROS.isdisjoint((case.name, case.title))
+    for seed in range(12):
+        for wanted, given in zip(_of_corners(program, seed), _of_corners(made, seed), strict=True):
+            if wanted.dtype.kind == "f":
+                np.testing.assert_array_equal(_class(given, signed), _class(wanted, signed))
+            else:
+                np.testing.assert_array_equal(given, wanted)
+
+
 @pytest.mark.sweep("0", "1", "2", "3", "4", "5", "6", "7")
 @pytest.mark.parametrize("seed", range(20))
 def test_every_pass_keeps_the_meaning_of_random_programs(seed: int) -> None:

@@ -42,7 +42,7 @@ def without_cancellation(look: Look, operation: Operation) -> Operation | None:
 
 
 def _root(look: Look, operation: Operation) -> Operation | None:
-    """sqrt(1 - x * x) is sqrt((1 - x) * (1 + x)), and sqrt(x * x - 1) is sqrt((x - 1) * (x + 1)): acos, asin."""
+    """sqrt(1 - x * x) is sqrt((1 - x) * (1 + x)), and sqrt(x * x - 1) is sqrt((|x| - 1) * (|x| + 1)): acos, asin."""
     difference = look.made_by(operation.operands[0], "subtract")
     if difference is None or difference.shape.dtype not in ("f32", "f64"):
         return None
@@ -51,7 +51,8 @@ def _root(look: Look, operation: Operation) -> Operation | None:
         if square is None or square.operands[0] != square.operands[1] or look.scalar(other) != 1.0:
             continue
         x = square.operands[0]
-        pair = (x, other) if value == difference.operands[0] else (other, x)
+        # (x - 1) * (x + 1) is -0.0 for x = -1, whose root is -0.0; x * x - 1 is 0.0.
+        pair = (_added(look, difference, "abs", x), other) if value == difference.operands[0] else (other, x)
         less = _added(look, difference, "subtract", *pair)
         more = _added(look, difference, "add", *pair)
         return replace(operation, operands=(_added(look, difference, "multiply", less, more),))
@@ -68,21 +69,30 @@ def _logarithm(look: Look, operation: Operation) -> Operation | None:
         product = look.made_by(root.operands[0], "multiply") if root is not None else None
         if product is None or {_shift(look, factor, x) for factor in product.operands} != {1.0, -1.0}:
             continue
-        less = next(factor for factor in product.operands if _shift(look, factor, x) == -1.0)
-        return replace(operation, opcode="log-plus-one", operands=(_added(look, total, "add", less, other),))
+        dtype = total.shape.dtype
+        one = _filled(look, total, 1.0, dtype)
+        near = _added(look, total, "add", _added(look, total, "subtract", x, one), other)
+        # Far below zero the root is |x|, so that the argument of the logarithm is 0, but x - 1 + |x| is 0 too.
+        is_below = _added(
+            look, total, "compare", x, _filled(look, total, 0.0, dtype), dtype="pred",
+            attributes=Comparison(direction="LT"),
+        )  # fmt: skip
+        argument = _added(look, total, "select", is_below, _added(look, total, "subtract", total.id, one), near)
+        return replace(operation, opcode="log-plus-one", operands=(argument,))
     return None
 
 
 def _shift(look: Look, value: int, x: int) -> float | None:
-    """The number s with `value` = `x` + s; None if there is none."""
+    """The number s with `value` = `x` + s or |`x`| + s; None if there is none."""
     made = look.made_by(value, "add", "subtract")
     if made is None:
         return None
     first, second = made.operands
-    if made.opcode == "add" and second == x:
+    if made.opcode == "add" and look.scalar(first) is not None:
         first, second = second, first
     number = look.scalar(second)
-    if first != x or number is None:
+    size = look.made_by(first, "abs")
+    if number is None or x not in (first, *(size.operands if size is not None else ())):
         return None
     return -number if made.opcode == "subtract" else number
 
