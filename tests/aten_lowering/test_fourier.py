@@ -46,13 +46,13 @@ def _error(found: Array, wanted: Array) -> float:
 def test_transforms_are_as_exact_as_float32_allows(length: int) -> None:
     x, (real, imaginary) = _run(length, "whole")
     x = x.astype(np.float64)
-    assert _error(real + 1j * imaginary, np.fft.fft(x[0] + 1j * x[1])) < 2e-7
+    assert _error(real + 1j * imaginary, np.fft.fft(x[0] + 1j * x[1])) < 3e-7
     _, (half, rest, back) = _run(length, "real")
-    assert _error(half + 1j * rest, np.fft.rfft(x[0])) < 2e-7
+    assert _error(half + 1j * rest, np.fft.rfft(x[0])) < 3e-7
     assert (rest[:, 0] == 0).all()
     # Half of a spectrum, as long as the whole one: the remainder is cropped.
     kept = (x[0] + 1j * x[1])[:, : length // 2 + 1]
-    assert _error(back, length * np.fft.irfft(kept, length)) < 2e-7
+    assert _error(back, length * np.fft.irfft(kept, length)) < 3e-7
 
 
 def test_a_transform_beyond_the_limit_is_rejected() -> None:

@@ -1,8 +1,6 @@
-"""Fourier transforms as products of real arrays with small matrices, which every toolchain and engine compiles.
+"""Fourier transforms as products of real arrays with small matrices, by TensorFlow's operations.
 
-A length n = a b is transformed by Cooley and Tukey's decimation (Math. Comp. 19, 1965): a transform of length a for
-each residue modulo b, a twiddle factor for each result, and transforms of length b. Lengths up to 32 take one product.
-Lengths with a large prime factor become a convolution whose length is a power of two (Bluestein, 1970).
+messages/fourier_constants.py has the algorithm.
 """
 
 from __future__ import annotations
@@ -11,15 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
+from messages.fourier_constants import chirp, matrix, radix, twiddles
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from framework_types import Array
-
-
-_RADIX = 16
-_DIRECT, _DIRECT_PRIME = 32, 128
-"""The longest lengths, in general and of primes, for which one product is cheaper than two."""
 
 
 def transformed(re: tf.Tensor, im: tf.Tensor | None, inverse: bool) -> tuple[tf.Tensor, tf.Tensor]:
@@ -35,8 +28,8 @@ def transformed(re: tf.Tensor, im: tf.Tensor | None, inverse: bool) -> tuple[tf.
 def of_real(x: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Real and imaginary part of the first size // 2 + 1 results for real `x`, cropped or padded to `size`."""
     x, kept = fitted(x, size), size // 2 + 1
-    if size <= _DIRECT:
-        re, im = _product(x, None, _matrix(size, -1)[:, :kept])
+    if radix(size) == size:
+        re, im = _product(x, None, matrix(size, -1)[:, :kept])
     else:
         re, im = _along(x, None, size, -1)
     # The first result, and the middle one of even lengths, are real even if an input is infinite.
@@ -67,68 +60,34 @@ def fitted(x: tf.Tensor, size: int) -> tf.Tensor:
 
 def _along(re: tf.Tensor, im: tf.Tensor | None, size: int, sign: int) -> tuple[tf.Tensor, tf.Tensor]:
     """The sums of x[j] exp(sign 2 pi i j k / size) over j."""
-    radix = _radix(size)
-    if radix == size:
-        return _product(re, im, _matrix(size, sign))
-    if not radix:
+    first = radix(size)
+    if first == size:
+        return _product(re, im, matrix(size, sign))
+    if not first:
         return _bluestein(re, im, size, sign)
-    rest = size // radix
-    # j = rest * j1 + j2, k = k1 + radix * k2: first along j1, which is moved to the end.
-    re, im = (None if each is None else _swapped(_split(each, radix, rest)) for each in (re, im))
-    re, im = _product(re, im, _matrix(radix, sign))
-    re, im = _scaled(re, im, _turns(sign * np.outer(np.arange(rest), np.arange(radix)), size))
+    rest = size // first
+    # j = rest * j1 + j2, k = k1 + first * k2: first along j1, which is moved to the end.
+    re, im = (None if each is None else _swapped(_split(each, first, rest)) for each in (re, im))
+    re, im = _product(re, im, matrix(first, sign))
+    re, im = _scaled(re, im, twiddles(rest, first, sign))
     re, im = _along(_swapped(re), _swapped(im), rest, sign)
     return tuple(_joined(_swapped(each), size) for each in (re, im))
 
 
-def _radix(size: int) -> int:
-    """The length of the first transforms; `size` if one product suffices, 0 if there is no small divisor."""
-    if size <= _DIRECT:
-        return size
-    # A small divisor that is as large as possible gives few steps; else a prime one, up to the length of one product.
-    divisors = [each for each in range(2, _DIRECT_PRIME + 1) if size % each == 0]
-    small = [each for each in divisors if each <= _RADIX]
-    if small:
-        return max(small)
-    return min(divisors) if divisors else 0
-
-
 def _bluestein(re: tf.Tensor, im: tf.Tensor | None, size: int, sign: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """2 j k = j^2 + k^2 - (k - j)^2: multiply by factors, convolve with exp(-sign pi i j^2 / size), multiply again."""
-    # A power of two, at least 2 size - 1, so that the circular convolution does not wrap around.
-    length = 1 << (2 * size - 2).bit_length()
-    numbers = np.arange(size)
-    # Squares modulo 2 * size: large angles would lose digits.
-    turns = _turns(sign * numbers * numbers % (2 * size), 2 * size)
-    chirp = np.zeros(length, complex)
-    chirp[:size] = turns.conj()
-    chirp[length - size + 1 :] = chirp[1:size][::-1]
-    # Divided here, because `_along` does not divide the inverse transform by its length.
-    kernel = np.fft.fft(chirp) / length
-    re, im = _scaled(re, im, turns)
+    factors = chirp(size, sign)
+    length = len(factors.kernel)
+    re, im = _scaled(re, im, factors.turns)
     re, im = _along(fitted(re, length), fitted(im, length), length, -1)
-    re, im = _along(*_scaled(re, im, kernel), length, 1)
-    return _scaled(re[..., :size], im[..., :size], turns)
+    re, im = _along(*_scaled(re, im, factors.kernel), length, 1)
+    return _scaled(re[..., :size], im[..., :size], factors.turns)
 
 
-def _matrix(size: int, sign: int) -> Array:
-    numbers = np.arange(size)
-    return _turns(np.outer(numbers, sign * numbers) % size, size)
-
-
-def _turns(parts: npt.NDArray[np.int64], size: int) -> Array:
-    """exp(2 pi i parts / size), exact for powers of i: a huge number times 0 must be 0."""
-    quarters = (4 * parts + size // 2) // size
-    rest = parts - quarters * size / 4  # at most an eighth of a turn
-    result: Array = np.array([1, 1j, -1, -1j])[quarters % 4] * np.exp(2j * np.pi / size * rest)
-    return result
-
-
-def _product(re: tf.Tensor, im: tf.Tensor | None, matrix: Array) -> tuple[tf.Tensor, tf.Tensor]:
+def _product(re: tf.Tensor, im: tf.Tensor | None, factors: Array) -> tuple[tf.Tensor, tf.Tensor]:
     """The products of complex rows with a matrix, as one product of real arrays."""
-    columns = matrix.shape[1]
-    of_re = np.concatenate([matrix.real, matrix.imag], 1)
-    weights = of_re if im is None else np.concatenate([of_re, np.concatenate([-matrix.imag, matrix.real], 1)], 0)
+    columns = factors.shape[1]
+    of_re = np.concatenate([factors.real, factors.imag], 1)
+    weights = of_re if im is None else np.concatenate([of_re, np.concatenate([-factors.imag, factors.real], 1)], 0)
     x = re if im is None else tf.concat([re, im], -1)
     outer = tf.shape(x)[:-1]
     flat = tf.reshape(x, [-1, len(weights)]) @ tf.constant(weights, x.dtype)

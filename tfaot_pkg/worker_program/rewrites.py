@@ -24,6 +24,7 @@ import series
 import static_values
 import tensorflow as tf
 from messages.carriers import MADE
+from messages.interpolation_windows import windows_of
 from messages.requests import ModelFault
 from tensorflow.python.framework import op_def_registry
 from wiring import control_inputs, data_inputs
@@ -337,7 +338,7 @@ def _windows(node: NodeDef, old: int, new: int) -> tuple[Array, Array]:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         numbers, marked = session.run([run(images=each, size=[new, 1], **options) for each in (units, missing)])
     # [element, result]: its weight, and whether it is read, if only to be multiplied by 0.
-    return interpolation.windows_of(numbers[:, :, 0, 0].T, np.isnan(marked[:, :, 0, 0]).T)
+    return windows_of(numbers[:, :, 0, 0].T, np.isnan(marked[:, :, 0, 0]).T)
 
 
 def _sparse_product(

@@ -17,6 +17,7 @@ from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
 from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.worker_program.messages.interpolation_windows import windows_of
 
 _Kernel = Callable[[Array], Array]
 
@@ -224,24 +225,7 @@ def _wide_window(
     for column, place in enumerate(np.clip(places, 0, size - 1).astype(int)):
         matrix[:, place] += weights[:, column]
         read[:, place] |= used[:, column]
-    return _windows_of(matrix, read)
-
-
-def _windows_of(matrix: Array, used: Array) -> tuple[Array, Array]:
-    """(places, weights) of a product with `matrix`, [results, elements], whose results read the elements of `used`.
-
-    No product with a matrix: NaN times 0 is NaN, also of elements that a result does not use.
-    """
-    most = int(used.sum(1).max())
-    places, weights = np.zeros((len(matrix), most), np.int32), np.zeros((len(matrix), most), matrix.dtype)
-    for row, (numbers, mask) in enumerate(zip(matrix, used, strict=True)):
-        found = np.flatnonzero(mask)
-        # A shorter window repeats its last element. Halves of its weight add up to it, of an infinity too.
-        repeated = most - len(found) + 1
-        places[row] = [*found[:-1], *[found[-1]] * repeated]
-        last = [numbers[found[-1]] / 2 ** min(number, repeated - 1) for number in range(1, repeated + 1)]
-        weights[row] = [*numbers[found[:-1]], *last]
-    return places, weights
+    return windows_of(matrix, read)
 
 
 def _without_outside(places: Array, weights: Array, size: int) -> Array:

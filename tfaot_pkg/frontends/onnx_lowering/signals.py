@@ -1,22 +1,19 @@
-"""Fourier transforms as products with constant matrices, because libraries contain no FFT."""
+"""Fourier transforms as products with constant matrices (fourier.py), because libraries contain no FFT; and windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from tfaot_pkg.compiler.program import ZERO, Size
+from tfaot_pkg.compiler.program import ZERO, Size, Unsupported
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.fourier import Parts, fitted, of_real, to_real, transformed
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, stretched
-from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
-from tfaot_pkg.ground.arrays import Array
 
-_LONGEST = 4096
-"""Elements of a transform: its matrices then take 128 MiB."""
+_MOST_BANDS = 4096
 
 
 @operator("DFT")
@@ -31,59 +28,45 @@ def _dft(call: Call) -> Value:
     inverse, half = bool(call.whole("inverse", 0)), bool(call.whole("onesided", 0))
     whole = 2 * (size - 1) if inverse and half else size
     points = whole if call.maybe(1) is None else call.integers(1, "the length of the transform")[0]
-    if not 0 < points <= _LONGEST:
+    if points < 1:
         raise call.fault(f"a transform of {points} elements")
     order = [each for each in range(x.rank - 1) if each != axis] + [axis]
-    # Elements beyond the length are cut off; missing ones count as zeros.
-    kept = min(points // 2 + 1 if inverse and half else points, size)
-    parts = []
-    for place in range(call.number(x.sizes[-1], "the number of its parts")):
-        part = b.transpose(element(b, x, x.rank - 1, place), order)
-        parts.append(cut(b, part, part.rank - 1, ZERO, Size(kept)))
-    if inverse and half:
-        made = [_real_inverse(b, parts, points)]
-    else:
-        made = _transform(b, parts, points, points // 2 + 1 if half else points, inverse=inverse)
+    parts = [b.transpose(each, order) for each in _parts(b, x)]
+    made = _transformed(b, Parts(parts[0], parts[1] if len(parts) > 1 else None), points, inverse=inverse, half=half)
     back = [order.index(each) for each in range(x.rank - 1)]
-    return join(b, [stretched(b, b.transpose(each, back), [x.rank - 1]) for each in made], x.rank - 1)
+    return _joined(b, made.each(lambda part: b.transpose(part, back)))
 
 
-def _angles(rows: int, columns: int, points: int) -> Array:
-    # Reduced to one revolution in integers: sines of large angles would lose digits.
-    return np.asarray(2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % points) / points)
+def _transformed(b: Builder, x: Parts, points: int, *, inverse: bool, half: bool) -> Parts:
+    """The transform along the last axis. Elements beyond its length are cut off; missing ones count as zeros."""
+    if inverse and half:
+        return _divided(b, Parts(to_real(b, x, points), None), points)
+    x = fitted(b, x, points)
+    if inverse:
+        made = _divided(b, transformed(b, x, 1), points)
+    elif half and x.imaginary is None:
+        return of_real(b, x.real)
+    else:
+        made = transformed(b, x, -1)
+    kept = points // 2 + 1 if half else points
+    return made.each(lambda part: cut(b, part, part.rank - 1, ZERO, Size(kept)))
 
 
-def _product(b: Builder, x: Value, matrix: Array) -> Value:
-    return matmul(b, x, known(np.ascontiguousarray(matrix), x.dtype))
+def _divided(b: Builder, x: Parts, points: int) -> Parts:
+    return x.each(lambda part: Arithmetic(b, part).mul(part, 1 / points))
 
 
-def _transform(
-    b: Builder, parts: Sequence[Value], points: int, outputs: int, *, inverse: bool, window: Array | None = None
-) -> list[Value]:
-    """Real and imaginary part of the transform along the last axis; one part if `parts` are real numbers."""
-    angles = _angles(parts[0].sizes[-1].constant, outputs, points)
-    factor = np.reshape(1.0 if window is None else window, (-1, 1)) / (points if inverse else 1)
-    cosines, sines = np.cos(angles) * factor, np.sin(angles) * (factor if inverse else -factor)
-    real, imaginary = _product(b, parts[0], cosines), _product(b, parts[0], sines)
-    if len(parts) == 2:
-        real = b.op("subtract", real, _product(b, parts[1], sines))
-        imaginary = b.op("add", imaginary, _product(b, parts[1], cosines))
-    return [real, imaginary]
+def _parts(b: Builder, x: Value) -> list[Value]:
+    """Real numbers, or real and imaginary parts, along the last axis."""
+    count = x.sizes[-1]
+    if not count.is_constant or count.constant not in (1, 2):
+        raise Unsupported(f"a signal of {count} numbers for each element: one (real) or two (complex) are possible")
+    return [element(b, x, x.rank - 1, place) for place in range(count.constant)]
 
 
-def _real_inverse(b: Builder, parts: Sequence[Value], points: int) -> Value:
-    """The real numbers whose transform begins with `parts`."""
-    count = parts[0].sizes[-1].constant
-    angles = _angles(count, points, points)
-    weight = np.full((count, 1), 2.0)
-    weight[0] = 1
-    if points % 2 == 0 and count == points // 2 + 1:
-        # Half of a real signal's spectrum: all parts count twice, except the first, and the last of an even length.
-        weight[-1] = 1
-    made = _product(b, parts[0], np.cos(angles) * weight / points)
-    if len(parts) == 1:
-        return made
-    return b.op("subtract", made, _product(b, parts[1], np.sin(angles) * weight / points))
+def _joined(b: Builder, x: Parts) -> Value:
+    parts = [x.real] if x.imaginary is None else [x.real, x.imaginary]
+    return join(b, [stretched(b, each, [each.rank]) for each in parts], x.real.rank)
 
 
 @operator("STFT")
@@ -97,21 +80,23 @@ def _stft(call: Call) -> Value:
     else:
         raise call.fault("it has neither a window nor a length of frames")
     length = call.number(x.sizes[1], "the length of its signal")
-    if not 0 < width <= min(_LONGEST, length) or step < 1:
+    if not 0 < width <= length or step < 1:
         raise call.fault(f"frames of {width} elements, {step} apart")
-    weights = None if window is None else np.array(call.floats(2, "its window"))
     places = np.arange(1 + (length - width) // step)[:, None] * step + np.arange(width)[None, :]
-    parts = [x] if x.rank == 2 else [element(b, x, 2, place) for place in range(x.sizes[2].constant)]
+    parts = [x] if x.rank == 2 else _parts(b, x)
     parts = [take(b, each, known(places, "s64"), 1) for each in parts]
-    is_half = bool(call.whole("onesided", 1)) and len(parts) == 1
-    made = _transform(b, parts, width, width // 2 + 1 if is_half else width, inverse=False, window=weights)
-    return join(b, [stretched(b, each, [3]) for each in made], 3)
+    if window is not None:
+        weights = known(np.array(call.floats(2, "its window")), x.dtype)
+        parts = [Arithmetic(b, each).mul(each, weights) for each in parts]
+    frames = Parts(parts[0], parts[1] if len(parts) > 1 else None)
+    half = bool(call.whole("onesided", 1)) and frames.imaginary is None
+    return _joined(b, _transformed(b, frames, width, inverse=False, half=half))
 
 
 @operator("MelWeightMatrix")
 def _mel_weight_matrix(call: Call) -> Value:
     bins, length, rate, low, high = (call.floats(place, "its inputs")[0] for place in range(5))
-    if not (0 < bins < _LONGEST and 0 < length < 1 << 20):
+    if not (0 < bins < _MOST_BANDS and 0 < length < 1 << 20):
         raise call.fault(f"{bins:g} bands of {length:g} points")
     # The mel scale with the constants of the standard (O'Shaughnessy).
     first, last = (2595 * np.log10(1 + each / 700) for each in (low, high))

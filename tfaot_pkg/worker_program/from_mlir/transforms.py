@@ -1,31 +1,22 @@
 """Fourier transforms of a module as products of real arrays, because XLA calls a library for them.
 
-A length n = a b is transformed by Cooley and Tukey's decimation (Math. Comp. 19, 1965), as in fourier.py; JAX writes
-the operations.
+messages/fourier_constants.py has the algorithm; JAX writes the operations.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from from_mlir import loading
-from messages.requests import ModelFault
+from messages.fourier_constants import chirp, matrix, radix, twiddles
 
 if TYPE_CHECKING:
     import jax
-    import numpy.typing as npt
     from framework_types import Array
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects.func import FuncOp
-
-
-_DIRECT = 32
-"""The longest length that takes one product although it has divisors."""
-_LONGEST = 1024
-"""The longest length without a divisor up to _DIRECT: its product has this many rows and columns."""
 
 
 def replace(module: ir.Module, main: FuncOp) -> None:
@@ -129,55 +120,55 @@ def _with_real_ends(im: jax.Array, size: int) -> jax.Array:
 
 def _transformed(re: jax.Array, im: jax.Array | None, size: int, sign: int) -> tuple[jax.Array, jax.Array]:
     """The sums of x[j] exp(sign 2 pi i j k / size) over j, along the last axis; `im` is None for zeros."""
-    import jax.numpy as jnp
-
-    radix = _radix(size)
-    if radix == size:
-        return _product(re, im, _turns(np.outer(np.arange(size), np.arange(size)) * sign, size))
-    rest = size // radix
-    # j = rest * j1 + j2, k = k1 + radix * k2: first along j1, which is moved to the end.
+    first = radix(size)
+    if first == size:
+        return _product(re, im, matrix(size, sign))
+    if not first:
+        return _bluestein(re, im, size, sign)
+    rest = size // first
+    # j = rest * j1 + j2, k = k1 + first * k2: first along j1, which is moved to the end.
     rows, columns = (
-        None if each is None else _swapped(each.reshape(*each.shape[:-1], radix, rest)) for each in (re, im)
+        None if each is None else _swapped(each.reshape(*each.shape[:-1], first, rest)) for each in (re, im)
     )
-    re, im = _product(rows, columns, _turns(np.outer(np.arange(radix), np.arange(radix)) * sign, radix))
-    turns = _turns(np.outer(np.arange(rest), np.arange(radix)) * sign, size)
-    cos, sin = (jnp.asarray(each, re.dtype) for each in (turns.real, turns.imag))
-    re, im = _transformed(_swapped(re * cos - im * sin), _swapped(re * sin + im * cos), rest, sign)
+    re, im = _scaled(*_product(rows, columns, matrix(first, sign)), twiddles(rest, first, sign))
+    re, im = _transformed(_swapped(re), _swapped(im), rest, sign)
     return tuple(_swapped(each).reshape(*each.shape[:-2], size) for each in (re, im))
 
 
-def _radix(size: int) -> int:
-    """The length of the first products; `size` if there is one only."""
-    if size <= _DIRECT:
-        return size
-    divisors = [each for each in range(2, _DIRECT + 1) if size % each == 0]
-    if not divisors and size > _LONGEST:
-        raise ModelFault(
-            f"a Fourier transform of length {size}, which has no divisor up to {_DIRECT}",
-            f"pad to a length with small divisors (jnp.fft.fft(x, n={1 << math.ceil(math.log2(size))})), or compute it "
-            "in the program that calls the model",
-        )
-    return max(divisors, default=size)
-
-
-def _turns(parts: npt.NDArray[np.int64], size: int) -> Array:
-    """exp(2 pi i parts / size), exact for powers of i: a huge number times 0 must be 0."""
-    parts = parts % size
-    quarters = (4 * parts + size // 2) // size
-    quarter_turns = np.array([1, 1j, -1, -1j])[quarters % 4]
-    turns: Array = quarter_turns * np.exp(2j * np.pi / size * (parts - quarters * size / 4))
-    return turns
-
-
-def _product(re: jax.Array, im: jax.Array | None, matrix: np.ndarray) -> tuple[jax.Array, jax.Array]:
-    """The products of complex rows with a matrix."""
+def _bluestein(re: jax.Array, im: jax.Array | None, size: int, sign: int) -> tuple[jax.Array, jax.Array]:
     import jax.numpy as jnp
 
-    cos, sin = (jnp.asarray(each, re.dtype) for each in (matrix.real, matrix.imag))
+    factors = chirp(size, sign)
+    length = len(factors.kernel)
+    re, im = (
+        jnp.pad(each, [(0, 0)] * (each.ndim - 1) + [(0, length - size)]) for each in _scaled(re, im, factors.turns)
+    )
+    re, im = _scaled(*_transformed(re, im, length, -1), factors.kernel)
+    re, im = _transformed(re, im, length, 1)
+    return _scaled(re[..., :size], im[..., :size], factors.turns)
+
+
+def _product(re: jax.Array, im: jax.Array | None, factors: Array) -> tuple[jax.Array, jax.Array]:
+    """The products of complex rows with a matrix."""
+    cos, sin = _parts(factors, re)
     if im is None:
         # No imaginary part to multiply: zeros times infinities would be NaN.
         return re @ cos, re @ sin
     return re @ cos - im @ sin, re @ sin + im @ cos
+
+
+def _scaled(re: jax.Array, im: jax.Array | None, factors: Array) -> tuple[jax.Array, jax.Array]:
+    """The product with complex constants."""
+    cos, sin = _parts(factors, re)
+    if im is None:
+        return re * cos, re * sin
+    return re * cos - im * sin, re * sin + im * cos
+
+
+def _parts(factors: Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
+    import jax.numpy as jnp
+
+    return jnp.asarray(factors.real, like.dtype), jnp.asarray(factors.imag, like.dtype)
 
 
 def _swapped(x: jax.Array) -> jax.Array:

@@ -28,9 +28,9 @@ _SUMS = _named(
     "Conv3D Cumsum DepthwiseConv2dNative Einsum FFT FFT2D FFT3D FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IFFT "
     "IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D L2Loss MatMul Mean RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic "
     "ResizeBilinear SparseDenseMatMul Sum UnsortedSegmentSum",
-    "AveragePool BatchNormalization Conv ConvTranspose CumSum Einsum GRU Gemm GlobalAveragePool "
+    "AveragePool BatchNormalization Conv ConvTranspose CumSum DFT Einsum GRU Gemm GlobalAveragePool "
     "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
-    "ReduceSumSquare Sum",
+    "ReduceSumSquare STFT Sum",
     "convolution dot_general reduce",
     "_fft_c2c _fft_c2r _fft_r2c addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag "
     "group_norm gru index_add instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm "
