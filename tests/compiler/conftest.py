@@ -88,14 +88,14 @@ def networks(shared_home_folder: Path) -> Networks:
         folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
         python = ensure(version, folders=folders, progress=Silent()).python
         worker = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
-        parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": worker}
+        parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": worker, "name": name}
         folder = kept(
             shared_home_folder,
             "networks",
             parts,
-            lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900),
+            lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM, name], timeout=900),
         )
-        return read_network(folder / name)
+        return read_network(folder)
 
     return network
 

@@ -1,8 +1,8 @@
-"""Networks of several families, each as the worker lists it, and TensorFlow's answers: a folder of FOLDER each.
+"""Networks of several families: the one of this NAME as the worker lists it, and TensorFlow's answers.
 
-    TOOLCHAIN/bin/python networks.py FOLDER WORKER_PROGRAM
+    TOOLCHAIN/bin/python networks.py FOLDER WORKER_PROGRAM NAME
 
-Runs inside a toolchain's Python. FOLDER/NAME has `frozen.json` (the answer of `freeze`), `weights.bin`, and
+Runs inside a toolchain's Python. FOLDER has `frozen.json` (the answer of `freeze`), `weights.bin`, and
 `answers.npz`: inputs `in_NAME` and outputs `out_NAME` of 17 rows.
 """
 
@@ -139,42 +139,37 @@ def moved():
     return serve, (rows(6, 3), tf.TensorSpec([None], tf.int32, name="n"))
 
 
-def main(folder, worker_program):
+def main(folder, worker_program, name):
     sys.path.insert(0, worker_program)
     import freeze
     from messages import graph, wire
 
     keras.utils.set_random_seed(1)
-    random = np.random.default_rng(5)
-    for name, make in NETWORKS.items():
-        out = os.path.join(folder, name)
-        saved = os.path.join(folder, name, "model")
-        module, made = tf.Module(), make()
-        if isinstance(made, tuple):
-            module.serve = tf.function(made[0], input_signature=made[1])
-        else:
-            module.net = made
-            module.serve = served(made)
-        tf.saved_model.save(module, saved, signatures=module.serve)
-        chosen = graph.Chosen(
-            folder=saved, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=()
-        )
-        frozen = freeze.freeze(
-            graph.Freeze(model=chosen, weights="shared", threshold=1024, out=out, constants=True), lambda *_: None
-        )
-        with open(os.path.join(out, "frozen.json"), "w") as file:
-            file.write(wire.encoded(frozen))
-        inputs = {}
-        for tensor in frozen.model.inputs:
-            shape = [ROWS if size is None else size for size in tensor.shape]
-            inputs[tensor.name] = (2 * random.normal(size=shape)).astype(tensor.dtype)
-        answers = tf.saved_model.load(saved).signatures["serving_default"](
-            **{key: tf.constant(value) for key, value in inputs.items()}
-        )
-        np.savez(
-            os.path.join(out, "answers.npz"), **{f"in_{key}": value for key, value in inputs.items()},
-            **{f"out_{key}": value.numpy() for key, value in answers.items()},
-        )  # fmt: skip
+    saved = os.path.join(folder, "model")
+    module, made = tf.Module(), NETWORKS[name]()
+    if isinstance(made, tuple):
+        module.serve = tf.function(made[0], input_signature=made[1])
+    else:
+        module.net = made
+        module.serve = served(made)
+    tf.saved_model.save(module, saved, signatures=module.serve)
+    chosen = graph.Chosen(folder=saved, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=())
+    frozen = freeze.freeze(
+        graph.Freeze(model=chosen, weights="shared", threshold=1024, out=folder, constants=True), lambda *_: None
+    )
+    with open(os.path.join(folder, "frozen.json"), "w") as file:
+        file.write(wire.encoded(frozen))
+    random, inputs = np.random.default_rng(5), {}
+    for tensor in frozen.model.inputs:
+        shape = [ROWS if size is None else size for size in tensor.shape]
+        inputs[tensor.name] = (2 * random.normal(size=shape)).astype(tensor.dtype)
+    answers = tf.saved_model.load(saved).signatures["serving_default"](
+        **{key: tf.constant(value) for key, value in inputs.items()}
+    )
+    np.savez(
+        os.path.join(folder, "answers.npz"), **{f"in_{key}": value for key, value in inputs.items()},
+        **{f"out_{key}": value.numpy() for key, value in answers.items()},
+    )  # fmt: skip
 
 
 main(*sys.argv[1:])
