@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from .errors import ExportError, is_out_of_memory
 from .nodes import operator_name
 
 _MOST_COMPUTED, _MOST_STORED = 1 << 28, 1 << 20
@@ -80,7 +81,12 @@ class Constants:
         args, named = (self._torch.fx.map_arg(each, self._values.__getitem__) for each in (node.args, node.kwargs))
         try:
             self._values[node] = node.target(*args, **named)
-        except RuntimeError:
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise ExportError(
+                    f"not enough memory to compute {operator_name(node.target)} ({node.name}) of weights alone: "
+                    f"compute it in __init__ and keep it as a buffer ({error})"
+                ) from error
             # An operator that needs more than its operands, or has no code for this processor: it stays in the program.
             return
         self._sources[node] = frozenset().union(*(self._sources[each] for each in node.all_input_nodes))

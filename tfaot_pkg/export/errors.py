@@ -5,3 +5,12 @@ from __future__ import annotations
 
 class ExportError(Exception):
     """The message says what is wrong and what to do."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether `error` says so. It tells nothing of the model, so nothing may be concluded from it.
+
+    PyTorch has a type for it on GPUs alone: its allocator for CPUs raises RuntimeError.
+    """
+    said = str(error)
+    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said

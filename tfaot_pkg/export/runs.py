@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .ends import named_outputs
-from .errors import ExportError
+from .errors import ExportError, is_out_of_memory
 
 
 class ModelRuns:
@@ -53,7 +53,7 @@ class ModelRuns:
             raise
         except Exception as error:
             # Whatever a module raises for numbers that it does not take.
-            if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            if is_out_of_memory(error):
                 # That says nothing of the numbers, and rows would count as rejected.
                 raise ExportError(
                     f"not enough memory for the model's answers: limit its sizes, dynamic=['n<=32'] ({error})"
@@ -114,5 +114,7 @@ class ModelRuns:
     def _in_float64(self) -> Any:
         try:
             return copy.deepcopy(self._model).double()
-        except Exception:  # noqa: BLE001  # a module that cannot be copied, or a function
+        except Exception as error:  # a module that cannot be copied, or a function
+            if is_out_of_memory(error):
+                raise ExportError(f"not enough memory for a copy of the model in float64 ({error})") from error
             return None
