@@ -344,6 +344,15 @@ def test_one_step_of_a_quantized_net_is_excused_and_two_are_not() -> None:
     assert judged([0.5, *numbers[1:]], numbers, class_name="main", met=step) == REAL
 
 
+def test_steps_that_other_answers_of_the_framework_share_leave_as_many_others_as_ever() -> None:
+    """The mean of 64 bytes is often exactly between two of them."""
+    right = [float(each) for each in range(40)]
+    half, others = [*(each + 0.5 for each in right[:20]), *right[20:]], [each + 0.5 for each in right[20:25]]
+    given: dict[str, Any] = {"class_name": "huge", "met": {STEP: "ai.onnx.QuantizeLinear"}, "jit": half}
+    assert judged([*half[:20], *others[:4], *right[24:]], right, **given) == [("rounding", 24, False)]
+    assert any(fault for *_, fault in judged([*half[:20], *others, *right[25:]], right, **given))
+
+
 def test_random_numbers_what_tensorflow_refuses_and_what_it_flushes_are_told_apart() -> None:
     assert judged([1.0], [2.0], class_name="main", operations=("RandomUniform",)) == [("random op", 1, True)]
     assert judged([1.0], None, class_name="integers", ran=[False]) == [("out-of-range index", 1, False)]

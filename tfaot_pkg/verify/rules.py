@@ -170,13 +170,10 @@ def _some_of(found: Mask, rows: Mask, seen: Evidence, alone: int = _ALONE) -> Ma
     return found if _rows(found & seen.differs) <= max(_OPEN * _rows(rows), alone) else seen.nothing
 
 
-def _few(seen: Evidence) -> Mask:
-    """All finite elements, if only few of them differ."""
-    return (seen.finite if seen.is_float else ~seen.nothing) & _differ_seldom(seen)
-
-
-def _differ_seldom(seen: Evidence) -> bool:
-    return bool(np.count_nonzero(seen.differs) <= _SHARE * max(seen.differs.size, 1 / _SHARE))
+def _few(seen: Evidence, alike: Mask) -> Mask:
+    """All finite elements, if only few of them differ from all other answers."""
+    is_few = np.count_nonzero(seen.differs & ~alike) <= _SHARE * max(seen.differs.size, 1 / _SHARE)
+    return (seen.finite if seen.is_float else ~seen.nothing) & is_few
 
 
 def _one_step(seen: Evidence) -> Mask:
@@ -187,10 +184,10 @@ def _one_step(seen: Evidence) -> Mask:
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - eager.astype(np.float64))
     if not seen.is_float:
-        return alike | _as_shown(_few(seen) & (off <= 1), seen)
+        return alike | _as_shown(_few(seen, alike) & (off <= 1), seen)
     numbers = eager[np.isfinite(eager)].astype(np.float64)
     limit = _STEPS * float(np.ptp(numbers)) if numbers.size else 0.0
-    return alike | _as_shown(_few(seen) & np.isfinite(off) & (off <= limit), seen)
+    return alike | _as_shown(_few(seen, alike) & np.isfinite(off) & (off <= limit), seen)
 
 
 def _overflowed(seen: Evidence) -> Mask:
