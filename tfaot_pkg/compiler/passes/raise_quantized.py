@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import Comparison, Convolution, Dot, Quantized, QuantizedConv2d
+from tfaot_pkg.compiler.attributes import Convolution, Dot, Quantized, QuantizedConv2d
 from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.layer_types import BYTES
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape
@@ -152,9 +152,11 @@ def _requantized(look: Look, operation: Operation) -> Operation | None:
     if operation.shape.dtype not in BYTES:
         return None
     ends = np.iinfo(np.uint8 if operation.shape.dtype == "u8" else np.int8)
-    value, low, high = _bounded(look, operation.operands[0])
-    zero, scaled = _zero_point(look, value)
-    found = None if scaled is None else look.made_by(scaled, "multiply", once=True)
+    value, start = _added(look, operation.operands[0])
+    value, *ends_of_floats = _bounded(look, value)
+    value, zero = _added(look, value)
+    low, high, zero = (each + start for each in (*ends_of_floats, zero))
+    found = _scaled(look, value)
     if found is None or not all(_is_in(ends, each) for each in (zero, low, high)) or low > high:
         return None
     for sums, factor in (found.operands, found.operands[::-1]):
@@ -201,23 +203,17 @@ def _with_scalar(look: Look, operation: Operation) -> tuple[int, float | None]:
     return (first, number) if number is not None else (second, look.scalar(first))
 
 
-def _zero_point(look: Look, value: int) -> tuple[float, int | None]:
-    """The whole number that is added to rounded numbers, and these before they were rounded. There is no NaN."""
-    chosen = look.made_by(value, "select", once=True)
-    if chosen is not None:
-        compared = look.made_by(chosen.operands[0], "compare", once=True)
-        is_nan = compared is not None and Comparison.of(compared).direction == "NE"
-        if compared is None or not is_nan or compared.operands != (chosen.operands[2],) * 2:
-            return 0.0, None
-        value = chosen.operands[2]
-    zero, added = 0.0, look.made_by(value, "add")
-    if added is not None:
-        value, number = _with_scalar(look, added)
-        if number is None:
-            return 0.0, None
-        zero = number
+def _scaled(look: Look, value: int) -> Operation | None:
+    """The product that was rounded to whole numbers."""
     rounded = look.made_by(value, "round-nearest-even", once=True)
-    return zero, None if rounded is None else rounded.operands[0]
+    return None if rounded is None else look.made_by(rounded.operands[0], "multiply", once=True)
+
+
+def _added(look: Look, value: int) -> tuple[int, float]:
+    """What a number is added to, and the number; 0 if there is none."""
+    found = look.made_by(value, "add", once=True)
+    inner, number = (value, None) if found is None else _with_scalar(look, found)
+    return (value, 0.0) if number is None else (inner, number)
 
 
 def _is_in(ends: np.iinfo[np.uint8] | np.iinfo[np.int8], number: float) -> bool:

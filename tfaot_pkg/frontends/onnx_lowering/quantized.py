@@ -6,7 +6,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
@@ -64,13 +64,13 @@ def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Valu
     if dtype not in _QUANTIZED:
         raise call.fault(f"element type {dtype}")
     b, a, ends = call.builder, Arithmetic(call.builder, values), np.iinfo(NUMPY_TYPES[dtype])
-    # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers.
+    # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers, which are counted
+    # from the lowest one: NaN becomes this one, as in ONNX Runtime, because conversions make 0 of it.
     values = a.unary("round-nearest-even", values)
-    values = values if zero is None else a.add(values, b.convert(zero, values.dtype))
-    # NaN becomes the lowest number, as in ONNX Runtime.
-    values = a.where(b.compare("NE", values, values), float(ends.min), values)
-    values = a.min(a.max(values, float(ends.min)), float(ends.max))
-    return b.convert(b.convert(values, "s32"), dtype)
+    start = known(np.float32(-ends.min), "f32") if zero is None else a.sub(b.convert(zero, "f32"), float(ends.min))
+    values = a.min(a.max(a.add(values, start), 0.0), float(ends.max - ends.min))
+    whole = b.convert(values, "s32")
+    return b.convert(whole if ends.min == 0 else a.add(whole, int(ends.min)), dtype)
 
 
 @operator("DynamicQuantizeLinear")
