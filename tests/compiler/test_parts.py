@@ -7,6 +7,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.program import NUMPY_TYPES
 
 pytestmark = pytest.mark.slow  # compiles its code
 
@@ -34,6 +35,81 @@ def test_truth_values_and_short_floats_of_any_row_are_read_and_written(compiled:
         np.testing.assert_array_equal(given[1], values > weights)
         np.testing.assert_array_equal(given[2], short.astype(np.float32))
         np.testing.assert_array_equal(given[3], largest.view(np.uint16))
+
+
+_EDGES = (
+    -3e9,
+    -256.5,
+    -129,
+    -128.5,
+    -128,
+    -1.5,
+    -0.5,
+    -0.0,
+    0.5,
+    1.5,
+    127,
+    127.5,
+    128,
+    255,
+    255.5,
+    256,
+    3e9,
+    np.inf,
+    -np.inf,
+    np.nan,
+)
+"""Floats around the ends of bytes."""
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 20, 37])
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_bytes_in_vectors_of_integers_stay_bytes(compiled: Compile, dtype: str, size: int) -> None:
+    """Whole vectors and parts, side by side, apart and turned around. Integers lose bits, floats are limited."""
+    writer, kind = Writer(), NUMPY_TYPES[dtype]
+    x, y = writer.input(size, 3, dtype=dtype), writer.input(size, 3, dtype=dtype)
+    whole, real, cross = writer.input(size, 3, dtype="s32"), writer.input(size, 3), writer.input(3, size, dtype="s32")
+    row, every = (N, size), (N, size, 3)
+
+    def cut(value: int, dtype: str) -> int:
+        """Elements that lie three apart."""
+        part = writer.add("slice", (N, size, 1), value, dtype=dtype, slices=((0, N, 1), (0, size, 1), (1, 2, 1)))
+        return writer.add("reshape", row, part, dtype=dtype)
+
+    def convert(value: int, dtype: str) -> int:
+        return writer.add("convert", row, value, dtype=dtype)
+
+    a, b, n, f = cut(x, dtype), cut(y, dtype), cut(whole, "s32"), cut(real, "f32")
+    turned = writer.add("reverse", every, y, dtype=dtype, dimensions=(1,))
+    is_less = writer.add("compare", row, a, b, dtype="pred", direction="LT")
+    results = (
+        convert(f, dtype), convert(n, dtype), convert(is_less, dtype), convert(a, "f32"), convert(a, "s32"), convert(a, "pred"),
+        convert(a, "u8" if dtype == "s8" else "s8"), writer.add("select", row, is_less, a, b, dtype=dtype),
+        writer.add("xor", row, a, b, dtype=dtype), writer.add("compare", row, a, b, dtype="pred", direction="GE"),
+        writer.add("maximum", every, x, turned, dtype=dtype),
+        writer.add("convert", every, writer.add("minimum", every, x, y, dtype=dtype)),
+        writer.add("convert", (N, 3, size), writer.add("transpose", (N, 3, size), real, dimensions=(0, 2, 1)), dtype=dtype),
+        writer.add("convert", every, writer.add("transpose", every, cross, dtype="s32", dimensions=(0, 2, 1)), dtype=dtype),
+    )  # fmt: skip
+    code = compiled(writer.program(*results), 8)
+    random = np.random.default_rng(size)
+    for rows in (1, 9):
+        bytes_ = [random.integers(-128, 256, (rows, size, 3)).astype(kind) for _ in range(2)]
+        integers = random.integers(-(2**31), 2**31, (rows, size, 3)).astype(np.int32)
+        floats = random.choice(np.array(_EDGES, np.float32), (rows, size, 3))
+        first, second, numbers = (each[:, :, 1] for each in (*bytes_, integers))
+        ends = np.iinfo(kind)
+        with np.errstate(invalid="ignore"):
+            whole_floats = np.trunc(np.clip(np.nan_to_num(floats.astype(np.float64), nan=0.0), ends.min, ends.max))
+        other = np.int8 if kind == np.uint8 else np.uint8
+        wanted = (
+            whole_floats[:, :, 1].astype(kind), numbers.astype(kind), (first < second).astype(kind), first.astype(np.float32), first.astype(np.int32), first != 0,
+            first.astype(other), np.where(first < second, first, second), first ^ second, first >= second,
+            np.maximum(bytes_[0], bytes_[1][:, ::-1]), np.minimum(*bytes_).astype(np.float32),
+            whole_floats.swapaxes(1, 2).astype(kind), integers.astype(kind),
+        )  # fmt: skip
+        for given, expected in zip(code(*bytes_, integers, floats, integers.swapaxes(1, 2)), wanted, strict=True):
+            np.testing.assert_array_equal(given, expected)
 
 
 @pytest.mark.parametrize("dtype", ["s32", "u8", "s64"])

@@ -10,7 +10,15 @@ from itertools import count
 from tfaot_pkg.compiler.affine import Axes, Index
 from tfaot_pkg.compiler.attributes import in_total_order
 from tfaot_pkg.compiler.elements import Access, Counted, Element, Operand, Statement, Store, depending_on
-from tfaot_pkg.compiler.expressions import C_TYPES, IN_WIDE_VECTORS, MOVED_TYPES, OF_BITS, VECTOR_TYPES, WIDE_TYPES
+from tfaot_pkg.compiler.expressions import (
+    C_TYPES,
+    IN_WIDE_VECTORS,
+    MOVED_TYPES,
+    NARROW_TYPES,
+    VECTOR_TYPES,
+    WIDE_TYPES,
+    is_of_lanes,
+)
 from tfaot_pkg.compiler.loops import Code
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 
@@ -153,8 +161,8 @@ class Body:
 
     def apply(self, operation: Operation, operands: Sequence[Operand], sources: Sequence[str]) -> Element:
         """What an elementwise operation gives for `operands` of types `sources`."""
-        if operation.opcode not in OF_BITS:
-            self.types.update({operation.shape.dtype, *sources})
+        types = {operation.shape.dtype, *sources}
+        self.types.update(each for each in types if not is_of_lanes(operation.opcode, each))
         self.opcodes.add("in total order" if in_total_order(operation) else operation.opcode)
         return self.state(operation, operands, sources)
 
@@ -197,7 +205,12 @@ def lanes_of_type(inner: Inner, accesses: Sequence[Access]) -> Lanes | None:
 
 
 def only_moves(whole: Inner, accesses: Sequence[Access], outputs: Sequence[Access]) -> bool:
-    """Whether a loop only reorders elements for which vectors would be taken apart and assembled element by element."""
+    """Whether a loop only moves elements for which vectors would be taken apart and assembled element by element.
+
+    Of narrow types, compilers copy more elements at a time than vectors have lanes.
+    """
+    if not whole.statements and any(access.dtype in NARROW_TYPES for access in (*accesses, *outputs)):
+        return True
     read = any(access.index.factors[-1] not in IN_VECTORS for access in accesses if access.index.factors)
     written = any(access.index.factors[-1] not in (ZERO, ONE) for access in outputs if access.index.factors)
     short = whole.extents[-1].is_constant and whole.extents[-1].constant <= _SHORT

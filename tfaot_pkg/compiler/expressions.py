@@ -33,14 +33,20 @@ COMBINED_TRUTHS = {
 
 VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
-MOVED_TYPES = {**VECTOR_TYPES, "u16": "Integers"}
-"""The types of loaded and stored vectors. Of `u16`, only the bits of short floats are computed by vectors."""
+NARROW_TYPES = {"s8": "Integers", "u8": "Integers", "u16": "Integers"}
+"""Those that lie in the lanes of integers: memory has a vector of fewer bits."""
+
+MOVED_TYPES = {**VECTOR_TYPES, **NARROW_TYPES}
+"""The types of loaded and stored vectors. Of narrow types, vectors compute only what `is_of_lanes` names."""
 
 WIDE_TYPES = {"f64": "Doubles", "s64": "Longs"}
 """Those of which vectors have half as many elements. The kernel library has few functions of them (`IN_WIDE_VECTORS`):
 compilers make vectors of most loops."""
 
-OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
+_OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
+
+_OF_BYTES = ("and", "clamp", "compare", "convert", "maximum", "minimum", "or", "select", "xor")
+"""Operations that give the same for bytes with more bits; of what a conversion gives, the last ones are kept."""
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 
@@ -135,6 +141,11 @@ LONG = frozenset(
 MOVING = frozenset({"broadcast", "transpose", "slice", "reverse", "reshape", "iota", "dynamic-slice"})
 
 
+def is_of_lanes(opcode: str, dtype: str) -> bool:
+    """Whether vectors compute an operation of values of a narrow type, or one that gives such values."""
+    return opcode in _OF_BITS if dtype == "u16" else dtype in NARROW_TYPES and opcode in _OF_BYTES
+
+
 def c_type(shape: Shape) -> str:
     if shape.dtype not in C_TYPES:
         raise Unsupported(f"arrays of {shape.dtype}")
@@ -215,7 +226,9 @@ def expression(
         return f"bitsAs<{to}>({operands[0]})"
     if by_vectors:
         return f"{dtype}Of{source.capitalize()}({operands[0]})"
-    return f"converted<{C_TYPES[dtype]}>({operands[0]})"
+    # Truth values are -1 in vectors.
+    operand = f"s32OfPred({operands[0]})" if source == "pred" and dtype in NARROW_TYPES else operands[0]
+    return f"converted<{C_TYPES[dtype]}>({operand})"
 
 
 def _by_number(opcode: str, operands: Sequence[str], divisor: Operation | None) -> str | None:
@@ -237,5 +250,6 @@ def _comparison(operation: Operation, operands: Sequence[str], source: str) -> s
         operands = [f"inOrder({operand})" for operand in operands]
     if source[0] == "u" and direction in ("LT", "GE"):
         # A function, because compilers warn about unsigned numbers compared with a literal 0.
-        return f"{'!' if direction == 'GE' else ''}isBelow({operands[0]}, {operands[1]})"
+        below = f"isBelow({operands[0]}, {operands[1]})"
+        return f"negated({below})" if direction == "GE" else below
     return f"{operands[0]} {_COMPARED[direction]} {operands[1]}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
 from tfaot_pkg.compiler.elements import Access
+from tfaot_pkg.compiler.expressions import NARROW_TYPES
 from tfaot_pkg.compiler.loops import Lambda, Lines, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
@@ -36,7 +37,7 @@ def tile(inner: Inner, outputs: Sequence[Access]) -> Tile | None:
         return None
     (written,), near = outputs, (ZERO, ONE) if _is_few(extents[-1]) else _NEAR
     far = [access for access in accesses if access.index.factors[-1] not in near]
-    if not far or not _is_written_by_vectors(written):
+    if not far or not _is_written_by_vectors(inner, written):
         return None
     # From the innermost axis outwards: it has the best chance to be contiguous where elements are read.
     columns = reversed(range(len(extents) - 1))
@@ -60,8 +61,10 @@ def _is_few(rows: Size) -> bool:
     return rows.is_constant and rows.constant <= _INTERLEAVED
 
 
-def _is_written_by_vectors(written: Access) -> bool:
-    return written.dtype not in ("pred", "u16") and written.index.factors[-1] == ONE
+def _is_written_by_vectors(inner: Inner, written: Access) -> bool:
+    if written.dtype in NARROW_TYPES and not (_is_few(inner.extents[-1]) and inner.statements):
+        return False  # blocks are transposed as words, and compilers move more elements at a time
+    return written.dtype != "pred" and written.index.factors[-1] == ONE
 
 
 def _are_contiguous(steps: Sequence[Size], far: Sequence[Size]) -> bool:

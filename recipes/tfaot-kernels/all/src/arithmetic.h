@@ -70,6 +70,7 @@ template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE bool isBelow(Element a, Element b) {
   return a < b;
 }
+TFAOT_INLINE Mask isBelow(Integers a, Integers b) { return a < b; }
 template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE bool isWithin(Element places) {
   return static_cast<std::make_unsigned_t<Element>>(places) < static_cast<unsigned>(kBits<Element>);

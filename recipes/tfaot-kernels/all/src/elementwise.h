@@ -71,6 +71,11 @@ TFAOT_INLINE Vector turnedAround(Vector x) {
 TFAOT_INLINE const std::int8_t* bytesOf(const bool* row) { return reinterpret_cast<const std::int8_t*>(row); }
 TFAOT_INLINE std::int8_t* bytesOf(bool* row) { return reinterpret_cast<std::int8_t*>(row); }
 
+/// Integers that are loaded into lanes of 32 bits, and stored from them.
+template <class Integer>
+using IfNarrow = std::enable_if_t<std::is_same_v<Integer, std::uint16_t> || std::is_same_v<Integer, std::uint8_t> ||
+                                  std::is_same_v<Integer, std::int8_t>>;
+
 /// The members that whole vectors and parts of them share: access to elements that are not adjacent, and equal lanes.
 template <class Place>
 struct Lanes {
@@ -116,7 +121,8 @@ struct Lanes {
     }
     return bitsAs<Mask>(tfaot_kernels::load(reinterpret_cast<const float*>(values)));
   }
-  TFAOT_INLINE Integers load(const std::uint16_t* row, std::ptrdiff_t stride = 1) const {
+  template <class Narrow, class = IfNarrow<Narrow>>
+  TFAOT_INLINE Integers load(const Narrow* row, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return widened(row + self().start);
     if (stride == 1) return widened(row + self().start, self().count());
     std::int32_t values[kLanes] = {};
@@ -141,11 +147,12 @@ struct Lanes {
       row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
     }
   }
-  TFAOT_INLINE void store(std::uint16_t* row, Integers value, std::ptrdiff_t stride = 1) const {
+  template <class Narrow, class = IfNarrow<Narrow>>
+  TFAOT_INLINE void store(Narrow* row, Integers value, std::ptrdiff_t stride = 1) const {
     if (Place::kIsWhole && stride == 1) return storeNarrowed(row + self().start, value);
     if (stride == 1) return storeNarrowed(row + self().start, self().count(), value);
     for (std::size_t i = 0; i < self().count(); ++i) {
-      row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride] = static_cast<std::uint16_t>(value[i]);
+      row[(static_cast<std::ptrdiff_t>(self().start) + static_cast<std::ptrdiff_t>(i)) * stride] = static_cast<Narrow>(value[i]);
     }
   }
 
@@ -361,6 +368,28 @@ TFAOT_INLINE bool negated(bool x) { return !x; }
 template <class Element, class = std::enable_if_t<std::is_integral_v<Element> && !std::is_same_v<Element, bool>>>
 TFAOT_INLINE Element negated(Element x) {
   return static_cast<Element>(~x);
+}
+
+/// Conversions of integers, also of bytes in lanes of 32 bits, and to bytes.
+template <class To>
+TFAOT_INLINE auto converted(Integers x) {
+  if constexpr (std::is_same_v<To, float>) {
+    return f32OfS32(x);
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return predOfS32(x);
+  } else if constexpr (std::is_same_v<To, std::uint8_t>) {
+    return x & 255;
+  } else if constexpr (std::is_same_v<To, std::int8_t>) {
+    return (x << 24) >> 24;
+  } else {
+    static_assert(std::is_same_v<To, std::int32_t>);
+    return x;
+  }
+}
+template <class Byte>
+TFAOT_INLINE Integers converted(Vector x) {
+  using Limits = std::numeric_limits<Byte>;
+  return minimum(maximum(s32OfF32(x), filled(std::int32_t{Limits::min()})), filled(std::int32_t{Limits::max()}));
 }
 
 inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity

@@ -65,8 +65,8 @@ inline constexpr bool kFuses = false;
 #include "targets/avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__)
 #include "targets/avx2.h"
-#elif defined(__SSSE3__)
-#include "targets/ssse3.h"
+#elif defined(__SSE4_1__)
+#include "targets/sse41.h"
 #elif defined(__x86_64__)
 #include "targets/sse.h"
 #elif defined(__aarch64__)

@@ -22,12 +22,17 @@ TFAOT_INLINE Vector interleaved(const Vector* rows, Vector found) {
   return found;
 }
 /// Writes the first `left` of kRows * kLanes elements: lane 0 of all rows, then lane 1 and so on.
-template <int kRows, int kPart = 0>
-TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, float* to) {
+template <int kRows, int kPart = 0, class Element>
+TFAOT_INLINE void storeInterleaved(const Vector* rows, std::size_t left, Element* to) {
   if constexpr (kPart < kRows) {
     const Vector value = interleaved<kRows, kPart>(rows, rows[0]);
-    if (left < kLanes) return storeFirst(to, left, value);
-    store(to, value);
+    if constexpr (sizeof(Element) < sizeof(float)) {
+      if (left < kLanes) return storeNarrowed(to, left, bitsAs<Integers>(value));
+      storeNarrowed(to, bitsAs<Integers>(value));
+    } else {
+      if (left < kLanes) return storeFirst(reinterpret_cast<float*>(to), left, value);
+      store(reinterpret_cast<float*>(to), value);
+    }
     if (left > kLanes) storeInterleaved<kRows, kPart + 1>(rows, left - kLanes, to + kLanes);
   }
 }
@@ -89,12 +94,11 @@ TFAOT_INLINE void eachTransposed(Element* to, std::size_t step, Body body) {
 /// The same for kRows rows whose elements become adjacent: `step` is kRows.
 template <int kRows, class Element, class Body>
 TFAOT_INLINE void eachInterleaved(std::size_t columns, Element* to, Body body) {
-  static_assert(sizeof(Element) == sizeof(float));
   each(columns, [&](auto at) {
     Vector rows[kRows];
     TFAOT_UNROLL
     for (int i = 0; i < kRows; ++i) rows[i] = bitsAs<Vector>(body(at, static_cast<std::size_t>(i)));
-    storeInterleaved<kRows>(rows, kRows * at.count(), reinterpret_cast<float*>(to + at.start * kRows));
+    storeInterleaved<kRows>(rows, kRows * at.count(), to + at.start * kRows);
   });
 }
 

@@ -63,6 +63,9 @@ TFAOT_INLINE void storeFirst(double* to, std::size_t count, Doubles value) { std
 TFAOT_INLINE Integers widened(const std::int8_t* from) {
   return reinterpret_cast<Integers>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 }
+TFAOT_INLINE Integers widened(const std::uint8_t* from) {
+  return reinterpret_cast<Integers>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+}
 TFAOT_INLINE Integers widened(const std::uint16_t* from) {
   return reinterpret_cast<Integers>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
@@ -70,6 +73,11 @@ TFAOT_INLINE void storeNarrowed(std::int8_t* to, Integers wide) {
   const __m256i both = reinterpret_cast<__m256i>(wide);
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(words, words));
+}
+TFAOT_INLINE void storeNarrowed(std::uint8_t* to, Integers wide) {
+  const __m256i both = reinterpret_cast<__m256i>(wide);
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
 }
 TFAOT_INLINE void storeNarrowed(std::uint16_t* to, Integers wide) {
   const __m256i both = reinterpret_cast<__m256i>(wide);

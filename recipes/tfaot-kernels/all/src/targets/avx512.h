@@ -103,6 +103,12 @@ TFAOT_INLINE Integers widened(const std::int8_t* from) {
 TFAOT_INLINE Integers widened(const std::int8_t* from, std::size_t count) {
   return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(kAllLanes, _mm_maskz_loadu_epi8(firstOf(count), from)));
 }
+TFAOT_INLINE Integers widened(const std::uint8_t* from) {
+  return widened(reinterpret_cast<const std::int8_t*>(from)) & 255;
+}
+TFAOT_INLINE Integers widened(const std::uint8_t* from, std::size_t count) {
+  return widened(reinterpret_cast<const std::int8_t*>(from), count) & 255;
+}
 TFAOT_INLINE Integers widened(const std::uint16_t* from) {
   return reinterpret_cast<Integers>(_mm512_maskz_cvtepu16_epi32(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 }
@@ -115,6 +121,10 @@ TFAOT_INLINE void storeNarrowed(std::int8_t* to, Integers wide) {
 }
 TFAOT_INLINE void storeNarrowed(std::int8_t* to, std::size_t count, Integers wide) {
   _mm_mask_storeu_epi8(to, firstOf(count), _mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(wide)));
+}
+TFAOT_INLINE void storeNarrowed(std::uint8_t* to, Integers wide) { storeNarrowed(reinterpret_cast<std::int8_t*>(to), wide); }
+TFAOT_INLINE void storeNarrowed(std::uint8_t* to, std::size_t count, Integers wide) {
+  storeNarrowed(reinterpret_cast<std::int8_t*>(to), count, wide);
 }
 TFAOT_INLINE void storeNarrowed(std::uint16_t* to, Integers wide) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));

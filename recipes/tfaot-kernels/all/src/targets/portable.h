@@ -77,9 +77,9 @@ template <class Narrow>
 TFAOT_INLINE Integers widened(const Narrow* from) {
   Narrow narrow[kLanes];
   std::memcpy(narrow, from, sizeof narrow);
-  Integers wide;
+  std::int32_t wide[kLanes];
   for (int i = 0; i < kLanes; ++i) wide[i] = narrow[i];
-  return wide;
+  return load(wide);
 }
 /// The first `count`, fewer than kLanes, and zeros.
 template <class Narrow>
