@@ -21,7 +21,7 @@ from tfaot_pkg.measure.bench import table
 from tfaot_pkg.measure.bench.results import Bench
 from tfaot_pkg.pipeline.pipeline import Pipeline
 
-NETWORKS, QUANTIZED = ("mlp_64", "mlp_512", "conv_net"), "_int8"  # quantized_models.py
+NETWORKS, QUANTIZED = ("mlp_64", "mlp_512", "conv_net", "res_net"), "_int8"  # quantized_models.py
 _NAMES = tuple(name for each in NETWORKS for name in (f"{each}{QUANTIZED}", each))
 
 

@@ -18,7 +18,7 @@ model: {{name: {name}, version: "1.0.0", onnx: {name}.onnx, description: {descri
 compilation: {{batch_sizes: [1, 16, 64]}}
 """
 QUANTIZED = "_int8"
-POOL = "pool"
+POOL, MEAN, RESIDUAL = "pool", "mean", "residual"
 NETWORKS = {
     "mlp_64": ("four dense layers of 64 and one of 10", (64,), [*[64] * 4, 10]),
     "mlp_512": ("four dense layers of 512 and one of 10", (512,), [*[512] * 4, 10]),
@@ -26,6 +26,11 @@ NETWORKS = {
         "two 3x3 convolutions of 32, a pool, one of 64, a pool, and a dense layer, of images of 32 x 32",
         (3, 32, 32),
         [(32,), (32,), POOL, (64,), POOL, 10],
+    ),
+    "res_net": (
+        "two residual blocks of 32 and two of 64, the means of channels, and a dense layer, of images of 32 x 32",
+        (3, 32, 32),
+        [(32,), RESIDUAL, RESIDUAL, POOL, (64,), RESIDUAL, RESIDUAL, MEAN, 10],
     ),
 }
 STEP_OF_INPUTS, STEP = np.float32(6 / 255), np.float32(3 / 255)
@@ -75,6 +80,17 @@ class Writer:
             found.append(self.add("DequantizeLinear", inputs, f"{name}_{part}", axis=0))
         return found
 
+    def convolution(self, key, value, step, filters, channels):
+        return self.add("Conv", [value, *self.weights(key, (filters, channels, 3, 3), step)], key, pads=[1, 1, 1, 1])
+
+    def residual(self, key, value, step, channels):
+        """What two convolutions add."""
+        first = self.convolution(f"{key}_first", value, step, channels, channels)
+        inner = self.through_bytes(self.add("Relu", [first], f"{key}_inner"), STEP, 0)
+        second = self.convolution(f"{key}_second", inner, STEP, channels, channels)
+        total = self.add("Add", [self.through_bytes(second, STEP, 128), value], f"{key}_sum")
+        return self.through_bytes(self.add("Relu", [total], f"{key}_relu"), STEP, 0)
+
     def model(self, name, sizes, layers):
         value, step, shape = self.through_bytes("x", STEP_OF_INPUTS, 128), STEP_OF_INPUTS, sizes
         for place, layer in enumerate(layers):
@@ -84,9 +100,15 @@ class Writer:
                 shape = (shape[0], shape[1] // 2, shape[2] // 2)
                 value = self.through_bytes(made, step, 0)
                 continue
+            if layer == MEAN:
+                value = self.through_bytes(self.add("GlobalAveragePool", [value], key), step, 0)
+                shape = (shape[0], 1, 1)
+                continue
+            if layer == RESIDUAL:
+                value, step = self.residual(key, value, step, shape[0]), STEP
+                continue
             if isinstance(layer, tuple):
-                given = [value, *self.weights(key, (*layer, shape[0], 3, 3), step)]
-                made, shape = self.add("Conv", given, key, pads=[1, 1, 1, 1]), (*layer, *shape[1:])
+                made, shape = self.convolution(key, value, step, layer[0], shape[0]), (*layer, *shape[1:])
             else:
                 value = self.add("Flatten", [value], f"{key}_flat") if len(shape) > 1 else value
                 given = [value, *self.weights(key, (layer, int(np.prod(shape))), step)]
