@@ -67,6 +67,7 @@ def test_notes_name_what_a_file_leaves_open(found: dict[str, Any]) -> None:
         ("lightgbm", ["{iterations: N}"]),
         ("lightgbm, all", []),
         ("on thresholds", []),
+        ("xgboost's other texts", ["{missing: -999}", "beyond ASCII"]),
     ):
         assert len(notes[case]) == len(parts), case
         assert all(part in note for part, note in zip(parts, notes[case], strict=True)), case
@@ -99,6 +100,7 @@ def test_calls_that_a_library_does_not_have_are_refused(found: dict[str, Any]) -
         ("iterations of scikit-learn", "trees.iterations"),
         ("codes of scikit-learn", "trees.categories is codes"),
         ("no values", "no values of categories"),
+        ("cut texts", "beyond ASCII"),
         ("best_of_another", "78 iterations"),
         ("best_is_no_number", "damaged"),
         ("no_settings", "damaged"),
@@ -123,7 +125,10 @@ def test_packages_of_first_specs_give_the_authors_numbers(
     """With the spec that `init` writes, as it is."""
     shutil.copy(folder / file, tmp_path)
     variables = {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
-    assert run_command(["init", file, "--name", "called"], cwd=tmp_path, env=variables).returncode == 0
+    begun = run_command(["init", file, "--name", "called"], cwd=tmp_path, env=variables)
+    assert begun.returncode == 0
+    # The spec has `missing: .nan`, which no later command questions.
+    assert ("{missing: -999}" in begun.stdout) is (case in ("regressor", "xgboost's frame"))
     built = run_command(["build", "spec.yaml", "-o", "prefix", "--target", "x86-64-v3"], cwd=tmp_path, env=variables)
     assert built.returncode == 0, built.stderr
     info = json.loads((tmp_path / "prefix" / "share" / "tfaot-model-called" / "info.json").read_text())

@@ -237,6 +237,11 @@ def frames() -> None:
     compare("xgboost's frame, doubles", f"{FOLDER}/frame.ubj", numbers(asked), model.predict(asked), dtype="float64")
     codes = np.stack([train["pt"], *(train[name].cat.codes for name in names)], 1)
     compare("xgboost's codes", f"{FOLDER}/frame.ubj", codes, model.predict(codes), categories="codes")
+    # Of each text XGBoost writes as many bytes as it has characters: "vor" remains of the last one.
+    texts = pd.Categorical.from_codes(train["detector"].cat.codes, pd.Index(["fa\u00df", "\u00fc", "vor"]))
+    model.fit(train.assign(detector=texts), target).save_model(f"{FOLDER}/texts.ubj")
+    compare("xgboost's other texts", f"{FOLDER}/texts.ubj", codes, model.predict(codes))
+    refuse("cut texts", f"{FOLDER}/texts.ubj", categories="values")
 
     names = [*VALUES]
     train, asked = frame(names, 600), frame(names, 400, order=OTHERS)

@@ -101,7 +101,7 @@ def init(
         pipeline=pipeline,
     )
     call = cpp_call(spec.model, found.signature)
-    lines = [f"wrote {output}"]
+    lines = [f"wrote {output}", *(f"note: {note}" for note in found.notes)]
     if found.fault is not None:
         lines += [
             f"to fill in, or `check` refuses it: {found.fault.message}",
@@ -114,6 +114,7 @@ def init(
         "spec": str(output),
         "name": spec.model.name,
         "version": spec.model.version,
+        **({"notes": [*found.notes]} if found.notes else {}),
         **({} if found.fault is None else {"to_fill_in": found.fault.message}),
     }
     return Result(document=document, text=text)

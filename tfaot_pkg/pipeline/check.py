@@ -248,11 +248,16 @@ def _kernels(kernels: Sequence[Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSpec:
-    """The text of a first spec, and the model's signature. `fault` says why `check` refuses it; None if it does not."""
+    """The text of a first spec, and the model's signature.
+
+    `fault` says why `check` refuses it; None if it does not. `notes` are what the model's file leaves open, for which
+    the spec has a value that may not be the author's.
+    """
 
     text: str
     signature: Signature
     fault: TfaotError | None
+    notes: tuple[str, ...]
 
 
 def scaffold_spec(
@@ -372,7 +377,7 @@ def _written(draft: _Draft, spec: ModelSpec, found: Settled) -> FirstSpec:
         fault=found.fault,
         **draft.more,
     )
-    return FirstSpec(text=text, signature=signature, fault=found.fault)
+    return FirstSpec(text=text, signature=signature, fault=found.fault, notes=tuple(draft.more.get("notes", ())))
 
 
 def _of_a_step(whole: Signature, known: Signature) -> Signature:

@@ -128,6 +128,7 @@ def _fitted(learner: dict[str, Any], base: Array | None, version: str, call: Tre
     saved = _Attributes(learner)
     used, rounds, count = _iterations(model, saved, call)
     columns, coded = _columns(model, learner, call)
+    is_cut = not call.categories and any(map(_is_cut, (model.get("cats") or {}).get("enc") or []))
     missing = _missing(saved, call)
     features = int(parameters["num_feature"])
     # Of the type that x has in the package (reading.py); XGBoost itself compares floats.
@@ -159,7 +160,7 @@ def _fitted(learner: dict[str, Any], base: Array | None, version: str, call: Tre
         coded=coded,
         missing=None if math.isnan(missing) else missing,
         iterations=(used, rounds),
-        notes=_notes(saved, call, used, rounds),
+        notes=(*_notes(saved, call, used, rounds), *([_CUT] if is_cut else [])),
     )
 
 
@@ -245,7 +246,13 @@ def _columns(
     enc = (model.get("cats") or {}).get("enc") or []
     names = [str(each) for each in learner.get("feature_names") or ()]
     listed = []
-    for place, each in enumerate(enc):
+    cut = any(map(_is_cut, enc))
+    if cut and call.categories == "values":
+        raise ModelFault(
+            "XGBoost's file does not have all characters of categories beyond ASCII, so it cannot tell them apart",
+            "set `trees: {categories: codes}` in the spec: x contains their positions; or train with other names",
+        )
+    for place, each in enumerate(enc if not cut else ()):
         name, kind = names[place] if names else "", _INDEX.get(each.get("type"), "")
         if values := _categories(each):
             listed.append(Column(place=place, name=name, values=values, kind=kind, is_closed=True))
@@ -261,14 +268,24 @@ def _columns(
     return (), (*listed, *(place for place, kind in kinds if kind == "c" and place not in known))
 
 
+_CUT = (
+    "XGBoost's file does not have all characters of categories beyond ASCII: x contains the positions of all "
+    "categories; XGBoost itself does not find such a category in a data frame"
+)
+
+
+def _is_cut(found: dict[str, Any]) -> bool:
+    """Whether XGBoost left out bytes of a column's texts: of each it writes as many bytes as it has characters."""
+    return "offsets" in found and any(each < 0 or each > 127 for each in found["values"])
+
+
 def _categories(found: dict[str, Any]) -> tuple[int | str, ...]:
-    """The categories of a column; none for a column of numbers."""
+    """The categories of a column, whose texts are ASCII; none for a column of numbers."""
     if "offsets" not in found:
         return tuple(int(each) for each in found["values"])
-    # Texts, one after the other, as signed bytes of UTF-8.
+    # Texts, one after the other.
     content = np.array(found["values"], np.int64).astype(np.uint8).tobytes()
-    # XGBoost counts characters, not bytes: it cannot read its own texts beyond ASCII either.
-    return tuple(content[first:end].decode(errors="replace") for first, end in pairwise(found["offsets"]))
+    return tuple(content[first:end].decode("ascii") for first, end in pairwise(found["offsets"]))
 
 
 def _base_of(learner: dict[str, Any]) -> np.ndarray:
