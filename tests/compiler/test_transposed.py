@@ -1,4 +1,4 @@
-"""Transposed convolutions are plain ones, phase by phase."""
+"""Transposed convolutions are plain ones, phase by phase, or one call of the kernel library if filters are few."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ _CHANNELS, _FILTERS, _LENGTH = 3, 5, 6
 _BEFORE, _AFTER = (0, 3, 1, 2), (3, 2, 0, 1)
 
 
-def _program(sides: tuple[tuple[int, ...], ...], out: tuple[int, int], *, swapped: bool) -> Program:
+def _program(
+    sides: tuple[tuple[int, ...], ...], out: tuple[int, int], *, swapped: bool, count: int = _FILTERS
+) -> Program:
     """The convolution, a bias and ReLU; `swapped`: filters lie as TensorFlow's transposed convolutions have them."""
     writer = Writer()
     x = writer.input(_LENGTH, _LENGTH, _CHANNELS)
-    channels = (_FILTERS, _CHANNELS) if swapped else (_CHANNELS, _FILTERS)
+    channels = (count, _CHANNELS) if swapped else (_CHANNELS, count)
     filters = writer.constant(np.random.default_rng(3).normal(size=(sides[0][0], sides[1][0], *channels)))
-    sizes = (N, *out, _FILTERS)
+    sizes = (N, *out, count)
     kernel = (2, 3, 0, 1) if swapped else _AFTER
     made = writer.add(
         "convolution", sizes, x, filters, input=_BEFORE, kernel=kernel, output=_BEFORE, window=sides,
         feature_groups=1, batch_groups=1,
     )  # fmt: skip
-    bias = writer.add("broadcast", sizes, writer.constant(np.arange(_FILTERS) - 2.5), dimensions=(3,))
+    bias = writer.add("broadcast", sizes, writer.constant(np.arange(count) - 2.5), dimensions=(3,))
     total = writer.add("add", sizes, made, bias)
-    return writer.program(writer.add("maximum", sizes, total, writer.spread(0.0, *out, _FILTERS)))
+    return writer.program(writer.add("maximum", sizes, total, writer.spread(0.0, *out, count)))
 
 
 # Size, stride, padding before and behind, dilation of the window and of the image; and the convolutions made of it.
@@ -51,7 +53,7 @@ _PLAIN = (3, 1, 1, 1, 1, 1)
     [
         ((_TWO, _TWO), (12, 12), 1),
         ((_THREE, _THREE), (12, 12), 4),
-        ((_FIVE, _PLAIN), (18, 6), 3),
+        ((_FIVE, _PLAIN), (18, 6), 0),  # one call for lines with few filters
         ((_ODD, _SHORT), (11, 17), 4),  # two phases of a line read the same windows
         ((_FOUR, _FOUR), (12, 12), 2),  # a line's phases: the windows of the next place
         ((_PLAIN, _FOUR), (6, 12), 1),
@@ -67,7 +69,37 @@ def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
     verify(made)
     opcodes = [each.opcode for each in made.entry.operations]
     assert opcodes.count("conv2d") == convolutions
+    assert opcodes.count("transposed_conv2d") == (not convolutions)
     assert not {"convolution", "add", "maximum"} & set(opcodes)
+    values = np.random.default_rng(7).normal(size=(5, _LENGTH, _LENGTH, _CHANNELS)).astype(np.float32)
+    (wanted,) = interpret.run(program, 5, [values])
+    code = compiled(made, 2)
+    (whole,) = code(values)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(code(values[1:4])[0], whole[1:4])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("sides", "out"),
+    [
+        ((_THREE, _THREE), (12, 12)),
+        ((_FIVE, _FIVE), (18, 18)),
+        ((_ODD, _SHORT), (11, 17)),
+        ((_FOUR, _FOUR), (12, 12)),
+        ((_PLAIN, _FOUR), (6, 12)),
+        ((_FOUR, _FIVE_OF_FOUR), (12, 24)),
+        ((_SIX, _PLAIN), (18, 6)),
+    ],
+)
+def test_few_filters_are_one_call_for_all_phases(
+    compiled: Compile, sides: tuple[tuple[int, ...], ...], out: tuple[int, int], count: int
+) -> None:
+    program = _program(sides, out, swapped=True, count=count)
+    made = recognize(simplify(program))
+    verify(made)
+    opcodes = {each.opcode for each in made.entry.operations}
+    assert opcodes == {"parameter", "constant", "transposed_conv2d"}
     values = np.random.default_rng(7).normal(size=(5, _LENGTH, _LENGTH, _CHANNELS)).astype(np.float32)
     (wanted,) = interpret.run(program, 5, [values])
     code = compiled(made, 2)
@@ -78,7 +110,7 @@ def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
 
 @pytest.mark.parametrize(
     ("channels", "filters", "count"),
-    [(2, 1, 1), (2, 4, 1), (2, 5, 2), (32, 16, 4)],
+    [(2, 3, 1), (2, 4, 1), (2, 5, 2), (32, 16, 4)],
     ids=["all phases fill no panel", "they fill one", "those of a line share one", "each fills one"],
 )
 def test_few_filters_share_a_convolution_with_those_of_other_phases(

@@ -77,6 +77,12 @@ EXPORT void conv2d(const kernels::Conv2d* layer, std::size_t batch, const float*
   kernels::conv2d(kernels::Reached{}.conv2d(*layer, {batch, 0, 1}).table(), *layer, batch, in, out, scratch);
 }
 
+EXPORT std::size_t transposed_conv2d_scratch(const kernels::Conv2d* layer) { return kernels::transposedConv2dScratch(*layer); }
+
+EXPORT void transposed_conv2d(const kernels::Conv2d* layer, std::size_t batch, const float* in, float* out, float* scratch) {
+  kernels::transposedConv2d(kernels::Reached{}.transposedConv2d(*layer).table(), *layer, batch, in, out, scratch);
+}
+
 EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const kernels::Window* pool) {
   return kernels::conv2dMaxPoolScratch(*layer, *pool);
 }

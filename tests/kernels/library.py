@@ -154,6 +154,15 @@ class Shape:
     def window(self) -> _Window:
         return _Window(*self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before)
 
+    def over_spread(self) -> Shape:
+        """The same over images with zeros between pixels, stride - 1 of them."""
+        height, width = ((size - 1) * stride + 1 for size, stride in zip(self.size, self.stride, strict=True))
+        return replace(self, size=(height, width), stride=(1, 1))
+
+    def transposed(self) -> _Window:
+        out = self.over_spread().out
+        return _Window(*self.size, self.channels, *out, *self.kernel, *self.stride, *self.dilation, *self.before)
+
     def patches(self, images: NDArray[np.float64], padding: float) -> NDArray[np.float64]:
         """What each window sees: (batch, out height, out width, kernel height, kernel width, channels)."""
         (top, left), (bottom, right) = self.before, self.after
@@ -316,6 +325,19 @@ class Kernels:
         scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
         out = self._out(len(images), *(pool or shape).out, filters.shape[3])
         self._machine.call(name, *layers, len(images), data.address, out.address, scratch.address)
+        return out.read()
+
+    def transposed_conv2d(
+        self, shape: Shape, images: Floats, filters: Floats, bias: Floats | None, activation: str = "none"
+    ) -> Floats:
+        """`shape` moves over the images with zeros between their pixels; its stride is how many there are, plus one."""
+        packed, data = self._packed_conv2d(shape, filters, 1), self._in(images)
+        terms = None if bias is None else self._in(bias)
+        layer = _Conv2d(shape.transposed(), filters.shape[3], 1, packed.address, terms and terms.address)
+        layer.activation = ACTIVATIONS[activation]
+        scratch = self._out(self._machine.call("transposed_conv2d_scratch", layer))
+        out = self._out(len(images), *shape.over_spread().out, filters.shape[3])
+        self._machine.call("transposed_conv2d", layer, len(images), data.address, out.address, scratch.address)
         return out.read()
 
     def pool(self, name: str, shape: Shape, images: Floats) -> Floats:

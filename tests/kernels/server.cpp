@@ -66,6 +66,8 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(pack_conv2d),
     FUNCTION(conv2d_scratch),
     FUNCTION(conv2d),
+    FUNCTION(transposed_conv2d_scratch),
+    FUNCTION(transposed_conv2d),
     FUNCTION(conv2d_max_pool_scratch),
     FUNCTION(conv2d_max_pool),
     FUNCTION(max_pool),

@@ -97,6 +97,103 @@ def test_any_depthwise_convolution_keeps_the_bound_of_summation(
     assert_convolution(aimed, shape, multiplier, shape.channels, biased=biased)
 
 
+@st.composite
+def transposed_shapes(draw: st.DrawFn) -> Shape:
+    """Windows over images with zeros between pixels: each sees at least one pixel, or padding in its place."""
+    stride = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    height, width = (each + draw(st.integers(0, 3)) for each in stride)
+    top, left = (each - 1 + draw(st.integers(0, 4)) for each in stride)
+    sizes = [
+        draw(st.integers(max(1, 1 - (before + 1 - kernel) // each), 9))
+        for kernel, before, each in zip((height, width), (top, left), stride, strict=True)
+    ]
+    return Shape(
+        size=(sizes[0], sizes[1]), channels=draw(st.sampled_from((1, 2, 3, 5, 8, 17, 33))), kernel=(height, width),
+        stride=stride, before=(top, left), after=(draw(st.integers(0, 4)), draw(st.integers(0, 4))),
+    )  # fmt: skip
+
+
+def spread(images: Floats, stride: tuple[int, int]) -> Floats:
+    """Images with zeros between their pixels."""
+    count, height, width, channels = images.shape
+    made = np.zeros((count, (height - 1) * stride[0] + 1, (width - 1) * stride[1] + 1, channels), np.float32)
+    made[:, :: stride[0], :: stride[1]] = images
+    return made
+
+
+def assert_transposed(kernels: Kernels, shape: Shape, filters: int, *, batch: int = 2, biased: bool = True) -> None:
+    images, weights = numbers(1, batch, *shape.size, shape.channels), numbers(2, *shape.kernel, shape.channels, filters)
+    bias = numbers(3, filters) if biased else np.zeros(filters, np.float32)
+    result = kernels.transposed_conv2d(shape, images, weights, bias if biased else None)
+    rows = shape.over_spread().patches(spread(images, shape.stride).astype(np.float64), 0.0)
+    rows, matrix = rows.reshape(*rows.shape[:3], -1), weights.reshape(-1, filters)
+    error = np.abs(result - (rows @ matrix.astype(np.float64) + bias))
+    assert (error <= bound(rows, matrix, bias)).all()
+
+
+@fixed_kernels
+@given(
+    shape=transposed_shapes(),
+    filters=st.integers(1, 7),
+    batch=st.integers(1, 2),
+    biased=st.booleans(),
+    at_end=st.booleans(),
+)
+def test_any_transposed_convolution_keeps_the_bound_of_summation(
+    kernels: Kernels, shape: Shape, filters: int, batch: int, biased: bool, at_end: bool
+) -> None:
+    filters = min(filters, 8 // shape.stride[1])
+    assert_transposed(kernels if at_end else kernels.beside_start(), shape, filters, batch=batch, biased=biased)
+
+
+_LARGE = [(3, 700, 3), (60, 31, 17), (2, 300, 40), (1, 2000, 1)]
+"""Images that are computed some lines or columns at a time."""
+
+
+@pytest.mark.parametrize(("height", "width", "channels"), _LARGE)
+def test_transposed_convolutions_of_large_images_keep_it_too(
+    kernels: Kernels, height: int, width: int, channels: int
+) -> None:
+    shape = Shape(size=(height, width), channels=channels, kernel=(3, 4), stride=(2, 2), before=(1, 2), after=(2, 1))
+    assert_transposed(kernels, shape, 3)
+
+
+@pytest.mark.parametrize("filters", range(1, 8))
+@pytest.mark.parametrize(("height", "width", "channels"), [(5, 6, 1), (9, 11, 3), (7, 19, 40), *_LARGE])
+def test_few_filters_give_the_bits_that_they_give_among_many(
+    kernels: Kernels, height: int, width: int, channels: int, filters: int
+) -> None:
+    images, weights = numbers(1, 2, height, width, channels), numbers(2, 3, 3, channels, 20)
+    bias = numbers(3, 20)
+    valid = Shape(size=(height, width), channels=channels, kernel=(min(3, height), 3))
+    weights = np.ascontiguousarray(weights[: valid.kernel[0]])
+    few = np.ascontiguousarray(weights[..., :filters])
+    slow = Shape(size=(height, width), channels=channels, kernel=valid.kernel, stride=(1, 2), dilation=(1, 2))
+    slower = Shape(size=(height, width), channels=channels, kernel=valid.kernel, stride=(2, 3))
+    for shape in (valid, sized_like_input(valid), sized_like_input(slow), sized_like_input(slower)):
+        for activation in ("none", "clip", "tanh"):
+            made = kernels.conv2d(shape, images, few, bias[:filters], activation=activation)
+            among = kernels.conv2d(shape, images, weights, bias, activation=activation)
+            np.testing.assert_array_equal(made, among[..., :filters])
+
+
+@pytest.mark.parametrize("filters", [1, 2, 3])
+def test_few_filters_of_one_pixel_give_the_bits_that_they_give_among_many(kernels: Kernels, filters: int) -> None:
+    shape = Shape(size=(40, 41), channels=12, kernel=(1, 1))
+    images, weights = numbers(1, 3, 40, 41, 12), numbers(2, 1, 1, 12, 20)
+    few = np.ascontiguousarray(weights[..., :filters])
+    among = kernels.conv2d(shape, images, weights, None)
+    np.testing.assert_array_equal(kernels.conv2d(shape, images, few, None), among[..., :filters])
+
+
+def test_nan_reaches_the_pixels_of_a_transposed_convolution_that_see_it(kernels: Kernels) -> None:
+    shape = Shape(size=(4, 20), channels=3, kernel=(3, 3), stride=(2, 2), before=(1, 1), after=(2, 2))
+    images = np.ones((1, 4, 20, 3), np.float32)
+    images[0, 2, 10, 1] = np.nan
+    made = np.isnan(kernels.transposed_conv2d(shape, images, np.ones((3, 3, 3, 2), np.float32), None))
+    assert made[0, 3:6, 19:22].all() and made.sum() == 9 * 2
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("groups", [1, 35])
 def test_a_fused_activation_is_the_activation_of_the_sums(kernels: Kernels, activation: str, groups: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dot
+from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dot, TransposedConv2d
 from tfaot_pkg.compiler.program import Binding, Operation, Shape
 
 Cost = Callable[[Operation, Sequence[Shape], Binding], float]
@@ -29,6 +29,12 @@ def of_dot(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> f
 def of_images(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
     height, width = sizes.numbers(Conv2d.of(operation).window[3:5])
     return float(sizes.number(operands[0].sizes[0]) * height * width * _elements(operands[1], sizes))
+
+
+def of_transposed(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+    """Of a transposed convolution: zeros between the elements of the image count as nothing."""
+    spread = math.prod(side[5] for side in TransposedConv2d.of(operation).sides)
+    return float(math.prod(sizes.numbers(operation.shape.sizes[:3])) * _elements(operands[1], sizes) / spread)
 
 
 def of_convolution(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:

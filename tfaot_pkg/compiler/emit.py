@@ -247,6 +247,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "resample": windows.resample,
     "softmax": layers.softmax,
     "sort": plain.sort,
+    "transposed_conv2d": layers.transposed_conv2d,
     "trees": layers.trees,
 }
 """Functions that write an operation's result to memory, and return its address."""

@@ -33,6 +33,14 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
     )  # fmt: skip
 
 
+# kMostFewFilters, kMostTaps and kMostInterleaved of tfaot_kernels/scratch.h.
+FEW_FILTERS = 7
+"""The most filters of a convolution whose windows the kernel library may compute side by side."""
+MOST_TAPS = 64
+_MOST_INTERLEAVED = 8
+_HALF_A_PANEL = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """The pixels `number`, `number` + stride ... along an axis use the filters' elements `first`, `first` + stride ...
@@ -74,3 +82,16 @@ def places(size: Size, phases: int) -> Size | None:
     """The number of pixels per phase, so that together they are at least `size`; None if symbols decide it."""
     # The constant is rounded up to a multiple of the phases; coefficients of symbols must be multiples already.
     return (size + Size(-dict(size.terms).get((), 0) % phases)).divided(phases)
+
+
+def is_placed(filters: Sequence[int], groups: int, strides: tuple[int, int]) -> bool:
+    """Whether the kernel library's `transposedConv2d` computes a transposed convolution: lanes of vectors are pixels.
+
+    `filters` has the sizes of the filters, HWIO. Phases with as many taps each can be filters of one plain
+    convolution: then they must be few together.
+    """
+    height, width, _, count = filters
+    (down, right), are_alike = strides, height % strides[0] == width % strides[1] == 0
+    if groups != 1 or count > FEW_FILTERS or count * right > _MOST_INTERLEAVED or height * width > MOST_TAPS:
+        return False
+    return not are_alike or ((height, width) != strides and count * down * right <= _HALF_A_PANEL)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.affine import as_size, cpp, plain
 from tfaot_pkg.compiler.attributes import (
     Along,
     Conv2d,
@@ -25,6 +26,7 @@ from tfaot_pkg.compiler.attributes import (
     Quantized,
     QuantizedConv2d,
     TopK,
+    TransposedConv2d,
     Trees,
 )
 from tfaot_pkg.compiler.chains import softmax_of_rows
@@ -32,6 +34,7 @@ from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
+from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
 from tfaot_pkg.compiler.loops import Piece, Struct, Written
 from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
@@ -42,12 +45,17 @@ from tfaot_pkg.ground.arrays import Array
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
 _QUANTIZED_ROWS = 16
+_FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
 _Layer = Mapping[str, int]
 
 
 def conv2d_scratch(conv: _Layer) -> int:
     """The floats of conv2dScratch: a copy of some lines of the input between zeros, if windows cover padding."""
+    return max(_scratch_of_lines(conv), planes_scratch(conv) if _may_place(conv) else 0)
+
+
+def _scratch_of_lines(conv: _Layer) -> int:
     lines, columns = _reach(conv, "height", 1), _reach(conv, "width", conv["out_width"])
     whole = _reach(conv, "height", conv["out_height"])
     inside = columns <= conv["in_width"] and whole <= conv["in_height"]
@@ -57,6 +65,53 @@ def conv2d_scratch(conv: _Layer) -> int:
     fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
     at_a_time = min(max(fitting, -(-_ROWS_AT_A_TIME // conv["out_width"])), conv["out_height"])
     return ((at_a_time - 1) * conv["stride_height"] + lines) * columns * conv["channels"]
+
+
+def _may_place(conv: _Layer) -> bool:
+    """mayPlace: whether there are so few filters that windows may be computed side by side."""
+    taps = conv["height"] * conv["width"]
+    return conv["groups"] == 1 and taps <= MOST_TAPS and conv["filters"] <= (2 if taps == 1 else FEW_FILTERS)
+
+
+def planes_scratch(conv: _Layer, *, transposed: bool = False) -> int:
+    """The floats of Planes: a line of the image, planes of some lines, and sums of their windows."""
+    rows, columns = (_Placing.of(conv, axis, transposed=transposed) for axis in ("height", "width"))
+    line, reached = conv["channels"] * rows.stride * columns.stride, columns.reached
+    most = _FLOATS_OF_PLANES // (line * rows.reached)
+    fitting = most - reached if most > reached + 4 * PANEL else 4 * PANEL
+    pointwise = conv["height"] * conv["width"] * rows.stride * columns.stride == 1
+    width = (fitting if pointwise else min(fitting, columns.places)) - 1 + reached
+    lines = _FLOATS_OF_PLANES // (line * width)
+    chosen = lines - rows.reached if lines > 2 * rows.reached else rows.reached
+    at_a_time = 1 if pointwise else min(chosen, rows.places)
+    across = conv["channels"] * columns.stride
+    planes = rows.stride * across * ((at_a_time - 1 + rows.reached) * width + PANEL)
+    sums = conv["filters"] * columns.phases * (at_a_time * width + PANEL)
+    return (width + 2 * PANEL) * across + planes + sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placing:
+    """Placing: an axis of a convolution, or of a transposed one, with `phases` pixels for each place of a window."""
+
+    places: int
+    stride: int
+    phases: int
+    reached: int
+
+    @staticmethod
+    def of(conv: _Layer, axis: str, *, transposed: bool) -> _Placing:
+        made, kernel, stride = conv[f"out_{axis}"], conv[axis], conv[f"stride_{axis}"]
+        if not transposed:
+            return _Placing(
+                places=made, stride=stride, phases=1, reached=(kernel - 1) * conv[f"dilation_{axis}"] // stride + 1
+            )
+        pad = conv["pad_top" if axis == "height" else "pad_left"]
+        ends = [
+            pad // stride - (pad - phase) // stride + -(-(kernel - (pad - phase) % stride) // stride)
+            for phase in range(stride)
+        ]
+        return _Placing(places=-(-made // stride), stride=1, phases=stride, reached=max(ends))
 
 
 def conv2d_max_pool_scratch(conv: _Layer, pool: _Layer) -> int:
@@ -245,28 +300,48 @@ def conv2d(emitter: Emitter, operation: Operation) -> str:
         filters = literal(given)
         if _is_in_tree(*filters.shape[2:]):
             return _dense(emitter, operation, emitter.stored(operation.operands[0]), filters[0, 0])
-    return _convolution(emitter, operation, "conv2d", ())
+    own = Conv2d.of(operation)
+    return _convolution(emitter, operation, "conv2d", window=own.window, groups=own.groups)
+
+
+def transposed_conv2d(emitter: Emitter, operation: Operation) -> str:
+    image, given = emitter.known[operation.operands[0]].shape, TransposedConv2d.of(operation)
+    (height, _, top, _, _, down), (width, _, left, _, _, right) = given.sides
+    made = (*image.sizes[1:], *operation.shape.sizes[1:3])
+    window = (*map(plain, made), height, width, down, right, 1, 1, top, left)
+    return _convolution(emitter, operation, "transposedConv2d", window=window)
 
 
 def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
-    return _convolution(emitter, operation, "conv2dMaxPool", Conv2dMaxPool.of(operation).pool)
+    given = Conv2dMaxPool.of(operation)
+    return _convolution(emitter, operation, "conv2dMaxPool", window=given.window, groups=given.groups, pool=given.pool)
 
 
-def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tuple[int, ...]) -> str:
+def _scratch(function: str, conv: _Layer, pool: _Layer) -> int:
+    """The floats that `function` of the kernel library needs."""
+    if function == "transposedConv2d":
+        return planes_scratch(conv, transposed=True)
+    return conv2d_max_pool_scratch(conv, pool) if pool else conv2d_scratch(conv)
+
+
+def _convolution(
+    emitter: Emitter,
+    operation: Operation,
+    function: str,
+    *,
+    window: Sequence[int | Size],
+    groups: int = 1,
+    pool: tuple[int, ...] = (),
+) -> str:
     """A call of `function`, with the window of the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
-    groups, window = Conv2d.of(operation).groups, Conv2d.of(operation).window
     packed_at = emitter.constants.address(packed_conv2d(filters, groups=groups))
     bias = _bias(emitter, operation, filters.shape[3])
     target = emitter.target(operation)
     emitter.touch(source)
     windows = list(_windows(emitter, window))
-    needed = max(
-        conv2d_max_pool_scratch({**_named(each), "filters": filters.shape[3]}, _named(pool))
-        if pool
-        else conv2d_scratch({**_named(each), "filters": filters.shape[3]})
-        for each in windows
-    )
+    fixed = {"filters": filters.shape[3], "groups": groups}
+    needed = max(_scratch(function, {**_named(each), **fixed}, _named(pool)) for each in windows)
     is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
     with emitter.block():
@@ -286,13 +361,15 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         called = Struct((f"{layer}, {packed_at}", bias, activation))
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
         emitter.call(function, "dispatch", called, *(["pool"] if pool else []), *rest)
-    if not is_constant:
+    if not is_constant and function != "transposedConv2d":
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
     for each in dict.fromkeys((min(windows, key=_out_width), max(windows, key=_out_width))):
         whole = f"{{{{{', '.join(map(str, each))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
         if pool:
             emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
+        elif function == "transposedConv2d":
+            emitter.reached[f"transposedConv2d({whole})"] = None
         else:
             reaches(emitter, f"conv2d({whole}", operation.shape.sizes[0])
     for pointer in (source, target, work):

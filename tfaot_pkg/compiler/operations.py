@@ -266,9 +266,9 @@ OPERATIONS: Mapping[str, Definition] = {
     ),
     "transposed_conv2d": Definition(
         operands=(2, 3), result=layer_types.transposed_conv2d, meaning=layers_in_numpy.transposed_conv2d,
-        attributes=TransposedConv2d,
-        summary="(input, filters, bias): NHWC by HWIO, with zeros between the elements of the input; exists between "
-        "two passes only.",
+        attributes=TransposedConv2d, multiply_adds=costs.of_transposed,
+        summary="(input, filters, bias): NHWC by HWIO, with zeros between the elements of the input; after all passes, "
+        "with few filters only.",
     ),
     "trees": Definition(
         operands=(1, 1), result=layer_types.trees, meaning=meanings.trees, attributes=Trees,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Conv2d, Dimensions, Layer, Slices, TransposedConv2d
-from tfaot_pkg.compiler.image_windows import Phase, phases, places, window_of
+from tfaot_pkg.compiler.image_windows import Phase, is_placed, phases, places, window_of
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, Attributes, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
@@ -45,12 +45,14 @@ class _Group:
 
 
 def woven(look: Look, operation: Operation) -> Operation | None:
-    """A transposed convolution as plain ones."""
+    """A transposed convolution as plain ones, unless the kernel library computes it as a whole."""
     if operation.opcode != "transposed_conv2d":
         return None
     found, filters = phases(TransposedConv2d.of(operation).sides), look.constant(operation.operands[1])
     if found is None or filters is None:
         raise AssertionError("what `conv2d` made has phases and constant filters")
+    if is_placed(filters.shape, TransposedConv2d.of(operation).groups, (len(found[0]), len(found[1]))):
+        return None
     batch, height, width, channels = operation.shape.sizes
     down, right = (places(size, len(each)) for size, each in zip((height, width), found, strict=True))
     if down is None or right is None:

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "places.h"
 #include "products.h"
 
 namespace tfaot_kernels {
@@ -322,6 +323,9 @@ template <Convolving kConvolving>
 void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
                    std::size_t line, std::size_t count, float* out, float* scratch) {
   if constexpr (kConvolving == convolving_taps) return convolveTapLines(dispatch, layer, reading, image, line, count, out, scratch);
+  if constexpr (kConvolving == convolving_places) {
+    return convolvePlaces(dispatch, layer, Planes(layer, false), image, line, count, out, scratch);
+  }
   const Window& window = layer.window;
   while (count > 0) {
     const std::size_t lines = count < reading.linesAtATime ? count : reading.linesAtATime;

@@ -13,6 +13,7 @@ inline namespace TFAOT_KERNELS_TARGET {
 
 struct Product;
 struct SeenLines;
+struct SeenTaps;
 struct Strip;
 struct Target;
 struct Dispatch;
@@ -24,6 +25,8 @@ using Chains = void (*)(const Strip&, const Product&, const float* const* rows, 
 using ActivateBlock = void (*)(Activation, float* data, std::size_t rows, std::size_t width, std::size_t stride);
 using ConvolveLines = void (*)(const Dispatch&, const Conv2d&, const Reading&, const float* image, std::size_t line,
                                std::size_t count, float* out, float* scratch);
+using SumPlaces = void (*)(const SeenTaps&, std::size_t places, float* sums, std::size_t stride);
+using Interleave = void (*)(const float* sums, std::size_t stride, std::size_t places, std::size_t count, float* out);
 using TapLine = void (*)(const Dispatch&, const Conv2d&, const SeenLines&, float* out);
 
 /// How convolutions are computed.
@@ -31,9 +34,10 @@ enum Convolving : int {
   convolving_groups = 0,   ///< as products of windows with packed filters
   convolving_channels = 1, ///< channel by channel
   convolving_taps = 2,     ///< the same for windows of the usual sizes
+  convolving_places = 3,   ///< windows side by side in the lanes of a vector
 };
 
-inline constexpr std::size_t kActivations = Activation::clip + 1, kConvolvings = convolving_taps + 1;
+inline constexpr std::size_t kActivations = Activation::clip + 1, kConvolvings = convolving_places + 1;
 
 /// Functions that no layer can reach are null.
 struct Dispatch {
@@ -44,6 +48,8 @@ struct Dispatch {
   ActivateBlock activations[kActivations];  ///< by Activation::Kind
   ConvolveLines convolutions[kConvolvings];
   TapLine taps[2][2];  ///< of 3 and of 5 columns, by stride less one
+  SumPlaces places[kMostFewFilters];         ///< by filters less one
+  Interleave interleaved[kMostInterleaved];  ///< by rows less one
 };
 
 /// Whether an activation is applied while the sums are in registers.
@@ -71,6 +77,9 @@ constexpr std::size_t windowSize(const Conv2d& layer) {
   return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
 }
 
+/// Whether windows are computed side by side: with so few filters, most lanes of a vector of filters would be empty.
+constexpr bool isPlaced(const Conv2d& layer) { return mayPlace(layer) && 2 * layer.filters < kLanes; }
+
 inline constexpr std::size_t kFewColumns = 4;    ///< adjacent windows that `convolveTaps` computes at a time
 inline constexpr std::size_t kMostTapLines = 8;  ///< most lines of a window that it takes
 
@@ -78,6 +87,7 @@ inline constexpr std::size_t kMostTapLines = 8;  ///< most lines of a window tha
 /// for each multiply-add takes up to twice as long (benchmarks/kernels.py). The order of additions is the same.
 constexpr Convolving convolvingOf(const Conv2d& layer) {
   const Window& window = layer.window;
+  if (isPlaced(layer)) return convolving_places;
   if (!isDepthwise(layer)) return convolving_groups;
   const bool isUsual = (window.width == 3 || window.width == 5) && window.strideWidth <= 2 && window.dilationWidth == 1;
   const bool isLarge = window.channels >= kLanes && window.outWidth >= kFewColumns;
@@ -96,6 +106,9 @@ void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, cons
 
 void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
             float* scratch) noexcept;
+
+void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
+                      float* scratch) noexcept;
 
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;

@@ -37,7 +37,7 @@ void poolLine(const Dispatch& dispatch, const Window& pool, Activation activatio
 /// One image.
 inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
                             const Ring& ring, Activation activation, const float* in, float* out, float* scratch) {
-  float* const kept = scratch + reading.scratch(layer.window);
+  float* const kept = scratch + conv2dScratch(layer);
   const auto lineOf = [&](std::size_t y) { return kept + y % ring.lines * ring.lineSize; };
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const std::size_t reached = reach(pool.height, pool.dilationHeight);

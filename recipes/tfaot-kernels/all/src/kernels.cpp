@@ -14,6 +14,7 @@
 #include "convolution.h"
 #include "fusion.h"
 #include "packing.h"
+#include "places.h"
 #include "pooling.h"
 #include "products.h"
 #include "quantized.h"
@@ -144,6 +145,21 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
   }
   for (std::size_t i = 0; i < batch; ++i) {
     convolve(dispatch, layer, reading, in, 0, window.outHeight, out, scratch);
+    in += window.inHeight * window.inWidth * window.channels;
+    out += window.outHeight * window.outWidth * layer.filters;
+  }
+}
+
+void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
+  transposedConv2d(kEverything, layer, batch, in, out, scratch);
+}
+
+void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
+                      float* scratch) noexcept {
+  const Planes planes(layer, true);
+  const Window& window = layer.window;
+  for (std::size_t i = 0; i < batch; ++i) {
+    convolvePlaces(dispatch, layer, planes, in, 0, planes.rows.places(), out, scratch);
     in += window.inHeight * window.inWidth * window.channels;
     out += window.outHeight * window.outWidth * layer.filters;
   }

@@ -19,6 +19,10 @@ void activateBlock(Activation activation, float* data, std::size_t rows, std::si
 template <Convolving kConvolving>
 void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
                    std::size_t line, std::size_t count, float* out, float* scratch);
+template <int kFilters>
+void sumPlaces(const SeenTaps& taps, std::size_t places, float* sums, std::size_t stride);
+template <int kRows>
+void interleave(const float* sums, std::size_t stride, std::size_t places, std::size_t count, float* out);
 template <int kTaps, int kStride>
 void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const SeenLines& seen, float* out);
 
@@ -71,6 +75,8 @@ class Reached {
     for (bool& activation : all.activations_) activation = true;
     for (bool& convolution : all.convolutions_) convolution = true;
     for (int i = 0; i < 4; ++i) all.taps_[i / 2][i % 2] = true;  // GCC 9 cannot refer to a row of them in a constant
+    for (bool& filters : all.places_) filters = true;
+    for (bool& rows : all.interleaved_) rows = true;
     return all;
   }
 
@@ -88,6 +94,13 @@ class Reached {
       counts.add(window.outHeight % atATime * window.outWidth);
     }
     return all.with(extentOf(layer), layer.activation, counts);
+  }
+
+  constexpr Reached transposedConv2d(const Conv2d& layer) const {
+    Reached all = *this;
+    all.activations_[layer.activation] = true;
+    all.places_[layer.filters - 1] = all.interleaved_[layer.filters * layer.window.strideWidth - 1] = true;
+    return all;
   }
 
   constexpr Reached conv2dMaxPool(const Conv2d& layer, const Window& pool) const {
@@ -136,6 +149,7 @@ class Reached {
     const Convolving convolving = convolvingOf(layer);
     all.activations_[layer.activation] = true;
     all.convolutions_[convolving] = true;
+    if (convolving == convolving_places) all.places_[layer.filters - 1] = all.interleaved_[layer.filters - 1] = true;
     if (convolving == convolving_taps) all.taps_[layer.window.width / 2 - 1][layer.window.strideWidth - 1] = true;
     return all;
   }
@@ -202,6 +216,16 @@ class Reached {
     }
   }
 
+  template <std::size_t... kFilters>
+  constexpr void fillPlaces(Dispatch& table, std::index_sequence<kFilters...>) const {
+    ((places_[kFilters] ? void(table.places[kFilters] = &sumPlaces<kFilters + 1>) : void()), ...);
+  }
+
+  template <std::size_t... kRows>
+  constexpr void fillInterleaved(Dispatch& table, std::index_sequence<kRows...>) const {
+    ((interleaved_[kRows] ? void(table.interleaved[kRows] = &interleave<kRows + 1>) : void()), ...);
+  }
+
   template <std::size_t... kKind>
   constexpr void fillActivations(Dispatch& table, std::index_sequence<kKind...>) const {
     ((kKind != Activation::none && activations_[kKind] ? void(table.activations[kKind] = &activateBlock<kKind>) : void()), ...);
@@ -213,6 +237,8 @@ class Reached {
   bool activations_[kActivations] = {};
   bool convolutions_[kConvolvings] = {};
   bool taps_[2][2] = {};
+  bool places_[kMostFewFilters] = {};
+  bool interleaved_[kMostInterleaved] = {};
   bool chains_ = false;
 };
 
@@ -222,10 +248,13 @@ constexpr Dispatch Reached::table() const {
   fillBlocks(table, std::make_index_sequence<kBlockRows * kMostWidth>{});
   fillChainBlocks(table, std::make_index_sequence<kChainRows * kChainWidth>{});
   fillActivations(table, std::make_index_sequence<kActivations>{});
+  fillPlaces(table, std::make_index_sequence<kMostFewFilters>{});
+  fillInterleaved(table, std::make_index_sequence<kMostInterleaved>{});
   if (chains_) table.chains = &sumChains;
   if (convolutions_[convolving_groups]) table.convolutions[convolving_groups] = &convolveLines<convolving_groups>;
   if (convolutions_[convolving_channels]) table.convolutions[convolving_channels] = &convolveLines<convolving_channels>;
   if (convolutions_[convolving_taps]) table.convolutions[convolving_taps] = &convolveLines<convolving_taps>;
+  if (convolutions_[convolving_places]) table.convolutions[convolving_places] = &convolveLines<convolving_places>;
   if (taps_[0][0]) table.taps[0][0] = &convolveLineOfTaps<3, 1>;
   if (taps_[0][1]) table.taps[0][1] = &convolveLineOfTaps<3, 2>;
   if (taps_[1][0]) table.taps[1][0] = &convolveLineOfTaps<5, 1>;

@@ -151,6 +151,15 @@ constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept;
 /// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
+/// Floats of scratch that transposedConv2d needs for any batch.
+constexpr std::size_t transposedConv2dScratch(const Conv2d& layer) noexcept;
+
+/// A convolution of an image that has strideHeight - 1 lines and strideWidth - 1 columns of zeros between its own, with at most
+/// kMostFewFilters filters, and kMostInterleaved of them times strideWidth. Zeros between are not multiplied. The window moves
+/// by one; padTop and padLeft are the zeros before that image, at least as many as the last line and column of a stride need to
+/// begin with padding or at the first pixel. `groups` and dilations are 1. Weights are packed as for conv2d.
+void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
+
 /// Floats of scratch that conv2dMaxPool needs for any batch.
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 

@@ -47,6 +47,93 @@ struct Reading {
   }
 };
 
+/// The most filters of a convolution that computes windows side by side, in the lanes of a vector (places.h).
+inline constexpr std::size_t kMostFewFilters = 7;
+/// The most elements of such a filter, over all channels.
+inline constexpr std::size_t kMostTaps = 64;
+/// The most filters of such a transposed convolution, times the pixels of a line per column of the image.
+inline constexpr std::size_t kMostInterleaved = 8;
+
+/// An axis of a convolution, or of a transposed one, whose result has `phases` pixels for each place of a window.
+struct Placing {
+  std::size_t made, in;  ///< pixels of the result and of the image
+  std::size_t kernel, stride, dilation, phases;
+  std::size_t pad;  ///< zeros before the image, and of a transposed convolution those after zeros were put between its pixels
+
+  /// The first element of the filters that a phase multiplies, how many, and its first column: windows of later phases may
+  /// begin one column later.
+  constexpr std::size_t first(std::size_t phase) const { return phases == 1 ? 0 : (pad - phase) % phases; }
+  constexpr std::size_t taps(std::size_t phase) const { return (kernel - first(phase) + phases - 1) / phases; }
+  constexpr std::size_t ahead(std::size_t phase) const { return phases == 1 ? 0 : pad / phases - (pad - phase) / phases; }
+
+  constexpr std::size_t before() const { return pad / phases; }
+  constexpr std::size_t places() const { return (made + phases - 1) / phases; }
+  /// Steps of the stride that the windows of one place cover.
+  constexpr std::size_t reached() const {
+    std::size_t most = 0;
+    for (std::size_t phase = 0; phase < phases; ++phase) {
+      const std::size_t end = ahead(phase) + (taps(phase) - 1) * dilation / stride + 1;
+      if (end > most) most = end;
+    }
+    return most;
+  }
+};
+
+/// How a convolution with few filters reads its image: some lines at a time, and of long lines some columns, as planes in
+/// which each channel's columns are adjacent. Each column of a stride, and each line of one, has a plane of its own.
+struct Planes {
+  Placing rows, columns;
+  std::size_t channels, filters;
+  std::size_t rowsReached, columnsReached;
+  std::size_t linesAtATime, columnsAtATime;  ///< places of windows
+
+  constexpr Planes(const Conv2d& layer, bool isTransposed)
+      : rows(axis(layer.window.outHeight, layer.window.inHeight, layer.window.height, layer.window.strideHeight,
+                  layer.window.dilationHeight, layer.window.padTop, isTransposed)),
+        columns(axis(layer.window.outWidth, layer.window.inWidth, layer.window.width, layer.window.strideWidth,
+                     layer.window.dilationWidth, layer.window.padLeft, isTransposed)),
+        channels(layer.window.channels), filters(layer.filters), rowsReached(rows.reached()),
+        columnsReached(columns.reached()), linesAtATime(rows.places()), columnsAtATime(columns.places()) {
+    constexpr std::size_t kFloats = 8192;  // what the first cache holds beside the sums
+    const std::size_t line = channels * rows.stride * columns.stride;
+    const std::size_t most = kFloats / (line * rowsReached);
+    constexpr std::size_t kLeast = 4 * kPanel;
+    const std::size_t fitting = most > columnsReached + kLeast ? most - columnsReached : kLeast;
+    const bool isPointwise = rows.kernel * columns.kernel * rows.stride * columns.stride == 1;
+    // Pixels of all images may come as one line.
+    if (fitting < columnsAtATime || isPointwise) columnsAtATime = fitting;
+    if (isPointwise) linesAtATime = 1;
+    const std::size_t lines = kFloats / (line * width());
+    const std::size_t chosen = lines > 2 * rowsReached ? lines - rowsReached : rowsReached;
+    if (chosen < linesAtATime) linesAtATime = chosen;
+  }
+
+  /// Floats of a column of all channels, and columns of a line.
+  constexpr std::size_t across() const { return channels * columns.stride; }
+  constexpr std::size_t width() const { return columnsAtATime - 1 + columnsReached; }
+  /// Floats of a plane, and of the sums of a filter; vectors may end up to kPanel behind them.
+  constexpr std::size_t planeSize() const { return (linesAtATime - 1 + rowsReached) * width() + kPanel; }
+  constexpr std::size_t sumsSize() const { return linesAtATime * width() + kPanel; }
+  constexpr std::size_t lineSize() const { return (width() + 2 * kPanel) * across(); }
+  constexpr std::size_t scratch() const {
+    return lineSize() + rows.stride * across() * planeSize() + filters * columns.phases * sumsSize();
+  }
+
+ private:
+  static constexpr Placing axis(std::size_t made, std::size_t in, std::size_t kernel, std::size_t stride,
+                                std::size_t dilation, std::size_t pad, bool isTransposed) {
+    if (isTransposed) return {made, in, kernel, 1, 1, stride, pad};
+    return {made, in, kernel, stride, dilation, 1, pad};
+  }
+};
+
+/// Whether a convolution has so few filters that windows may be computed side by side. Filters of one pixel use each number of a
+/// plane only once, so that bringing it there must be worth it.
+constexpr bool mayPlace(const Conv2d& layer) {
+  const std::size_t taps = layer.window.height * layer.window.width;
+  return layer.groups == 1 && taps <= kMostTaps && layer.filters <= (taps == 1 ? 2 : kMostFewFilters);
+}
+
 /// Lines of a convolution that are kept for pooling: line y at y % lines.
 struct Ring {
   std::size_t lineSize = 0;  ///< floats
@@ -63,7 +150,12 @@ struct Ring {
   }
 };
 
-constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
+constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept {
+  const std::size_t lines = Reading(layer).scratch(layer.window), planes = mayPlace(layer) ? Planes(layer, false).scratch() : 0;
+  return lines > planes ? lines : planes;
+}
+
+constexpr std::size_t transposedConv2dScratch(const Conv2d& layer) noexcept { return Planes(layer, true).scratch(); }
 
 /// Rows of bytes that are multiplied at a time (quantized.h), for each of which memory holds the inputs as 16 bits.
 inline constexpr std::size_t kQuantizedRowsAtATime = 16;
