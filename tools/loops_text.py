@@ -11,7 +11,22 @@ from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop, once_in
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Statement
 from tfaot_pkg.compiler.emit import LOOP_PASSES, loops_of
-from tfaot_pkg.compiler.loops import Allocate, Block, Call, Function, Line, Loops, Nest, Node, lowered
+from tfaot_pkg.compiler.loops import (
+    Allocate,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Function,
+    Leave,
+    Line,
+    Loops,
+    Nest,
+    Node,
+    Piece,
+    Swap,
+    lowered,
+)  # fmt: skip
 from tfaot_pkg.compiler.memory import lifetimes
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
 from tfaot_pkg.compiler.reduction_loops import Reduction, ReductionOfFew, ReductionOfShortRows
@@ -27,7 +42,7 @@ _LANES_OF = {
 
 
 def text_of_loops(function: Function) -> str:
-    """Its loops, lines of C++ behind `|`, and its scratch memory with the lines that it lives from and up to."""
+    """Its loops, C++ without a type behind `|`, and its scratch memory with the lines that it lives from and up to."""
     alive = lifetimes(lowered(function.nodes), function.sharing.aliases)
     memory = [
         f"{each.name}: {each.dtype}[{each.elements}], lines {alive[each.name].first} to {alive[each.name].last}"
@@ -50,6 +65,8 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
             yield f"{space}allocate {node.buffer}"
         elif isinstance(node, Line):
             yield f"{space}| {node.text}"
+        elif isinstance(node, Declare | Assign | Swap | Leave):
+            yield f"{space}{_of_variables(node)}"
         elif isinstance(node, Call):
             yield f"{space}call {node.function}: {_places(node.reads)} -> {_places(node.writes)}"
         elif isinstance(node, Block):
@@ -58,6 +75,23 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
             yield f"{space}| {node.last}"
         elif isinstance(node, Nest):
             yield from (f"{space}{line}" for line in _loops(node.loops))
+
+
+def _of_variables(node: Declare | Assign | Swap | Leave) -> str:
+    match node:
+        case Declare():
+            value = f" = {_code(node.value)}" if node.value else ""
+            return f"{node.name}: {node.kind}{value}"
+        case Assign():
+            return f"{node.name} = {_code(node.value)}"
+        case Swap():
+            return f"swap {node.one}, {node.other}"
+        case Leave():
+            return f"{node.way} if {_code(node.test)}"
+
+
+def _code(pieces: Iterable[Piece]) -> str:
+    return "".join(map(str, pieces))
 
 
 def _loops(loops: Loops) -> Iterator[str]:

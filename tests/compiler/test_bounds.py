@@ -20,7 +20,24 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Component, Place, Store
 from tfaot_pkg.compiler.emit import emit, loops_of
-from tfaot_pkg.compiler.loops import Block, Call, For, Function, Line, Nest, Row, Sharing, View, Within, Written
+from tfaot_pkg.compiler.loops import (
+    Assign,
+    Block,
+    Call,
+    Declare,
+    For,
+    Forever,
+    Function,
+    Line,
+    Nest,
+    Node,
+    Row,
+    Sharing,
+    Swap,
+    View,
+    Within,
+    Written,
+)  # fmt: skip
 from tfaot_pkg.compiler.passes.pipeline import run
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Operation, Program, Size, Symbol, Unsupported
@@ -204,6 +221,42 @@ def test_views_that_reach_too_far_are_refused() -> None:
         else:
             with pytest.raises(OutOfBounds):
                 check_bounds(function)
+
+
+_STATE: list[Node] = [
+    Declare(name="s1", kind="auto*", value=("v0",)),
+    Declare(name="s1_next", kind="auto*", value=("v1",)),
+    View("s1", (ONE,), (Size(4),)),
+    View("s1_next", (ONE,), (Size(4),)),
+]
+_SWAP = Swap(one="s1", other="s1_next")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ([*_STATE, Block(head=Forever(), nodes=(_SWAP,))], ""),
+        ([Declare(name="s2", kind="float", value=("0",)), Block(head=Forever(), nodes=(Assign(name="s2", value=("1",)),))], ""),
+        ([*_STATE[:3], View("s1_next", (ONE,), (Size(3),)), _SWAP], "their arrays differ in size"),
+        ([*_STATE[:1], *_STATE[2:], _SWAP], "s1_next gets a new value, but no block around declares it"),
+        ([Block(head=Forever(), nodes=tuple(_STATE)), _SWAP], "s1 gets a new value, but no block around declares it"),
+        ([Declare(name="s2", kind="const float", value=("0",)), Assign(name="s2", value=("1",))], "as a variable that changes"),
+        ([Declare(name="p", kind="float* const", value=("v0",)), Assign(name="p", value=("v1",))], "as a variable that changes"),
+        ([*_STATE, Assign(name="s1", value=("s1 + 1",))], "more is known of the old one"),
+        (
+            [Declare(name="i", kind="std::size_t", value=("0",)), Within("i", Size(4)), Assign(name="i", value=("9",))],
+            "more is known of the old one",
+        ),
+    ],
+)  # fmt: skip
+def test_variables_that_change_are_declared_so_and_keep_what_is_known_of_them(nodes: list[Node], why: str) -> None:
+    arrays = {"v0": Size(4), "v1": Size(4)}
+    function = Function(nodes=tuple(nodes), arrays=arrays, buffers=(), sharing=Sharing({}), symbols=())
+    if why:
+        with pytest.raises(OutOfBounds, match=why):
+            check_bounds(function)
+    else:
+        check_bounds(function)
 
 
 def test_calls_that_may_write_what_they_read_are_refused() -> None:

@@ -25,18 +25,21 @@ from tfaot_pkg.compiler.elements import (
     Stored,
 )
 from tfaot_pkg.compiler.loops import (
+    Assign,
     Block,
     Call,
     Code,
+    Declare,
     For,
     Function,
+    Instruction,
     Let,
-    Line,
     Nest,
     Node,
     Piece,
     Row,
     Sharing,
+    Swap,
     View,
     Within,
 )
@@ -47,7 +50,7 @@ from tfaot_pkg.compiler.program import ZERO, Size, Symbol, Unsupported
 class OutOfBounds(Unsupported):
     """An access that is outside of its array for some sizes, or of which the opposite cannot be proven.
 
-    Or a call that writes what it reads.
+    Or a call that writes what it reads, or a new value of a variable of which something was proven.
 
     XLA compiles the model instead: no code is made of loops that are not proven.
     """
@@ -72,12 +75,16 @@ def check_bounds(function: Function) -> None:
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known at a place of a function: arrays, by the elements around a pointer, and ranges of variables."""
+    """What is known at a place of a function: arrays, by the elements around a pointer, and ranges of variables.
+
+    Of variables that were declared, also whether they may change.
+    """
 
     symbols: Sequence[Symbol]
     sharing: Sharing
     arrays: dict[str, Range]
     variables: dict[str, Range] = field(default_factory=dict)
+    changing: dict[str, bool] = field(default_factory=dict)
 
     def over(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -87,17 +94,35 @@ class _Scope:
                 self.variables[node.name] = Range(ZERO, node.size + Size(-1))
             elif isinstance(node, Let):
                 self.variables[node.name] = self._sum(node.terms)
-            elif isinstance(node, Line):
+            elif isinstance(node, Instruction):
                 self._pieces(node.pieces)
-            elif isinstance(node, Call):
-                self._pieces(node.pieces)
-                self._call(node)
+                self._instruction(node)
             elif isinstance(node, Block):
                 self._block(node)
             elif isinstance(node, Nest):
                 for access, extents in node.loops.reached:
                     self._access(access, extents)
                 self._operands(node.loops.operands)
+
+    def _instruction(self, node: Instruction) -> None:
+        match node:
+            case Call():
+                self._call(node)
+            case Declare():
+                self.changing[node.name] = node.can_change
+            case Assign():
+                self._require_changing(node.name)
+                if node.name in self.variables or node.name in self.arrays:
+                    raise OutOfBounds(f"{node.name} gets a new value, but more is known of the old one")
+            case Swap():
+                for name in (node.one, node.other):
+                    self._require_changing(name)
+                if self.arrays.get(node.one) != self.arrays.get(node.other):
+                    raise OutOfBounds(f"{node.one} and {node.other} are exchanged, but their arrays differ in size")
+
+    def _require_changing(self, name: str) -> None:
+        if not self.changing.get(name):
+            raise OutOfBounds(f"{name} gets a new value, but no block around declares it as a variable that changes")
 
     def _call(self, call: Call) -> None:
         """Functions of the kernel library take arrays apart from one another: their loads and stores are reordered."""
@@ -107,7 +132,7 @@ class _Scope:
 
     def _block(self, block: Block) -> None:
         self._pieces(block.head.pieces)
-        inside = _Scope(self.symbols, self.sharing, dict(self.arrays), dict(self.variables))
+        inside = _Scope(self.symbols, self.sharing, dict(self.arrays), dict(self.variables), dict(self.changing))
         if isinstance(block.head, For):
             inside.variables[block.head.counter] = Range(ZERO, block.head.size + Size(-1))
         inside.over(block.nodes)

@@ -18,13 +18,12 @@ from tfaot_pkg.compiler.expressions import LONG
 from tfaot_pkg.compiler.loops import (
     Allocate,
     Block,
-    Call,
     Code,
     Fact,
     Function,
+    Instruction,
     Keep,
     Lambda,
-    Line,
     Lines,
     Loops,
     Nest,
@@ -368,7 +367,7 @@ def without_dead_stores(function: Function) -> Function:
             made |= {step.target.base for step in node.loops.steps if step.target.base in scratch}
         elif isinstance(node, Nest):
             needed |= node.loops.bases
-        elif isinstance(node, Line | Call):
+        elif isinstance(node, Instruction):
             needed |= node.bases
         elif isinstance(node, Block):
             needed |= bases_of(node.head.pieces)

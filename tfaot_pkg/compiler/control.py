@@ -44,7 +44,7 @@ def _iterations(emitter: Emitter, operation: Operation, buffers: Sequence[tuple[
     with emitter.block(Forever()):
         _bind(emitter, condition, states)
         emitter.region(condition)
-        emitter.line("if (!(", emitter.scalar(condition.results[0]), ")) break;")
+        emitter.leave("break", "!(", emitter.scalar(condition.results[0]), ")")
         _bind(emitter, body, states)
         _want(emitter, body, states, "_next")
         emitter.region(body)
@@ -101,7 +101,7 @@ def _prepare(emitter: Emitter, value: int) -> None:
         return
     if not operation.shape.rank:
         name = f"s{next(emitter.new)}"
-        emitter.line(f"const auto {name} = ", emitter.scalar(value), ";")
+        emitter.declare(name, emitter.scalar(value))
         emitter.scalars[value] = Variable(name)
     else:
         emitter.stored(value)
@@ -141,13 +141,13 @@ def _state(emitter: Emitter, loop: Operation, place: int, buffers: tuple[str, ..
     shape = loop.regions[0].parameters[place].shape
     name = f"s{next(emitter.new)}"
     if not buffers:
-        emitter.line(f"{c_type(shape)} {name} = ", emitter.scalar(loop.operands[place]), ";")
+        emitter.declare(name, emitter.scalar(loop.operands[place]), kind=c_type(shape))
         return State(name, shape)
     if len(buffers) == 1:
         return State(buffers[0], shape, buffers)
     first, second = (Place(buffer, elements=shape.elements) for buffer in buffers)
-    emitter.line(f"auto* {name} = ", first, ";")
-    emitter.line(f"[[maybe_unused]] auto* {name}_next = ", second, ";")
+    emitter.declare(name, first, kind="auto*")
+    emitter.declare(f"{name}_next", second, kind="auto*", may_be_unused=True)
     for each in (name, f"{name}_next"):
         emitter.add(View(each, (ONE,), (shape.elements,)))
     for buffer in buffers:
@@ -194,13 +194,13 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
         if state.buffers:
             emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
         else:
-            emitter.line(f"const auto {state.name}_next = ", emitter.scalar(result), ";")
+            emitter.declare(f"{state.name}_next", emitter.scalar(result))
     # After all results are computed: each may read the state that another one replaces.
     for state in changed:
         if state.buffers:
-            emitter.line(f"std::swap({state.name}, {state.name}_next);")
+            emitter.swap(state.name, f"{state.name}_next")
         else:
-            emitter.line(f"{state.name} = {state.name}_next;")
+            emitter.assign(state.name, f"{state.name}_next")
 
 
 def element_of(emitter: Emitter, operation: Operation) -> str:
@@ -210,7 +210,7 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
         emitter.scalars[operation.id] = Variable(state.name)
     elif not operation.shape.rank:  # a reduction of several arrays writes single elements, too
         name = f"s{next(emitter.new)}"
-        emitter.line(f"[[maybe_unused]] const auto {name} = ", Pointed(state.name), ";")
+        emitter.declare(name, Pointed(state.name), may_be_unused=True)
         emitter.scalars[operation.id] = Variable(name)
     emitter.touch(state.name)
     return state.name
@@ -263,7 +263,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[State]:
 
 def _keep(emitter: Emitter, result: int, state: State) -> None:
     if not state.buffers:
-        emitter.line(f"{state.name} = ", emitter.scalar(result), ";")
+        emitter.assign(state.name, emitter.scalar(result))
     elif emitter.stored(result) != state.name:
         emitter.loop(state.shape.sizes, [(result, state.name, Index(ZERO, state.shape.strides))])
 
@@ -273,5 +273,5 @@ def _result(emitter: Emitter, shape: Shape) -> State:
         buffer = emitter.buffer(shape.dtype, shape.elements)
         return State(buffer, shape, (buffer,))
     name = f"s{next(emitter.new)}"
-    emitter.line(f"{c_type(shape)} {name};")
+    emitter.declare(name, kind=c_type(shape))
     return State(name, shape)

@@ -81,7 +81,7 @@ def _loads(lines: Lines, inner: Inner) -> Iterator[Code]:
         # The same in each iteration of the inner loop: read once, before it.
         elif last == ZERO:
             value = f"filled(*{access.variable})" if inner.by_words else f"*{access.variable}"
-            lines.line(f"const auto {name} = {value};")
+            lines.declare(name, value)
         else:
             stride = "" if last == ONE else f", {cpp(last)}"
             yield Code(f"const auto {name} = at.load({access.variable}{stride});")

@@ -348,7 +348,7 @@ def _convolution(
         kind = "constexpr" if is_constant else "const"
         emitter.line(f"{kind} Window window = {{{', '.join(cpp(as_size(number)) for number in window)}}};")
         if pool:
-            emitter.line(f"constexpr Window pool = {{{', '.join(map(str, pool))}}};")
+            emitter.declare("pool", f"{{{', '.join(map(str, pool))}}}", kind="constexpr Window")
         pooled = ", pool" if pool else ""
         activation = f"Activation::{Layer.of(operation).activation}"
         layer = f"window, {filters.shape[3]}, {groups}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.elements import Access, Operand, Place, Scalar
@@ -125,6 +125,86 @@ class Call:
     @property
     def text(self) -> str:
         return f"{self.function}({_listed(self.arguments)});"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declare:
+    """A variable of the C++ type `kind`; without a `value`, each of the branches behind it assigns one."""
+
+    name: str
+    kind: str
+    value: tuple[Piece, ...]
+    may_be_unused: bool = False
+    maker: Operation | None = None
+
+    @property
+    def can_change(self) -> bool:
+        """Of an address, what follows the `*` counts: `const float*` may point elsewhere later."""
+        return "const" not in self.kind.rpartition("*")[2]
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        unused, value = "[[maybe_unused]] " * self.may_be_unused, (" = ", *self.value) if self.value else ()
+        return (f"{unused}{self.kind} {self.name}", *value, ";")
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return bases_of(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign:
+    """A new value of a variable."""
+
+    name: str
+    value: tuple[Piece, ...]
+    maker: Operation | None = None
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return (f"{self.name} = ", *self.value, ";")
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return bases_of(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """Two variables exchange their values: the addresses of an array, and of the one that takes its place."""
+
+    one: str
+    other: str
+    maker: Operation | None = None
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return (f"std::swap({self.one}, {self.other});",)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """If `test`, the end of the loop around it (`break`), or of this iteration (`continue`)."""
+
+    test: tuple[Piece, ...]
+    way: Literal["break", "continue"]
+    maker: Operation | None = None
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return ("if (", *self.test, f") {self.way};")
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return bases_of(self.test)
+
+
+Instruction = Line | Call | Declare | Assign | Swap | Leave
+"""What is one line of C++."""
 
 
 def _members(arguments: Iterable[Argument]) -> Iterator[Piece | Size | Written]:
@@ -338,8 +418,8 @@ class Nest:
     maker: Operation | None
 
 
-Node = Line | Call | Block | Allocate | Keep | Fact | Nest
-Lowered = Line | Call | Block | Allocate | Keep | Fact
+Node = Instruction | Block | Allocate | Keep | Fact | Nest
+Lowered = Instruction | Block | Allocate | Keep | Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +502,19 @@ class Lines:
     def call(self, function: str, *arguments: Argument) -> None:
         self.add(Call(function=function, arguments=arguments, maker=self.maker))
 
+    def declare(self, name: str, *value: Piece, kind: str = "const auto", may_be_unused: bool = False) -> None:
+        self.add(Declare(name=name, kind=kind, value=value, may_be_unused=may_be_unused, maker=self.maker))
+
+    def assign(self, name: str, *value: Piece) -> None:
+        self.add(Assign(name=name, value=value, maker=self.maker))
+
+    def swap(self, one: str, other: str) -> None:
+        self.add(Swap(one=one, other=other, maker=self.maker))
+
+    def leave(self, way: Literal["break", "continue"], *test: Piece) -> None:
+        """If `test`."""
+        self.add(Leave(test=test, way=way, maker=self.maker))
+
     def nest_of(self, loops: Loops) -> None:
         self.add(Nest(loops, self.maker))
 
@@ -454,7 +547,7 @@ class Lines:
         """Declare the address of an access without the last axis, over which the inner loop runs."""
         const = "" if is_written else "const "
         row = Row(access, len(access.index.factors) - 1, extents)
-        self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = ", row, ";")
+        self.declare(access.variable, row, kind=f"{const}{C_TYPES[access.dtype]}* const")
 
 
 def lowered(nodes: Iterable[Node]) -> tuple[Lowered, ...]:
@@ -477,8 +570,10 @@ def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:
     """The C++ of lowered nodes."""
     indented = "  " * depth
     for node in nodes:
-        if isinstance(node, Line | Call):
+        if isinstance(node, Call):
             yield indented + node.text
+        elif isinstance(node, Instruction):
+            yield indented + "".join(map(str, node.pieces))
         elif isinstance(node, Block):
             yield indented + node.first
             yield from text_lines(node.nodes, depth + 1)

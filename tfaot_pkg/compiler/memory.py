@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Call, Keep, Line, Node
+from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Instruction, Keep, Node
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Symbol
 
 # A cache line, and a vector of AVX-512: loads of it cross no line.
@@ -60,7 +60,7 @@ class _Walk:
             elif isinstance(node, Keep):
                 # Plus one, because the line that is written next may read it.
                 self._use(node.base, self.clock + 1)
-            elif isinstance(node, Line | Call):
+            elif isinstance(node, Instruction):
                 self._line(node.bases)
             elif isinstance(node, Block):
                 self._block(node)

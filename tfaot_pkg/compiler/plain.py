@@ -72,8 +72,8 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
         steps = [(f"o{other}", shape.strides[other]) for other in others]
         for number, (source, target) in enumerate(zip(sources, made, strict=True)):
             from_, to = (address(each, *steps, elements=size, stride=shape.strides[axis]) for each in (source, target))
-            emitter.line(f"const auto* const from{number} = ", from_, ";")
-            emitter.line(f"auto* const to{number} = ", to, ";")
+            emitter.declare(f"from{number}", from_, kind="const auto* const")
+            emitter.declare(f"to{number}", to, kind="auto* const")
         one, other = (address(room, elements=size) for room in rooms)
         head = (f"const auto* const order = stableOrder({cpp(size)}, ", one, ", ", other, ", ")
         with emitter.block(Lambda(head, "std::int32_t left, std::int32_t right")):
@@ -82,7 +82,9 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
                 for side in ("left", "right"):
                     element = f"from{number}[std::size_t({side}) * {stride}]"
                     arguments.append(Variable(f"{side}{number}"))
-                    emitter.line(f"[[maybe_unused]] const {C_TYPES[each.dtype]} {arguments[-1]} = {element};")
+                    emitter.declare(
+                        str(arguments[-1]), element, kind=f"const {C_TYPES[each.dtype]}", may_be_unused=True
+                    )
             (result,) = called(emitter, operation.regions[0], arguments)
             emitter.line("return ", result, ";")
         with counting(emitter, [("i", size)]):
@@ -121,12 +123,12 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
         for axis in attributes.indexed:
             width = updates[0].sizes[windows[axis]] if axis in windows else ONE
             most = f"std::ptrdiff_t({cpp(shape.sizes[axis])}) - std::ptrdiff_t({cpp(width)})"
-            emitter.line(f"if (start{axis} < 0 || start{axis} > {most}) continue;")
+            emitter.leave("continue", f"start{axis} < 0 || start{axis} > {most}")
             emitter.add(Within(f"start{axis}", shape.sizes[axis] + ONE + width * Size(-1)))
         with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes.window]):
             places = _places(operation, windows)
             for number, target in enumerate(made):
-                emitter.line(f"auto* const to{number} = ", address(target, *places), ";")
+                emitter.declare(f"to{number}", address(target, *places), kind="auto* const")
                 emitter.add(View(f"to{number}", (), ()))
             news = [
                 Stored(address(source, *((f"u{axis}", stride) for axis, stride in enumerate(update.strides))))
@@ -135,7 +137,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
             # HLO does not define the order of updates; XLA's code for CPUs applies them in this one.
             results = called(emitter, operation.regions[0], [*(Pointed(f"to{i}") for i in range(len(made))), *news])
             for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
-                emitter.line(f"const {C_TYPES[each.dtype]} new{number} = ", result, ";")
+                emitter.declare(f"new{number}", result, kind=f"const {C_TYPES[each.dtype]}")
             for number in range(len(made)):
                 emitter.line(f"*to{number} = new{number};")
     for pointer in (index, *sources, *made):
@@ -152,11 +154,11 @@ def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]
     steps = ((counters[axis], indices.strides[axis]) for axis in axes)
     step, count = (indices.strides[vector], indices.sizes[vector]) if vector < indices.rank else (ONE, ONE)
     at = address(index, *steps, elements=count, stride=step)
-    emitter.line(f"[[maybe_unused]] const {C_TYPES[indices.dtype]}* const index = ", at, ";")
+    emitter.declare("index", at, kind=f"const {C_TYPES[indices.dtype]}* const", may_be_unused=True)
     for number, axis in enumerate(attributes.indexed):
-        emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}]);")
+        emitter.declare(f"start{axis}", f"static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}])")
     for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):
-        emitter.line(f"const auto start{axis} = static_cast<std::ptrdiff_t>({counters[among]});")
+        emitter.declare(f"start{axis}", f"static_cast<std::ptrdiff_t>({counters[among]})")
         emitter.add(Let(f"start{axis}", ((counters[among], ONE),)))
 
 

@@ -115,7 +115,7 @@ def _by_rows(lines: Lines, reduction: Reduction) -> None:
     inner, result = _merged(reduction)
     depth, rank = len(reduction.outer.extents), len(inner.extents)
     with lines.nest((*reduction.outer.extents, ONE)):
-        lines.line(f"auto total = {reduction.start};")
+        lines.declare("total", reduction.start, kind="auto")
         with lines.counted(inner.extents, range(depth, rank - 1)):
             for access in inner.accesses:
                 lines.address(access, is_written=False)
@@ -136,7 +136,7 @@ def _by_short_rows(lines: Lines, reduction: Reduction) -> None:
         codes = loads(lines, inner)
         size, rows = cpp(inner.extents[-1]), cpp(inner.extents[-2])
         call = f"reduceRows<{reduction.combine}, {size}>({rows}, {reduction.start}, sums, "
-        with lines.block(Lambda((f"{call}",))):
+        with lines.block(Lambda((call,))):
             for code in (*codes, *inner.codes()):
                 lines.line(code)
             lines.line("return ", code_of(reduction.value), ";")
@@ -203,7 +203,7 @@ def _by_few(lines: Lines, reduction: Reduction) -> None:
                 lines.line("return ", code_of(reduction.value), ";")
             size, combine = cpp(within.extents[0]), reduction.combine
             row = f"reducedOfFew<{combine}, {size}>(element)"
-            lines.line(f"const auto total = {combine}{{}}(filled({reduction.start}), {row});")
+            lines.declare("total", f"{combine}{{}}(filled({reduction.start}), {row})")
             lines.line(stored(Store(results, Element("total"))))
 
 
@@ -226,12 +226,12 @@ def _by_columns(lines: Lines, reduction: Reduction) -> None:
                 for access in inner.accesses:
                     lines.address(access, is_written=False)
                 codes = inside(lines, inner, rank)
-                lines.line("auto* total = totals;")
+                lines.declare("total", "totals", kind="auto*")
                 with lines.block(Lambda(("const auto step = ",), end=";")):
                     for code in codes:
                         lines.line(code)
                     lines.line(f"*total = {combine}{{}}(*total, ", code_of(reduction.value), ");")
                     lines.line("++total;")
                 lines.line("(step(places), ...);")
-            lines.line("auto* total = totals;")
+            lines.declare("total", "totals", kind="auto*")
             lines.line("(places.store(sums, *total++), ...);")

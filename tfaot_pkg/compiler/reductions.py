@@ -101,7 +101,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     extents, inner = body.extents, body.inner(Lanes.ALONE)
     with emitter.nest((*extents[:kept], ONE)):
         for type_, name, start in zip(types, names, starts, strict=True):
-            emitter.line(f"{type_} {name} = ", start, ";")
+            emitter.declare(name, start, kind=type_)
         with emitter.counted(extents, range(kept, len(order) - 1)):
             for access in inner.accesses:
                 emitter.address(access, is_written=False, extents=extents)
@@ -110,12 +110,12 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
                 for code in codes:
                     emitter.line(code)
                 for type_, name, value in zip(types, names, values, strict=True):
-                    emitter.line(f"[[maybe_unused]] const {type_} {name}_element = ", code_of(value), ";")
+                    emitter.declare(f"{name}_element", code_of(value), kind=f"const {type_}", may_be_unused=True)
                 emitter.region(region)
                 for type_, name, result in zip(types, names, region.results, strict=True):
-                    emitter.line(f"const {type_} {name}_next = ", emitter.scalar(result), ";")
+                    emitter.declare(f"{name}_next", emitter.scalar(result), kind=f"const {type_}")
                 for name in names:
-                    emitter.line(f"{name} = {name}_next;")
+                    emitter.assign(name, f"{name}_next")
         for target, name, shape in zip(targets, names, operation.shapes, strict=True):
             sums = Access("sums", target, shape.dtype, Index(ZERO, operation.shapes[0].strides))
             emitter.line("*(", Row(sums, kept, extents[:kept]), f") = {name};")
@@ -146,7 +146,7 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
             first_row(emitter, Access(total[:-6], target, made.dtype, out), is_written=True, extents=extents)
         with emitter.block(head(extents)):
             for total, start in zip(totals, starts, strict=True):
-                emitter.line(f"auto {total} = at.fill(", start, ");")
+                emitter.declare(total, "at.fill(", start, ")", kind="auto")
             with emitter.counted(extents, range(outer, len(order) - 2)):
                 codes = [*loads(emitter, inner, extents), *counts(inner.counted, len(order)), *inner.codes()]
                 for code in codes:
@@ -183,7 +183,7 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
         each_of = "eachWide" if is_wide else with_multiple("each", extents[-1])
         with emitter.block(Lambda((f"{each_of}({cpp(extents[-1])}, ",))):
             for result, start in zip(results, starts, strict=True):
-                emitter.line(f"auto {result.variable}_total = at.fill(", start, ");")
+                emitter.declare(f"{result.variable}_total", "at.fill(", start, ")", kind="auto")
             with emitter.counted(extents, range(outer, len(order) - 1)):
                 for access in inner.accesses:
                     emitter.address(access, is_written=False, extents=extents)
@@ -223,11 +223,11 @@ def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Se
             types = tuple(emitter.known[operand].shape.dtype for operand in each.operands)
             made = Statement(f"s{next(emitter.new)}", each, tuple(map(vector, each.operands)), types)
             known[each.id] = Element(made.name)
-            emitter.line(f"const auto {made.name} = ", Code(made.text(), made.operands), ";")
+            emitter.declare(made.name, Code(made.text(), made.operands))
     for total, result in zip(totals, region.results, strict=True):
-        emitter.line(f"const auto {total}_next = ", code_of(vector(result)), ";")
+        emitter.declare(f"{total}_next", code_of(vector(result)))
     for total in totals:
-        emitter.line(f"{total} = {total}_next;")
+        emitter.assign(total, f"{total}_next")
 
 
 def _axes(emitter: Emitter, operation: Operation) -> tuple[list[int], tuple[int, ...]]:

@@ -77,12 +77,14 @@ def in_blocks(emitter: Emitter, rows: int, arrays: Mapping[str, Size]) -> Iterat
     The names of `arrays`, of which each row has a number of elements, are those of these rows.
     """
     with emitter.block():
-        emitter.line("const std::size_t all = n;")
+        emitter.declare("all", "n", kind="const std::size_t")
         for name, elements in arrays.items():
-            emitter.line(f"auto* const all_{name} = ", Place(name, elements=elements * ROWS), ";")
+            emitter.declare(f"all_{name}", Place(name, elements=elements * ROWS), kind="auto* const")
         with emitter.block(ForBlocks("first", "all", rows)):
-            emitter.line(f"[[maybe_unused]] const std::size_t n = all - first < {rows} ? all - first : {rows};")
+            emitter.declare(
+                "n", f"all - first < {rows} ? all - first : {rows}", kind="const std::size_t", may_be_unused=True
+            )
             for name, elements in arrays.items():
                 step = "" if elements == ONE else f" * {cpp(elements)}"
-                emitter.line(f"[[maybe_unused]] auto* const {name} = all_{name} + first{step};")
+                emitter.declare(name, f"all_{name} + first{step}", kind="auto* const", may_be_unused=True)
             yield

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.loops import Block, Call, Line, Node
+from tfaot_pkg.compiler.loops import Block, Instruction, Line, Node
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.text import type_text
 
@@ -56,7 +56,7 @@ def _begun(nodes: Iterable[Node]) -> Iterator[tuple[Node, Operation | None, bool
     """
     current = None
     for node in nodes:
-        if not isinstance(node, Line | Call | Block):
+        if not isinstance(node, Instruction | Block):
             yield node, None, False
             continue
         number = node.maker.id if node.maker is not None else current or 0

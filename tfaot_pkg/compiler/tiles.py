@@ -104,7 +104,7 @@ class TiledLoop(Elements):
                     place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"
                     stride = "" if step == ONE else f", {cpp(step)}"
                     value = f"filled(*({place}))" if step == ZERO else f"at.load({place}{stride})"
-                    lines.line(f"const auto {access.element} = {value};")
+                    lines.declare(access.element, value)
                 for code in inner.codes():
                     lines.line(code)
                 lines.line("return ", code_of(store.result), ";")

@@ -36,12 +36,12 @@ def window_loops(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Seq
             # Unsigned, so an index before the array is a large number: one comparison checks both ends.
             place = place if low == ZERO else f"{place} - {before}"
             if low == high == ZERO and base == ONE:
-                emitter.line(f"const std::size_t p{axis} = {place};")
+                emitter.declare(f"p{axis}", place, kind="const std::size_t")
                 emitter.add(Let(f"p{axis}", ((f"o{axis}", stride), (f"k{axis}", dilation))))
                 continue
-            emitter.line(f"const std::size_t q{axis} = {place};")
+            emitter.declare(f"q{axis}", place, kind="const std::size_t")
             inside = f"q{axis} >= {cpp(length * base)}"
-            emitter.line(f"if ({inside}{f' || q{axis} % {cpp(base)} != 0' if base != ONE else ''}) continue;")
-            emitter.line(f"const std::size_t p{axis} = q{axis}{f' / {cpp(base)}' if base != ONE else ''};")
+            emitter.leave("continue", f"{inside}{f' || q{axis} % {cpp(base)} != 0' if base != ONE else ''}")
+            emitter.declare(f"p{axis}", f"q{axis}{f' / {cpp(base)}' if base != ONE else ''}", kind="const std::size_t")
             emitter.add(Within(f"p{axis}", length))
         yield

@@ -55,15 +55,15 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
         return target
     with emitter.block(), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
-        emitter.line("float* const row = ", to, ";")
+        emitter.declare("row", to, kind="float* const")
         with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
             emitter.line("Vector totals[] = {places.fill(", start, ")...};")
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = ((f"p{axis}", array.strides[axis]) for axis in outer)
-                emitter.line("const float* const in = ", address(source, *steps, elements=size), ";")
-                emitter.line("Vector* total = totals;")
+                emitter.declare("in", address(source, *steps, elements=size), kind="const float* const")
+                emitter.declare("total", "totals", kind="Vector*")
                 emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
-            emitter.line("const Vector* sum = totals;")
+            emitter.declare("sum", "totals", kind="const Vector*")
             emitter.line("(places.store(row, *sum++), ...);")
     for pointer in (source, target):
         emitter.touch(pointer)
@@ -86,12 +86,12 @@ def _reduce_running(
             with running.windows(emitter, shape.sizes):
                 with running.growing(emitter):
                     steps = [(f"{'p' if axis == running.axis else 'o'}{axis}", array.strides[axis]) for axis in outer]
-                    emitter.line("const float* const in = ", address(source, *steps, elements=size), ";")
-                    emitter.line("Vector* total = totals;")
+                    emitter.declare("in", address(source, *steps, elements=size), kind="const float* const")
+                    emitter.declare("total", "totals", kind="Vector*")
                     emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
                 to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
-                emitter.line("float* const row = ", to, ";")
-                emitter.line("const Vector* sum = totals;")
+                emitter.declare("row", to, kind="float* const")
+                emitter.declare("sum", "totals", kind="const Vector*")
                 emitter.line("(places.store(row, *sum++), ...);")
     for pointer in (source, target):
         emitter.touch(pointer)
@@ -104,14 +104,14 @@ def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Sc
     step = as_size(window[axis][1]) * array.strides[axis]
     with emitter.block(), counting(emitter, [(f"o{each}", shape.sizes[each]) for each in range(axis)]):
         steps = [(f"o{each}", shape.strides[each]) for each in range(axis)]
-        emitter.line("float* const row = ", address(target, *steps, elements=shape.strides[axis - 1]), ";")
-        emitter.line(f"constexpr std::size_t o{axis} = 0;")
+        emitter.declare("row", address(target, *steps, elements=shape.strides[axis - 1]), kind="float* const")
+        emitter.declare(f"o{axis}", "0", kind="constexpr std::size_t")
         emitter.add(Within(f"o{axis}", ONE))
         with emitter.block(Lambda((f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, ",))):
-            emitter.line("Vector total = at.fill(", start, ");")
+            emitter.declare("total", "at.fill(", start, ")", kind="Vector")
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = [(f"p{each}", array.strides[each]) for each in range(axis + 1)]
-                emitter.line("const float* const in = ", address(source, *steps), ";")
+                emitter.declare("in", address(source, *steps), kind="const float* const")
                 emitter.line(f"total = {combine}{{}}(total, at.load(in, Apart<{cpp(step)}, 1>{{}}));")
             emitter.line("at.store(row, total);")
     for pointer in (source, target):
@@ -150,9 +150,9 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
         arguments: list[Scalar] = [*inside, *totals] if is_backwards else [*totals, *inside]
         next_ = called(emitter, operation.regions[0], arguments)
         for type_, name, value in zip(types, names, next_, strict=True):
-            emitter.line(f"const {type_} {name}_next = ", value, ";")
+            emitter.declare(f"{name}_next", value, kind=f"const {type_}")
         for name in names:
-            emitter.line(f"{name} = {name}_next;")
+            emitter.assign(name, f"{name}_next")
 
     def write() -> None:
         for pointer, name in zip(made, names, strict=True):
@@ -162,7 +162,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
     outer = [place for axis, place in enumerate(places) if running is None or axis != running.axis]
     with counting(emitter, outer):
         for type_, name, start in zip(types, names, starts, strict=True):
-            emitter.line(f"{type_} {name} = ", start, ";")
+            emitter.declare(name, start, kind=type_)
         if running is None:
             with window_loops(emitter, window, arrays[0].sizes):
                 combine()
@@ -171,7 +171,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
             with running.windows(emitter, shape.sizes):
                 for axis in range(shape.rank):
                     if axis != running.axis:
-                        emitter.line(f"[[maybe_unused]] const std::size_t p{axis} = o{axis};")
+                        emitter.declare(f"p{axis}", f"o{axis}", kind="const std::size_t", may_be_unused=True)
                         emitter.add(Let(f"p{axis}", ((f"o{axis}", ONE),)))
                 with running.growing(emitter):
                     combine()
@@ -202,7 +202,7 @@ class _Running:
         size = sizes[self.axis]
         with counting(emitter, [("t", size)]):
             place = f"{cpp(size)} - 1 - t" if self.backwards else "t"
-            emitter.line(f"const std::size_t o{self.axis} = {place};")
+            emitter.declare(f"o{self.axis}", f"{place}", kind="const std::size_t")
             emitter.add(Within(f"o{self.axis}", size))
             yield
 
@@ -211,7 +211,7 @@ class _Running:
         """Its new element is at p of the axis."""
         place = f"o{self.axis}" if self.backwards or self.empty == ZERO else f"o{self.axis} - {cpp(self.empty)}"
         with emitter.block(Scope() if self.empty == ZERO else If((f"t >= {cpp(self.empty)}",))):
-            emitter.line(f"const std::size_t p{self.axis} = {place};")
+            emitter.declare(f"p{self.axis}", f"{place}", kind="const std::size_t")
             emitter.add(Within(f"p{self.axis}", self.size))
             yield
 

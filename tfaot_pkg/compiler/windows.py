@@ -95,11 +95,11 @@ def _by_filters(emitter: Emitter, operation: Operation, arrays: _Convolved) -> N
     ):
         at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
         read = address(arrays.source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
-        emitter.line(f"const {C_TYPES[dtype]} x = *(", read, ");")
+        emitter.declare("x", "*(", read, ")", kind=f"const {C_TYPES[dtype]}")
         steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
         weights = address(arrays.filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
-        emitter.line("const auto* const weights_at = ", weights, ";")
-        emitter.line("auto* const sums = ", arrays.to, f" + g * {cpp(made * out[1])};")
+        emitter.declare("weights_at", weights, kind="const auto* const")
+        emitter.declare("sums", arrays.to, f" + g * {cpp(made * out[1])}", kind="auto* const")
         with emitter.block(Lambda((f"{each}({cpp(made)}, ",), "auto at")):
             loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
             if over[0] == ONE and out[1] == ONE:
@@ -124,25 +124,25 @@ def resample(emitter: Emitter, operation: Operation) -> str:
             address(places, elements=rows * columns),
             address(image, ("b", array.strides[0]), elements=array.strides[0]),
         )
-        emitter.line("const float* const in = ", pixels, " + (", starts, f")[o0 * {cpp(columns)} + o1];")
+        emitter.declare("in", pixels, " + (", starts, f")[o0 * {cpp(columns)} + o1]", kind="const float* const")
         steps = (("o0", of_row), ("o1", of_column))
         window = (sizes[0][1], sizes[1][1])
         emitter.add(View("in", (*array.strides[1:3], ONE), (*window, channels)))
         reach = (window[0] + Size(-1)) * in_rows + (window[1] + Size(-1)) * in_columns + ONE
-        emitter.line("const float* const weights_at = ", address(weights, *steps, elements=reach), ";")
+        emitter.declare("weights_at", address(weights, *steps, elements=reach), kind="const float* const")
         emitter.add(View("weights_at", (in_rows, in_columns), window))
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
-        emitter.line("float* const row = ", address(target, *out, elements=channels), ";")
+        emitter.declare("row", address(target, *out, elements=channels), kind="float* const")
         with emitter.block(Lambda((f"eachTogether({cpp(channels)}, ",), "[[maybe_unused]] auto... at")):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             with counting(emitter, sizes):
                 element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]), elements=channels)
-                emitter.line("const float* const element = ", element, ";")
+                emitter.declare("element", element, kind="const float* const")
                 weight = address("weights_at", ("k0", in_rows), ("k1", in_columns))
-                emitter.line("const Vector weight = filled(*(", weight, "));")
-                emitter.line("Vector* total = totals;")
+                emitter.declare("weight", "filled(*(", weight, "))", kind="const Vector")
+                emitter.declare("total", "totals", kind="Vector*")
                 emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
-            emitter.line("const Vector* sum = totals;")
+            emitter.declare("sum", "totals", kind="const Vector*")
             emitter.line("(at.store(row, *sum++), ...);")
     for pointer in (image, weights, places, target):
         emitter.touch(pointer)
@@ -165,11 +165,11 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
     before = Shape("f32", array.sizes[:axis]).elements
     with counting(emitter, [("b", before), ("o", elements)]):
         whole = array.sizes[axis] * inner
-        emitter.line("const float* const in = ", address(source, ("b", whole), elements=whole), ";")
-        emitter.line("const float* const weights_at = ", address(weights, ("o", count), elements=count), ";")
-        emitter.line("const std::int32_t* const places_at = ", address(places, ("o", count), elements=count), ";")
+        emitter.declare("in", address(source, ("b", whole), elements=whole), kind="const float* const")
+        emitter.declare("weights_at", address(weights, ("o", count), elements=count), kind="const float* const")
+        emitter.declare("places_at", address(places, ("o", count), elements=count), kind="const std::int32_t* const")
         out = (("b", elements * inner), ("o", inner))
-        emitter.line("float* const row = ", address(target, *out, elements=inner), ";")
+        emitter.declare("row", address(target, *out, elements=inner), kind="float* const")
         with emitter.block(Lambda((f"eachTogether({cpp(inner)}, ",), "[[maybe_unused]] auto... at")):
             emitter.line("Vector totals[] = {at.fill(0.0f)...};")
             if count.constant <= _UNROLLED:
@@ -179,7 +179,7 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
             else:
                 with counting(emitter, [("k", count)]):
                     _weighed(emitter, "k", inner)
-            emitter.line("const Vector* sum = totals;")
+            emitter.declare("sum", "totals", kind="const Vector*")
             emitter.line("(at.store(row, *sum++), ...);")
     for pointer in (source, weights, places, target):
         emitter.touch(pointer)
@@ -187,27 +187,27 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
 
 
 def _weighed(emitter: Emitter, number: str, inner: Size) -> None:
-    emitter.line(f"const float* const element = in + std::size_t(places_at[{number}]) * {cpp(inner)};")
-    emitter.line(f"const Vector weight = filled(weights_at[{number}]);")
-    emitter.line("Vector* total = totals;")
+    emitter.declare("element", f"in + std::size_t(places_at[{number}]) * {cpp(inner)}", kind="const float* const")
+    emitter.declare("weight", f"filled(weights_at[{number}])", kind="const Vector")
+    emitter.declare("total", "totals", kind="Vector*")
     emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
 
 
 def _depthwise(emitter: Emitter, operation: Operation, arrays: _Convolved) -> None:
     """One filter per feature, and contiguous features: each lane has one."""
     attributes, into, over = Convolution.of(operation), arrays.into, arrays.over
-    emitter.line("float* const row = ", arrays.to, ";")
+    emitter.declare("row", arrays.to, kind="float* const")
     size = operation.shape.sizes[attributes.output[1]]
     with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
         emitter.line("Vector totals[] = {places.fill(0.0f)...};")
         with window_loops(emitter, attributes.window, arrays.lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
-            emitter.line("const float* const in = ", address(arrays.source, ("b", into[0]), *at, elements=size), ";")
+            emitter.declare("in", address(arrays.source, ("b", into[0]), *at, elements=size), kind="const float* const")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
-            emitter.line("const float* const weights_at = ", address(arrays.filters, *steps, elements=size), ";")
-            emitter.line("Vector* total = totals;")
+            emitter.declare("weights_at", address(arrays.filters, *steps, elements=size), kind="const float* const")
+            emitter.declare("total", "totals", kind="Vector*")
             emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
-        emitter.line("const Vector* sum = totals;")
+        emitter.declare("sum", "totals", kind="const Vector*")
         emitter.line("(places.store(row, *sum++), ...);")
 
 
