@@ -35,12 +35,26 @@ std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
 // The sizes of a model's symbols in a call, in the order of info.symbols; null: all at their maxima.
 using Sizes = const std::size_t*;
 
-// Bytes of one row at sizes. `axes` are the symbols of the tensor's axes.
-std::size_t bytes_of_row(const tfaot_tensor& tensor, const std::int32_t* axes, Sizes sizes) {
+// The size of an axis at sizes: that in the shape, unless `terms` compute it.
+std::int64_t size_of_axis(const tfaot_tensor& tensor, std::int32_t axis, const tfaot_term* terms, Sizes sizes) {
+  std::int64_t sum = 0;
+  bool is_computed = false;
+  for (; terms != nullptr && terms->axis >= 0; ++terms) {
+    if (terms->axis != axis) continue;
+    std::int64_t product = terms->factor;
+    for (std::int32_t i = 0; i < terms->num_symbols; ++i) product *= static_cast<std::int64_t>(sizes[terms->symbols[i]]);
+    sum += product;
+    is_computed = true;
+  }
+  return is_computed ? sum : tensor.shape[axis];
+}
+
+// Bytes of one row at sizes. `axes` are the symbols of the tensor's axes, `terms` those of an output.
+std::size_t bytes_of_row(const tfaot_tensor& tensor, const std::int32_t* axes, const tfaot_term* terms, Sizes sizes) {
   std::int64_t elements = 1;
   for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
-    const bool is_symbol = sizes != nullptr && axes != nullptr && axes[axis] >= 0;
-    elements *= is_symbol ? static_cast<std::int64_t>(sizes[axes[axis]]) : tensor.shape[axis];
+    const bool is_symbol = axes != nullptr && axes[axis] >= 0;
+    elements *= is_symbol ? static_cast<std::int64_t>(sizes[axes[axis]]) : size_of_axis(tensor, axis, terms, sizes);
   }
   return static_cast<std::size_t>(elements * tensor.element_size);
 }
@@ -221,15 +235,18 @@ class ProgramCall {
   // Of rows of input or output `number`, at the sizes of this call.
   std::size_t bytes_of_input(std::size_t number, std::int64_t rows) const {
     const tfaot_info& info = model_data.info;
-    return bytes_of(info.inputs[number], info.input_axes == nullptr ? nullptr : info.input_axes[number], rows);
+    return bytes_of(info.inputs[number], info.input_axes == nullptr ? nullptr : info.input_axes[number], nullptr, rows);
   }
   std::size_t bytes_of_output(std::size_t number, std::int64_t rows) const {
     const tfaot_info& info = model_data.info;
-    return bytes_of(info.outputs[number], info.output_axes == nullptr ? nullptr : info.output_axes[number], rows);
+    return bytes_of(info.outputs[number], info.output_axes == nullptr ? nullptr : info.output_axes[number],
+                    info.output_terms == nullptr ? nullptr : info.output_terms[number], rows);
   }
-  std::size_t bytes_of(const tfaot_tensor& tensor, const std::int32_t* axes, std::int64_t rows) const {
+  std::size_t bytes_of(const tfaot_tensor& tensor, const std::int32_t* axes, const tfaot_term* terms,
+                       std::int64_t rows) const {
     if (sizes_ == nullptr) return bytes_at(tensor, rows);
-    return tfaot_native::bytes_of_row(tensor, axes, sizes_) * static_cast<std::size_t>(tensor.has_batch_axis ? rows : 1);
+    return tfaot_native::bytes_of_row(tensor, axes, terms, sizes_) *
+           static_cast<std::size_t>(tensor.has_batch_axis ? rows : 1);
   }
 
   // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.

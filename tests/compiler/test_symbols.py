@@ -109,6 +109,7 @@ class Network:
 
     model: Path
     program: Program
+    axes: tuple[str, ...]
     answers: Mapping[int, tuple[Array, Array]]
 
 
@@ -133,7 +134,10 @@ def _network(folder: Path) -> Network:
     found = np.load(folder / "answers.npz")
     sizes = [int(name.split("_")[1]) for name in found.files if name.startswith("in_")]
     return Network(
-        model=folder / "model", program=program, answers={n: (found[f"in_{n}_x"], found[f"out_{n}_y"]) for n in sizes}
+        model=folder / "model",
+        program=program,
+        axes=frozen.model.outputs[0].axes,
+        answers={n: (found[f"in_{n}_x"], found[f"out_{n}_y"]) for n in sizes},
     )
 
 
@@ -160,6 +164,19 @@ def test_networks_over_particles_give_tensorflows_answers_for_any_number_of_them
             ours = _answer(codes[name], x, size)
             np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{name} at {size}")
             np.testing.assert_array_equal(_answer(codes[name], x[2:3], size), ours[2:3], err_msg=f"{name} at {size}")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_sizes_of_outputs_may_be_computed_from_symbols(networks: Mapping[str, Network]) -> None:
+    """The worker finds from traced shapes what the program computes from its listing."""
+    axes = {name: networks[name].axes for name in ("windowed", "pairs", "lstm")}
+    assert axes == {"windowed": ("", "n - 2", ""), "pairs": ("", "n*n + 3*n"), "lstm": ()}
+    for name in ("windowed", "pairs"):
+        program = networks[name].program
+        (result,) = (program.entry.by_id()[each] for each in program.entry.results)
+        assert str(result.shape.sizes[1]) == networks[name].axes[1]
 
 
 @pytest.mark.slow

@@ -67,6 +67,36 @@ def patches():
     return _model("patches", nodes, inputs, outputs, {"w": _weights(5, 3, 4, 4), "v": _weights(5, 3, 4, 4)})
 
 
+def windowed():
+    """Windows of five times, without padding: the output is shorter."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+    inputs, outputs = [("x", _FLOAT, ["N", 3, "time"])], [("y", _FLOAT, ["N", 4, "steps"])]
+    return _model("windowed", nodes, inputs, outputs, {"w": _weights(4, 3, 5)})
+
+
+def music():
+    """Frames of music: windows run over the first axis, which is no batch."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Unsqueeze", ["t", "first"], ["signal"]),
+        helper.make_node("Conv", ["signal", "w"], ["c"]),
+        helper.make_node("Squeeze", ["c", "first"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["y"], perm=[1, 0]),
+    ]
+    inputs, outputs = [("x", _FLOAT, ["frames", 8])], [("y", _FLOAT, ["steps", 4])]
+    return _model("music", nodes, inputs, outputs, {"w": _weights(4, 8, 5), "first": np.array([0], np.int64)})
+
+
+def times_first():
+    """A result with times before rows."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["y"], perm=[1, 0, 2]),
+    ]
+    inputs, outputs = [("x", _FLOAT, ["N", "time", 6])], [("y", _FLOAT, ["time", "N", 4])]
+    return _model("times_first", nodes, inputs, outputs, {"w": _weights(6, 4)})
+
+
 def switched():
     """A scalar that chooses a branch, whose results have different shapes."""
     then, other = (
@@ -113,7 +143,9 @@ def ends():
 
 
 def main(folder):
-    for make in (minus_one, neighbours, image, patches, switched, unbatched, graph_network, ends):
+    for make in (
+        minus_one, neighbours, image, patches, windowed, music, times_first, switched, unbatched, graph_network, ends,
+    ):  # fmt: skip
         model = make()
         onnx.save(model, os.path.join(folder, f"{make.__name__}.onnx"))
 

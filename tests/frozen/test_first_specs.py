@@ -64,10 +64,14 @@ _SHAPES = {
     "patches": {"x": [None, 3, 128, 128]},
     "graph_network": {"edges": [2, "e <= 128"], "nodes": ["v <= 128", 4]},
     "unbatched": None,
+    "windowed": {"x": [None, 3, "5 <= time <= 128"]},
+    "music": {"x": ["5 <= rows <= 128", 8]},
+    "times_first": {"x": ["rows <= 128", "time <= 128", 6]},
 }
+_NO_BATCH = ("graph_network", "music", "times_first", "unbatched")
 
 
-@pytest.mark.sweep(night=["graph_network", "patches"])
+@pytest.mark.sweep(night=["graph_network", "music", "patches"])
 @pytest.mark.parametrize("name", [*_SHAPES])
 def test_axes_that_a_file_leaves_open_have_sizes_that_check_takes(
     name: str, files: Path, shared_home_folder: Path, tmp_path: Path
@@ -75,9 +79,11 @@ def test_axes_that_a_file_leaves_open_have_sizes_that_check_takes(
     text, printed, code, checked = _first(files / f"{name}.onnx", tmp_path, shared_home_folder)
     assert yaml.safe_load(text)["model"].get("shapes") == _SHAPES[name]
     assert code == 0 and "to fill in" not in printed, checked
-    assert ("batch_sizes: [1]" in text) == (name in ("graph_network", "unbatched"))
+    assert ("batch_sizes: [1]" in text) == (name in _NO_BATCH)
     if name == "graph_network":  # the axis has the file's name, and is no batch
         assert "#   out  output: float32[v, 4]" in text
+    if name == "music":
+        assert "#   out  y: float32[rows - 4, 4]" in text
 
 
 @pytest.mark.nightly
@@ -167,5 +173,6 @@ tf.saved_model.save(module, sys.argv[1], {"serving_default": module.serve})
 def test_a_signal_is_longer_than_what_a_saved_model_cuts_off(shared_home_folder: Path, tmp_path: Path) -> None:
     run([_python(shared_home_folder), "-c", _CROPPED, tmp_path / "cropped"], timeout=300)
     text, _, code, printed = _first(tmp_path / "cropped", tmp_path, shared_home_folder)
-    assert yaml.safe_load(text)["model"]["shapes"] == {"x": [None, 1024, 4]}
+    assert yaml.safe_load(text)["model"]["shapes"] == {"x": [None, "1001 <= n <= 1024", 4]}
+    assert "#   out  y: float32[batch, n - 1000, 8]" in text
     assert code == 0, printed

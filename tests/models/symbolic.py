@@ -20,7 +20,7 @@ layers = keras.layers
 ROWS, FEATURES, MOST = 5, 4, 24
 SIZES = (1, 2, 7, 24)
 NETWORKS = {}
-LEAST = {"neighbours": 4, "flat_neighbours": 4}
+LEAST = {"neighbours": 4, "flat_neighbours": 4, "windowed": 3}
 """Of networks that need some particles."""
 
 
@@ -110,6 +110,23 @@ def flat_neighbours():
         return last(tf.reduce_mean(tf.reduce_max(first(around), 2), 1))
 
     return serve, (first, last)
+
+
+@network
+def windowed():
+    return keras.Sequential([keras.Input((None, FEATURES)), layers.Conv1D(6, 3, activation="relu")])
+
+
+@network
+def pairs():
+    """The number of particles is not in an attribute: TensorFlow does not infer the size."""
+    weights = tf.Variable(tf.random.normal((FEATURES, 3), seed=3))
+
+    def serve(x):
+        products = tf.einsum("bic,bjc->bij", x, x)
+        return tf.reshape(tf.concat([products, x @ weights], 2), [tf.shape(x)[0], -1])
+
+    return serve, (weights,)
 
 
 def served(net):

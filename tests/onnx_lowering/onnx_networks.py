@@ -62,6 +62,22 @@ def class_token():
 
 
 @network
+def computed_sizes():
+    """Windows of three times without padding, and products of all pairs of two inputs: outputs have computed sizes."""
+    node, random = helper.make_node, np.random.default_rng(4)
+    nodes = [
+        node("Conv", ["x", "w"], ["steps"]),
+        node("ReduceSum", ["x", "one"], ["sums"], keepdims=1), node("Transpose", ["sums"], ["column"], perm=[0, 2, 1]),
+        node("Unsqueeze", ["m", "one"], ["row"]), node("MatMul", ["column", "row"], ["products"]),
+        node("Reshape", ["products", "flat"], ["pairs"]),
+    ]  # fmt: skip
+    tensors = [numpy_helper.from_array(random.standard_normal((4, 3, 3)).astype("f4"), "w")]
+    tensors += [_constant("one", [1]), _constant("flat", [0, -1])]
+    inputs = [_value("x", ["N", 3, "time"]), _value("m", ["N", "masses"])]
+    return _model(nodes, inputs, [_value("steps", ["N", 4, "s"]), _value("pairs", ["N", "p"])], tensors)
+
+
+@network
 def deep_sets():
     """Particles in any number: a layer for each, a masked sum over them, a layer for the sum over their number."""
     node, random = helper.make_node, np.random.default_rng(2)

@@ -12,6 +12,7 @@ import pytest
 from tests.commands import run_command
 from tests.homes import home_with_frontend
 from tests.onnx_lowering.graphs import arrays_of
+from tfaot_pkg.ground.process import run as process_run
 from tfaot_pkg.runtime.loader import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -55,6 +56,78 @@ def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
         )
         for key, wanted in theirs.items():
             assert np.allclose(ours[key], wanted, 1e-5, 1e-5), key
+
+
+_CALLS = r"""
+#include <tfaot-model-computed-sizes/model.h>
+#include <tfaot/shared.h>
+
+#include <cstdio>
+#include <vector>
+
+template <class Call>
+void failing(Call&& call) {
+  try {
+    call();
+  } catch (const tfaot::Error& error) {
+    std::puts(error.what());
+  }
+}
+
+int main() {
+  tfaot_model::computed_sizes model;
+  const tfaot::Shared<tfaot_model::computed_sizes> shared;
+  std::vector<float> x(2 * 3 * 7), m(2 * 5), steps(2 * 4 * 5), pairs(2 * 35);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5);
+  for (std::size_t i = 0; i < m.size(); ++i) m[i] = static_cast<float>(i);
+  model.run(2, {m, x}, {pairs, steps});
+  const auto results = shared.run(2, {m, x});
+  std::printf("%zu %zu\n", results.steps.size(), results.pairs.size());
+  bool same = true;
+  for (std::size_t i = 0; i < steps.size(); ++i) same = same && steps[i] == results.steps.data()[i];
+  for (std::size_t i = 0; i < pairs.size(); ++i) same = same && pairs[i] == results.pairs.data()[i];
+  std::puts(same && pairs[69] == 9 * (x[27] + x[34] + x[41]) ? "same" : "different");
+  steps.resize(2 * 4 * 7);
+  failing([&] { model.run(2, {m, x}, {pairs, steps}); });
+  failing([&] { shared.run(2, {m, x}, {pairs, steps}); });
+}
+"""
+
+
+def test_outputs_have_sizes_that_are_computed_from_symbols(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    """In Python and C++: from the sizes of inputs, which differ between calls."""
+    (tmp_path / "computed_sizes.onnx").write_bytes((networks / "computed_sizes.onnx").read_bytes())
+    tool("init", "computed_sizes.onnx", "-o", "spec.yaml")
+    text = (tmp_path / "spec.yaml").read_text()
+    assert "float32[batch, 4, time - 2]" in text and "float32[batch, masses*time]" in text
+    fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
+    assert "verified against ONNX Runtime" in tool("build", "spec.yaml", "-o", "prefix", *fewer)
+    model = load(tmp_path / "prefix")
+    assert {each.name: each.axes for each in model.signature.outputs} == {
+        "pairs": ("", "masses*time"),
+        "steps": ("", "", "time - 2"),
+    }
+    for rows in (1, 5):
+        inputs, theirs = arrays_of(networks / "computed_sizes" / f"{rows}.npz")
+        ours = model(m=inputs["m"], x=inputs["x"])
+        for key, wanted in theirs.items():
+            np.testing.assert_allclose(ours[key], wanted, 1e-5, 1e-5)
+    (tmp_path / "calls.cpp").write_text(_CALLS)
+    prefix, flags = tmp_path / "prefix", "-std=c++17 -Wall -Wextra -Wconversion -Wshadow -Werror".split()
+    command: list[str | Path] = [
+        "g++",
+        *flags,
+        f"-I{prefix / 'include'}",
+        tmp_path / "calls.cpp",
+        f"-L{prefix / 'lib'}",
+    ]
+    process_run([*command, "-ltfaot-model-computed-sizes", f"-Wl,-rpath,{prefix / 'lib'}", "-o", tmp_path / "calls"])
+    assert process_run([tmp_path / "calls"]).stdout.splitlines() == [
+        "40 70",
+        "same",
+        'computed_sizes: output "steps": expected 40 elements (2 rows of 20), got 56',
+        'computed_sizes: output "steps": expected 40 elements (2 rows of 20), got 56',
+    ]
 
 
 @pytest.mark.nightly

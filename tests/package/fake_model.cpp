@@ -39,7 +39,7 @@ constexpr tfaot_tensor kOutputs[] = {
 constexpr double kBatchCosts[] = {100, 100, 100, 150};
 constexpr tfaot_info kInfo = {
     sizeof(tfaot_info), 64, MODEL_NAME, MODEL_VERSION, MODEL_UID, "tensorflow 2.17.1", 2, kInputs, 2, kOutputs, 2,
-    kBatchSizes,        2,  kTargets, kBatchCosts, 1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr,
+    kBatchSizes,        2,  kTargets, kBatchCosts, 1, 0, 0, nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr,
 };
 
 std::atomic<size_t> runs[5];  // by batch size

@@ -39,7 +39,7 @@ constexpr tfaot_info info_of(const char* name, size_t num_inputs, const tfaot_te
   return {sizeof(tfaot_info), 64,      name,        "1.2.0",         "0123456789ab", "tensorflow 2.17.1",
           num_inputs,         inputs,  num_outputs, outputs,         num_batch_sizes, batch_sizes,
           1,                  kTargets, kCosts,      rows_independent, any_batch_size,
-          0,                  nullptr, nullptr,     nullptr,         0,               nullptr, 0, nullptr};
+          0,                  nullptr, nullptr,     nullptr,         0,               nullptr, 0, nullptr, nullptr};
 }
 
 constexpr tfaot_tensor pairs(const char* name, int32_t dtype, int32_t element_size) {

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.worker_program.messages.formulas import Formula
 
 # Short floats are imported as float32 (decision 073); complex numbers stay in segments of XLA's code (decision 042).
 NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {
@@ -144,13 +145,7 @@ class Size:
         return Size.of((tuple(sorted((*m, *n))), a * b) for m, a in self.terms for n, b in other.terms)
 
     def __str__(self) -> str:
-        made = ""
-        # The highest powers first, the constant last.
-        for monomial, coefficient in sorted(self.terms, key=lambda term: (-len(term[0]), term[0])):
-            factors = [*([str(abs(coefficient))] if abs(coefficient) != 1 or not monomial else []), *monomial]
-            sign = ("-" if coefficient < 0 else "") if not made else " - " if coefficient < 0 else " + "
-            made += sign + "*".join(factors)
-        return made or "0"
+        return str(Formula(self.terms))
 
 
 ZERO, ONE, ROWS = Size(0), Size(1), Size(0, 1)

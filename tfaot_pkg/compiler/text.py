@@ -32,6 +32,7 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import Forest, packed, unpacked
+from tfaot_pkg.worker_program.messages.formulas import FORMULA, Formula
 
 _SHOWN = 8
 """Elements of a constant in an outline, and of one that is written in base64."""
@@ -209,8 +210,6 @@ _OPERATION = re.compile(
     r"(?P<indent> *)%(?P<id>\d+) (?P<type>[^=]+) = (?P<opcode>[\w-]+)(?P<operands>(?: %\d+)*)(?P<rest>.*)"
 )
 _SHAPE = re.compile(r"(\w+)\[([^\[\]]*)\]")
-_TERM = re.compile(r"(-?)([\w*]+)")
-_SIZE = re.compile(r"-?[\w*]+(?: [+-] [\w*]+)*")
 
 
 def _ids(text: str) -> tuple[int, ...]:
@@ -251,14 +250,10 @@ def _shape(text: str) -> Shape:
 
 
 def _size(text: str) -> Size:
-    if not _SIZE.fullmatch(text):
-        raise TextError(f"{text} is no size")
-    terms = []
-    for sign, product in _TERM.findall(text.replace(" + ", " ").replace(" - ", " -")):
-        factors = product.split("*")
-        number = int(factors.pop(0)) if factors[0].isdecimal() else 1
-        terms.append((tuple(sorted(factors)), -number if sign else number))
-    return Size.of(terms)
+    try:
+        return Size.of(Formula.read(text).terms)
+    except ValueError as error:
+        raise TextError(str(error)) from error
 
 
 class _Values:
@@ -289,7 +284,7 @@ class _Values:
         if get_origin(hint) is tuple:
             return self._tuple(get_args(hint))
         if hint == Extent:
-            size = _size(self._must(_SIZE.pattern, "a size"))
+            size = _size(self._must(FORMULA.pattern, "a size"))
             return size.constant if size.is_constant else size
         if hint is Literal:
             return self._literal()

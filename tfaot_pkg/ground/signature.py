@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tfaot_pkg.worker_program.messages.carriers import CARRIERS, PARTS
+from tfaot_pkg.worker_program.messages.formulas import Formula
 
 
 class DType(enum.Enum):
@@ -84,13 +85,19 @@ class Tensor:
 
     `shape` is row-major; None marks the batch axis, which can only be the first one. A tensor without None
     has the same shape at every batch size. `axes` names the symbol of each axis, "" for an axis without one; it is
-    empty if there are none. `shape` has the maximum of a symbol.
+    empty if there are none. In outputs it may be a formula of symbols, such as `n - 4`
+    (worker_program/messages/formulas.py). `shape` has the sizes at the maxima of symbols.
     """
 
     name: str
     dtype: DType
     shape: tuple[int | None, ...]
     axes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for axes that are no formulas."""
+        for axis in filter(None, self.axes):
+            Formula.read(axis)
 
     def as_dict(self) -> dict[str, object]:
         written = {"name": self.name, "dtype": self.dtype.value, "shape": list(self.shape)}
@@ -100,8 +107,14 @@ class Tensor:
         """The same with `sizes` for symbols."""
         if not self.axes:
             return self
-        shape = tuple(sizes.get(symbol, size) for symbol, size in zip(self.axes, self.shape, strict=True))
+        shape = tuple(_size_at(axis, size, sizes) for axis, size in zip(self.axes, self.shape, strict=True))
         return replace(self, shape=shape)
+
+    @property
+    def computed(self) -> dict[int, Formula]:
+        """The axes of an output whose sizes are computed from symbols, and how."""
+        formulas = {place: Formula.read(axis) for place, axis in enumerate(self.axes) if axis}
+        return {place: formula for place, formula in formulas.items() if not formula.is_symbol}
 
     @property
     def has_batch_axis(self) -> bool:
@@ -136,6 +149,12 @@ class Tensor:
         sizes = [str(size) if size is not None else "batch" if self.axes else "N" for size in self.shape]
         shown = [symbol or size for symbol, size in zip(self.axes or ("",) * len(sizes), sizes, strict=True)]
         return f"{self.name}: {self.dtype.value}[{', '.join(shown)}]"
+
+
+def _size_at(axis: str, size: int | None, sizes: Mapping[str, int]) -> int | None:
+    """The size of an axis at `sizes`; `size` if these do not determine it."""
+    formula = Formula.read(axis) if axis else None
+    return formula.at(sizes) if formula is not None and formula.symbols <= sizes.keys() else size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

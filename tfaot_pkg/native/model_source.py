@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.frontends.toolchain.definition import Toolchain
 from tfaot_pkg.ground.rendering import render
+from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import Target
 from tfaot_pkg.native.batching.costs import batch_costs
 from tfaot_pkg.spec.types import ModelSpec
@@ -46,6 +47,7 @@ class ModelSource:
                 "alignment": self.toolchain.alignment,
                 "signature": frozen.signature,
                 "symbol_names": [each.name for each in frozen.signature.symbols],
+                "terms": _terms(frozen.signature),
                 "rows": frozen.rows,
                 "any_batch_size": self.any_batch_size,
                 "batch_sizes": sizes,
@@ -90,6 +92,19 @@ class ModelSource:
             }
             for each in signature.state
         ]
+
+
+def _terms(signature: Signature) -> dict[int, list[dict[str, object]]]:
+    """The terms of axes with computed sizes, by the positions of outputs."""
+    found = {
+        place: [
+            {"axis": axis, "symbols": symbols, "factor": factor}
+            for axis, formula in tensor.computed.items()
+            for symbols, factor in formula.terms
+        ]
+        for place, tensor in enumerate(signature.outputs)
+    }
+    return {place: terms for place, terms in found.items() if terms}
 
 
 def with_state(weights: bytes, frozen: FrozenModel) -> bytes:

@@ -20,8 +20,6 @@ _LEAST_SIZES = 5
 _MOST_SWITCHES = 3
 _NAMES_VARIABLES = "compilation: {variables:"
 """In the hint of a signature that changes variables (worker_program/freeze.py)."""
-_ROWS_DEPEND = "rows depend on one another"
-"""In the fault of a model whose rows a program cannot compute apart (native/compiled/program.py)."""
 _ROWS, _MOST_ROWS = "rows", 128
 _SAID = 160
 """Characters of a reason in a comment."""
@@ -70,26 +68,15 @@ def _proposals(
     sizes: Callable[[ModelSpec], FoundSizes | None],
     faults: Sequence[ModelError],
 ) -> Iterator[tuple[ModelSpec, Mapping[str, str]]]:
-    found = sizes(spec) if spec.model.symbols else None
-    if found is not None and found.sizes:
-        ranges = {each.name: (each.least, each.most) for each in found.sizes}
-        model = with_sizes(spec.model, ranges)
-        remarks = {"shapes": _limited(spec.model, ranges, found.fault)} if ranges != _ranges(spec.model) else {}
-        spec = replace(spec, model=model)
-        yield spec, remarks
-    else:
-        yield spec, {}
+    spec, remark = _of_sizes_that_run(spec, sizes)
+    yield spec, remark
+    yield from _with_rows(spec, inputs, sizes, faults)
     if spec.model.symbols:
         ranges = {symbol.name: (symbol.maximum, symbol.maximum) for symbol in spec.model.symbols}
-        why = _short(faults[-1].message)
-        fixed = replace(spec, model=with_sizes(spec.model, ranges))
-        yield fixed, {"shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {why}"}
-        spec = fixed
-    if _ROWS_DEPEND in faults[0].message and (proposed := with_rows_as_size(spec.model, inputs)):
-        yield (
-            replace(spec, model=proposed),
-            {"shapes": "Rows depend on one another, so they are no batch: a call gives all rows that it has."},
-        )
+        why = _short(faults[0].message)
+        spec = replace(spec, model=with_sizes(spec.model, ranges))
+        yield spec, {"shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {why}"}
+        yield from _with_rows(spec, inputs, sizes, faults)
     if _NAMES_VARIABLES in faults[-1].hint:
         yield (
             replace(spec, compilation=replace(spec.compilation, variables=Variables(update=("*",)))),
@@ -104,6 +91,31 @@ def _proposals(
                 replace(spec, model=replace(spec.model, constants=constants)),
                 {"constants": f"Review: shapes depend on the value of {shown}, so it is a constant of the package."},
             )
+
+
+def _of_sizes_that_run(
+    spec: ModelSpec, sizes: Callable[[ModelSpec], FoundSizes | None]
+) -> tuple[ModelSpec, Mapping[str, str]]:
+    """`spec` with the ranges of sizes that the model takes, and what to say of them."""
+    found = sizes(spec) if spec.model.symbols else None
+    if found is None or not found.sizes:
+        return spec, {}
+    ranges = {each.name: (each.least, each.most) for each in found.sizes}
+    remarks = {"shapes": _limited(spec.model, ranges, found.fault)} if ranges != _ranges(spec.model) else {}
+    return replace(spec, model=with_sizes(spec.model, ranges)), remarks
+
+
+def _with_rows(
+    spec: ModelSpec,
+    inputs: Signature,
+    sizes: Callable[[ModelSpec], FoundSizes | None],
+    faults: Sequence[ModelError],
+) -> Iterator[tuple[ModelSpec, Mapping[str, str]]]:
+    """`spec` with a size in place of the batch, as of a signal whose windows run over the first axis."""
+    if model := with_rows_as_size(spec.model, inputs):
+        why = _short(faults[-1].message)
+        made, _ = _of_sizes_that_run(replace(spec, model=model), sizes)
+        yield made, {"shapes": f"The number of rows is a size of the call, and no batch, because with a batch: {why}"}
 
 
 def _switches(inputs: Signature) -> Iterator[dict[str, Values]]:
@@ -140,11 +152,10 @@ def with_sizes(model: ModelInfo, ranges: Mapping[str, tuple[int, int]]) -> Model
 
 
 def with_rows_as_size(model: ModelInfo, inputs: Signature) -> ModelInfo | None:
-    """`model` with a symbol for the number of rows; None of models that have one already, or TensorFlow's."""
-    given = FILE_FORMATS.get(model.files.format)
+    """`model` with a symbol for the number of rows; None of models that have one already, or no batch."""
     taken = {symbol.name for symbol in model.symbols}
     batched = [each for each in inputs.inputs if each.has_batch_axis]
-    if given is None or given.is_tensorflows or _ROWS in taken or not batched:
+    if _ROWS in taken or not batched:
         return None
     shapes, axes = dict(model.shapes), dict(model.axes)
     for each in batched:

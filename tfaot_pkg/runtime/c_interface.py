@@ -60,6 +60,15 @@ class CSignature(ctypes.Structure):
     )
 
 
+class CTerm(ctypes.Structure):
+    _fields_ = (
+        ("axis", ctypes.c_int32),
+        ("num_symbols", ctypes.c_int32),
+        ("symbols", ctypes.POINTER(ctypes.c_int32)),
+        ("factor", ctypes.c_int64),
+    )
+
+
 class CInfo(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_uint32),
@@ -87,6 +96,7 @@ class CInfo(ctypes.Structure):
         ("states", ctypes.POINTER(CState)),
         ("num_signatures", ctypes.c_size_t),
         ("signatures", ctypes.POINTER(CSignature)),
+        ("output_terms", ctypes.POINTER(ctypes.POINTER(CTerm))),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tfaot_pkg.runtime.c_interface import CInfo, caller_of, table_of, tables_of_
 from tfaot_pkg.runtime.state import State
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.worker_program.messages.elements import held, held_type, numbers
+from tfaot_pkg.worker_program.messages.formulas import Formula
 
 _DTYPES = (
     DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
@@ -65,7 +68,7 @@ class Model:
         self.toolchain: str = info.toolchain.decode()
         self.signature = Signature(
             inputs=tuple(_tensor(info, info.inputs, info.input_axes, i) for i in range(info.num_inputs)),
-            outputs=tuple(_tensor(info, info.outputs, info.output_axes, i) for i in range(info.num_outputs)),
+            outputs=tuple(_output(info, i) for i in range(info.num_outputs)),
             symbols=_symbols(info),
             state=_state(info),
         )
@@ -365,6 +368,19 @@ def _tensor(info: Any, tensors: Any, axes: Any, number: int) -> Tensor:
     shape = tuple(None if c.shape[i] < 0 else int(c.shape[i]) for i in range(c.rank))
     named = tuple(symbols[i] if i >= 0 else "" for i in axes[number][: c.rank]) if symbols and axes[number] else ()
     return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape, axes=named)
+
+
+def _output(info: Any, number: int) -> Tensor:
+    tensor = _tensor(info, info.outputs, info.output_axes, number)
+    if info.struct_size < CInfo.output_terms.offset + CInfo.output_terms.size or not info.output_terms:
+        return tensor  # older libraries end before this field
+    symbols = [symbol.name for symbol in _symbols(info)]
+    formulas: dict[int, list[tuple[tuple[str, ...], int]]] = {}
+    for term in itertools.takewhile(lambda each: each.axis >= 0, info.output_terms[number] or ()):
+        product = tuple(symbols[i] for i in term.symbols[: term.num_symbols])
+        formulas.setdefault(term.axis, []).append((product, term.factor))
+    axes = (str(Formula(tuple(formulas[i]))) if i in formulas else axis for i, axis in enumerate(tensor.axes))
+    return replace(tensor, axes=tuple(axes))
 
 
 def _sizes(model: str, signature: Signature, inputs: Mapping[str, Array]) -> dict[str, int]:

@@ -63,6 +63,7 @@ def _held(
 
 def fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None = None) -> bool:
     """Whether `array` may be such a tensor, with sizes within the limits of `symbols` if they are given."""
+    # Of a computed size it is not known which symbols it had: it is at most the largest one.
     if array.dtype != held_type(tensor.dtype.value) or array.ndim != len(tensor.shape):
         return False
     limits = {each.name: (each.minimum, each.maximum) for each in symbols or ()}

@@ -362,10 +362,21 @@ def _fetches(
     points: list[tuple[int, dict[str, int]]] = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
     inferred = [_inferred(light, inputs, asked, *point) for point in points]
     known = [[shape for shape in shapes if shape is not None and None not in shape] for shapes in inferred]
-    if any(len(shapes) < len(asked) for shapes in known):
-        known = [_observed(names, run, inputs, partial(_sized_by_values, light, asked), *point) for point in points]
-    axes = [interface.output_axes(name, at_most, at, symbols, smaller)
-            for name, at_most, at in zip(names, known[0], known[-1], strict=True)]  # fmt: skip
+    is_inferred = all(len(shapes) == len(asked) for shapes in known)
+
+    def at(batch_size: int, sizes: Mapping[str, int]) -> list[list[int | None]]:
+        if is_inferred:
+            return [shape or [] for shape in _inferred(light, inputs, asked, batch_size, sizes)]
+        return _observed(names, run, inputs, partial(_sized_by_values, light, asked), batch_size, sizes)
+
+    if not is_inferred:
+        known = [at(*point) for point in points]
+
+    def of(index: int) -> Callable[[Mapping[str, int]], list[int | None]]:
+        return lambda sizes: at(first, sizes)[index]
+
+    axes = [interface.output_axes(name, most, less, symbols, smaller, of(index))
+            for index, (name, most, less) in enumerate(zip(names, known[0], known[-1], strict=True))]  # fmt: skip
     return [
         Fetch(
             name=name,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from messages.formulas import Formula
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
@@ -106,22 +109,58 @@ def output_axes(
     smaller: Sequence[int | None],
     symbols: Collection[Symbol],
     sizes: Mapping[str, int],
+    at: Callable[[Mapping[str, int]], Sequence[int | None]],
 ) -> Axes:
-    """The symbol of each axis of an output, from its shapes at the maxima and at `sizes`; none if no axis has one."""
+    """The symbol or the formula of each axis of an output; none if no axis has one.
+
+    It has the shape `most` at the maxima, `smaller` at `sizes`, and the shape `at(...)` at any sizes.
+    """
     if not symbols or list(most) == list(smaller):
         return ()
     maxima = {symbol.name: symbol.maximum for symbol in symbols}
-    axes = [
-        "" if large == small else next((s for s in maxima if (large, small) == (maxima[s], sizes[s])), None)
-        for large, small in zip(most, smaller, strict=False)
-    ]
+    axes: list[str | None] = []
+    for place, (large, small) in enumerate(zip(most, smaller, strict=False)):
+        symbol = next((each for each in maxima if (large, small) == (maxima[each], sizes[each])), None)
+        axes.append("" if large == small else symbol or _formula(place, maxima, sizes, at))
     if len(most) != len(smaller) or None in axes:
         raise ModelFault(
             f"output {name!r} has the shape {list(most)} at {maxima}, and {list(smaller)} at {sizes}: "
-            "each axis must have a fixed size or be a symbol of model.shapes itself",
+            "each axis must have a fixed size, or one that is a polynomial in symbols of model.shapes and grows with "
+            "them",
             "reshape or pad the output, or give the axes numbers in model.shapes",
         )
     return tuple(axis for axis in axes if axis is not None)
+
+
+def _formula(
+    place: int,
+    maxima: Mapping[str, int],
+    sizes: Mapping[str, int],
+    at: Callable[[Mapping[str, int]], Sequence[int | None]],
+) -> str | None:
+    """The size of the axis `place` as a polynomial of the second degree; None if it is another one."""
+
+    @cache
+    def size(*less: tuple[str, int]) -> int:
+        """At the maxima, less what is given for symbols."""
+        return at({**maxima, **{symbol: maxima[symbol] - by for symbol, by in less}})[place] or 0
+
+    # With x = symbol - maximum, it is most + a * x + b * x * x + ... + d * x * y: from x = -2 and x = -3.
+    most = size()
+    terms: list[tuple[tuple[str, ...], int]] = [((), most)]
+    for symbol, largest in maxima.items():
+        second, third = (size((symbol, by)) - most for by in (2, 3))
+        b = (2 * third - 3 * second) // 6
+        a = (4 * b - second) // 2
+        terms += [((symbol, symbol), b), ((symbol,), a - 2 * b * largest), ((), (b * largest - a) * largest)]
+    for one, other in itertools.combinations(maxima, 2):
+        d = (size((one, 2), (other, 2)) - size((one, 2)) - size((other, 2)) + most) // 4
+        terms += [((one, other), d), ((one,), -d * maxima[other]), ((other,), -d * maxima[one])]
+        terms.append(((), d * maxima[one] * maxima[other]))
+    formula = Formula.sum(terms)
+    points = [{**maxima, symbol: maxima[symbol] - by} for symbol in maxima for by in (2, 3)]
+    fits = all(formula.at(point) == at(point)[place] for point in (maxima, sizes, *points))
+    return str(formula) if fits and formula.never_falls else None
 
 
 def in_order(kind: str, tensors: Sequence[Named], names: tuple[str, ...]) -> tuple[Named, ...]:

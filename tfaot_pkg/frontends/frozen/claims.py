@@ -19,6 +19,7 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES
 from tfaot_pkg.ground.signature import Signature, Symbol
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.worker_program.messages.conversions import StateTensor
+from tfaot_pkg.worker_program.messages.formulas import Formula
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FoundSegment, Frozen
 from tfaot_pkg.worker_program.messages.listing import (
     ArrayShape,
@@ -68,6 +69,7 @@ def require_consistent(
     _require_names("input", found.inputs, model.inputs, [each.input for each in state])
     _require_names("output", found.outputs, model.outputs, [each.output for each in state if each.output])
     _require_sizes(signature, model)
+    _require_axes(signature, model.symbols)
     for each in (frozen.hlo, *([frozen.cut] if frozen.cut else []), *frozen.parts):
         _require_bounded(each)
     listings = [(frozen.hlo, symbols), *([(frozen.cut, ())] if frozen.cut else [])]
@@ -112,6 +114,16 @@ def _require_sizes(signature: Signature, model: ModelInfo) -> None:
         axes = tuple(model.axes.get(name, ()))
         same = inputs[name].shape == tuple(shape) and _named(inputs[name].axes) == _named(axes)
         _require(same, f"the input {name!r} has another shape than the spec says")
+
+
+def _require_axes(signature: Signature, symbols: Sequence[Symbol]) -> None:
+    """Axes of inputs are symbols, those of outputs may be formulas of these; shapes have the sizes at the maxima."""
+    largest = {each.name: each.maximum for each in symbols}
+    _require(not any(each.computed for each in signature.inputs), "the size of an input is computed")
+    for tensor in signature.tensors:
+        formulas = [Formula.read(axis) for axis in tensor.axes if axis]
+        known = all(each.symbols <= largest.keys() and each.never_falls for each in formulas)
+        _require(known and tensor.at(largest).shape == tensor.shape, f"the sizes of {tensor.name!r} do not fit")
 
 
 def _named(axes: Sequence[str]) -> tuple[str, ...]:
@@ -162,7 +174,7 @@ def _require_border(
 def _is_array(found: ArrayShape | TupleShape, wanted: Feed | Fetch, module: Module) -> bool:
     axes = wanted.axes or ("",) * len(wanted.shape)
     sizes = tuple(
-        module.sizes[axis] if axis else module.batch_size if size is None else size
+        Formula.read(axis).at(module.sizes) if axis else module.batch_size if size is None else size
         for axis, size in zip(axes, wanted.shape, strict=True)
     )
     return isinstance(found, ArrayShape) and _type(found) == np.dtype(wanted.dtype) and found.sizes == sizes

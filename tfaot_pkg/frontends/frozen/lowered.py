@@ -14,13 +14,11 @@ from tfaot_pkg.compiler.attributes import Constant, Trees
 from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
-    ROWS,
     Border,
     Number,
     Operation,
     Program,
     Shape,
-    Size,
     Symbol,
     Unsupported,
     only,
@@ -37,6 +35,7 @@ from tfaot_pkg.frontends.frozen.aten_file import MODULE, read_module
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations, Reference
 from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
 from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
+from tfaot_pkg.frontends.onnx_lowering.ends import sizes_and_axes
 from tfaot_pkg.frontends.onnx_lowering.graph import read, with_sizes
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.onnx_lowering.table import Refused
@@ -178,7 +177,7 @@ def _border(spec: ModelSpec, found: Lowered) -> tuple[tuple[str, ...], tuple[str
     parameters = {name: each.shape for name, each in zip(found.inputs, found.program.entry.parameters, strict=True)}
     for name, wanted in model.shapes.items():
         key = theirs.get(name, name)
-        shape = _sizes(parameters[key], found.program)[0] if key in parameters else None
+        shape = sizes_and_axes(key, parameters[key], found.program.symbols)[0] if key in parameters else None
         if shape is not None and tuple(wanted) != shape:
             raise ModelError(
                 f"model.shapes.{name} is {list(wanted)}, but the model's input has the shape {list(shape)}",
@@ -196,27 +195,6 @@ def _in_order(kind: str, found: Sequence[str], wanted: Sequence[str]) -> tuple[s
     return tuple(wanted) or tuple(sorted(found))
 
 
-def _sizes(shape: Shape, program: Program) -> tuple[messages.Shape, messages.Axes]:
-    """Its sizes with None for the batch and maxima for symbols later, and the names of symbols."""
-    sizes: list[int | None] = []
-    axes: list[str] = []
-    for place, size in enumerate(shape.sizes):
-        symbol = next((each for each in program.symbols if size == Size.symbol(each.name)), None)
-        axes.append("" if symbol is None else symbol.name)
-        if size == ROWS and not place:
-            sizes.append(None)
-        elif size.is_constant:
-            sizes.append(size.constant)
-        elif symbol is not None:
-            sizes.append(symbol.maximum)
-        else:
-            raise ModelError(
-                f"an input or output has an axis of the size {size}",
-                hint="give it a size: an axis is the batch, a number, or a symbol of model.shapes",
-            )
-    return tuple(sizes), tuple(axes) if any(axes) else ()
-
-
 def _graph(
     program: Program, inputs: Sequence[str], outputs: Sequence[str], found: Lowered, border: tuple[Sequence[str], ...]
 ) -> FrozenGraph:
@@ -228,7 +206,7 @@ def _graph(
         inputs=tuple(
             Feed(name=name, node="", dtype=_dtype(each), shape=sizes, axes=axes, stands_for=found.carried.get(key, ""))
             for name, each, key in taken
-            for sizes, axes in [_sizes(each, program)]
+            for sizes, axes in [sizes_and_axes(name, each, program.symbols)]
         ),
         outputs=tuple(
             Fetch(
@@ -241,7 +219,7 @@ def _graph(
                 stands_for=found.carried.get(key, ""),
             )
             for name, each, key in given
-            for sizes, axes in [_sizes(each, program)]
+            for sizes, axes in [sizes_and_axes(name, each, program.symbols)]
         ),
         symbols=tuple(
             messages.Symbol(name=each.name, minimum=each.minimum, maximum=each.maximum) for each in program.symbols

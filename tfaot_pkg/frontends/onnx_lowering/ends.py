@@ -9,12 +9,14 @@ from tfaot_pkg.analysis.program.ranges import ranges_of
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.listing import listing_of
 from tfaot_pkg.compiler.lowered import Lowered
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Program, Shape, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Program, Shape, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations
 from tfaot_pkg.frontends.onnx_lowering.graph import Model
 from tfaot_pkg.frontends.onnx_lowering.lowering import NO_COUNTS, lower
+from tfaot_pkg.frontends.onnx_lowering.table import Refused
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.worker_program.messages.formulas import Formula
 
 
 def lowered(
@@ -79,17 +81,34 @@ def signature_of(model: Model, program: Program, counts: Mapping[str, str] = NO_
 
 
 def tensor_of(name: str, shape: Shape, dtype: str, symbols: Sequence[Symbol]) -> Tensor:
-    """Its axes have None for the batch, and maxima and names for symbols."""
+    """Raises Refused as `sizes_and_axes`."""
+    sizes, axes = sizes_and_axes(name, shape, symbols)
+    return Tensor(name=name, dtype=DType(dtype), shape=sizes, axes=axes)
+
+
+_NO_BATCH = (
+    "calls give any number of rows only if they are the first axis of all outputs: give that axis of inputs a range "
+    "in model.shapes, such as `x: [rows <= 128, 8]`, or a number"
+)
+_FALLS = "give one of its symbols a number in model.shapes: the sizes of outputs must not fall where a symbol grows"
+
+
+def sizes_and_axes(
+    name: str, shape: Shape, symbols: Sequence[Symbol]
+) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
+    """The shape of an input or output at the maxima of symbols, None for the batch, and its axes as Tensor has them.
+
+    Raises Refused for sizes that a library cannot have.
+    """
+    largest = {each.name: each.maximum for each in symbols}
     sizes: list[int | None] = []
     axes: list[str] = []
-    largest = {each.name: each.maximum for each in symbols}
-    for size in shape.sizes:
-        symbol = next((each for each in largest if size == Size.symbol(each)), "")
-        if size == ROWS:
-            sizes.append(None)
-        elif size.is_constant or symbol:
-            sizes.append(largest[symbol] if symbol else size.constant)
-        else:
-            raise Unsupported(f"{name!r} has an axis of the size {size}")
-        axes.append(symbol)
-    return Tensor(name=name, dtype=DType(dtype), shape=tuple(sizes), axes=tuple(axes) if any(axes) else ())
+    for place, size in enumerate(shape.sizes):
+        is_batch = size == ROWS and not place
+        if size.grows and not is_batch:
+            raise Refused(f"{name!r} has an axis of the size {size}", _NO_BATCH)
+        if not Formula(size.terms).never_falls and not is_batch:
+            raise Refused(f"{name!r} has an axis of the size {size}", _FALLS)
+        sizes.append(None if is_batch else size.at(0, largest))
+        axes.append("" if is_batch or size.is_constant else str(size))
+    return tuple(sizes), tuple(axes) if any(axes) else ()

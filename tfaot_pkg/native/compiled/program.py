@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, run
-from tfaot_pkg.compiler.program import Border, Operation, Program, Symbol, Unsupported
+from tfaot_pkg.compiler.program import ROWS, Border, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import Counted, work, work_of_row
 from tfaot_pkg.errors import ModelError
@@ -32,6 +32,8 @@ from tfaot_pkg.native.compiled.flags import tuned_code
 from tfaot_pkg.native.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
+from tfaot_pkg.worker_program.messages.formulas import Formula
+from tfaot_pkg.worker_program.messages.graph import Fetch
 
 FUNCTION = "tfaot_program"
 
@@ -348,7 +350,22 @@ def _imported(frozen: FrozenModel) -> Program:
             if each.opcode == "while" and each.operation in CONVERGING:
                 raise Unsupported(f"a row's last bits depend on other rows in {each.operation} (node '{each.node}')")
         symbols = [Symbol(s.name, s.maximum, s.minimum) for s in frozen.signature.symbols]
-        return import_program(read, len(frozen.inputs), constants, read_samples(listing), symbols)
+        program = import_program(read, len(frozen.inputs), constants, read_samples(listing), symbols)
+        _require_sizes(program, frozen.outputs)
+        return program
+
+
+def _require_sizes(program: Program, outputs: Sequence[Fetch]) -> None:
+    """Raise ValueError if results have other sizes than a worker told: callers allocate their memory by these."""
+    known = program.entry.by_id()
+    for result, told in zip(program.entry.results, outputs, strict=True):
+        axes = told.axes or ("",) * len(told.shape)
+        sizes = (
+            Size.of(Formula.read(axis).terms) if axis else ROWS if size is None else Size(size)
+            for axis, size in zip(axes, told.shape, strict=True)
+        )
+        if known[result].shape.sizes != tuple(sizes):
+            raise ValueError(f"the output {told.name!r} has other sizes in the listing: {known[result].shape}")
 
 
 def _write(emitted: Emitted, folder: Path) -> None:

@@ -13,7 +13,9 @@ Shape = tuple[int | None, ...]
 
 
 Axes = tuple[str, ...]
-"""The symbol of each axis, "" for an axis without one; empty if no axis has one. Shapes have the maxima."""
+"""The symbol of each axis, "" for an axis without one; empty if no axis has one. Shapes have the maxima.
+
+An axis of an output may be a formula of symbols (formulas.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,14 @@ typedef struct tfaot_symbol {
   size_t maximum;   /**< the largest size; `shape` of a tensor contains it in place of the symbol */
 } tfaot_symbol;
 
+/** A product in the size of an output's axis that is computed from symbols: `n - 4` has two terms. */
+typedef struct tfaot_term {
+  int32_t axis;           /**< of the output; -1 ends a list of terms */
+  int32_t num_symbols;    /**< number of `symbols` */
+  const int32_t* symbols; /**< their numbers in `symbols` of tfaot_info; n * n names n twice */
+  int64_t factor;         /**< of the product of their sizes; the term itself if there are none */
+} tfaot_term;
+
 /** A variable of the model, whose value callers keep: a step takes it as an input and returns the next one as an output. */
 typedef struct tfaot_state {
   const char* name;     /**< as in the model */
@@ -187,7 +195,7 @@ typedef struct tfaot_info {
    * input without symbols. Null if there are no symbols. */
   const int32_t* const* input_axes;
 
-  /** The same for outputs. */
+  /** The same for outputs. An axis with a computed size (`output_terms`) has -1, and `shape` its largest size. */
   const int32_t* const* output_axes;
 
   /** Number of `states`, 0 for most models. Older libraries end before this field. */
@@ -202,6 +210,10 @@ typedef struct tfaot_info {
   /** The signatures, sorted by name. `inputs` and `outputs` above are those of all of them, such as "encode/x". A call skips
    * a signature if all pointers to its inputs and outputs are null. Tables of single signatures have none here. */
   const tfaot_signature* signatures;
+
+  /** For each output, in their order, the terms of its axes with computed sizes: the size of an axis is the sum of its
+   * terms. Null for an output without such axes; null if there are none. Older libraries end before this field. */
+  const tfaot_term* const* output_terms;
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */

@@ -259,12 +259,18 @@ Outcome fit([[maybe_unused]] const char* kind, [[maybe_unused]] const std::array
   return outcome;
 }
 
-/// The tensors of `known` at the sizes of a call.
+/// The inputs of `known` at the sizes of a call.
 template <std::size_t Count, std::size_t... Index>
-std::array<TensorInfo, Count> all_at_sizes(const std::array<TensorInfo, Count>& known, const tfaot_tensor* tensors,
-                                           const std::int32_t* const* axes, const std::size_t* sizes,
-                                           std::index_sequence<Index...>) noexcept {
-  return {at_sizes(known[Index], tensors[Index], axes[Index], sizes)...};
+std::array<TensorInfo, Count> inputs_at_sizes(const std::array<TensorInfo, Count>& known, const tfaot_info& info,
+                                              const std::size_t* sizes, std::index_sequence<Index...>) noexcept {
+  return {at_sizes(known[Index], info.inputs[Index], info.input_axes[Index], sizes)...};
+}
+
+/// The outputs of `known` at the sizes of a call.
+template <std::size_t Count, std::size_t... Index>
+std::array<TensorInfo, Count> outputs_at_sizes(const std::array<TensorInfo, Count>& known, const tfaot_info& info,
+                                               const std::size_t* sizes, std::index_sequence<Index...>) noexcept {
+  return {at_sizes(known[Index], info.outputs[Index], info.output_axes[Index], sizes, terms_of(info, Index))...};
 }
 
 /// The sizes of the symbols in a call, from the lengths of its inputs.
@@ -283,8 +289,8 @@ auto outputs_of(std::size_t batch_size, const typename Compiled::Inputs& inputs)
     const tfaot_info& info = *Compiled::table().info;
     std::array<std::size_t, number_of_symbols<Compiled>> sizes{};
     require(derive_sizes_of<Compiled>(batch_size, inputs, &sizes, all_inputs));
-    return all_at_sizes(Compiled::outputs, info.outputs, info.output_axes, sizes.data(),
-                        std::make_index_sequence<Compiled::outputs.size()>());
+    return outputs_at_sizes(Compiled::outputs, info, sizes.data(),
+                            std::make_index_sequence<Compiled::outputs.size()>());
   } else {
     // Before memory for that many rows is allocated.
     require(fit<Compiled>("input", Compiled::inputs, batch_size, inputs, all_inputs));
@@ -458,9 +464,9 @@ class Shared {
         return outcome;
       }
       return with_tensors(
-          detail::all_at_sizes(Compiled::inputs, info.inputs, info.input_axes, sizes.data(), kAllInputs),
-          detail::all_at_sizes(Compiled::outputs, info.outputs, info.output_axes, sizes.data(), kAllOutputs), batch_size,
-          inputs, outputs, [&](const void* const* in, void* const* out) { return call(in, out, sizes); });
+          detail::inputs_at_sizes(Compiled::inputs, info, sizes.data(), kAllInputs),
+          detail::outputs_at_sizes(Compiled::outputs, info, sizes.data(), kAllOutputs), batch_size, inputs, outputs,
+          [&](const void* const* in, void* const* out) { return call(in, out, sizes); });
     } else {
       return with_tensors(Compiled::inputs, Compiled::outputs, batch_size, inputs, outputs, call);
     }

@@ -33,22 +33,44 @@ inline std::int32_t symbol_of(const std::int32_t* axes, std::int32_t axis) noexc
   return axes == nullptr ? -1 : axes[axis];
 }
 
+/// The terms of the axes of an output with computed sizes; null if it has none. Older libraries end before the field.
+inline const tfaot_term* terms_of(const tfaot_info& info, std::size_t output) noexcept {
+  constexpr std::size_t known = offsetof(tfaot_info, output_terms) + sizeof info.output_terms;
+  return info.struct_size < known || info.output_terms == nullptr ? nullptr : info.output_terms[output];
+}
+
+/// The size of an axis: that in the shape, unless `terms` compute it.
+inline std::size_t size_of_axis(const tfaot_tensor& tensor, std::int32_t axis, const tfaot_term* terms,
+                                const std::size_t* sizes) noexcept {
+  std::int64_t sum = 0;
+  bool is_computed = false;
+  for (; terms != nullptr && terms->axis >= 0; ++terms) {
+    if (terms->axis != axis) continue;
+    std::int64_t product = terms->factor;
+    for (std::int32_t i = 0; i < terms->num_symbols; ++i) product *= static_cast<std::int64_t>(sizes[terms->symbols[i]]);
+    sum += product;
+    is_computed = true;
+  }
+  return static_cast<std::size_t>(is_computed ? sum : tensor.shape[axis]);
+}
+
 /// Elements of a row at `sizes`. Sizes of 0 are unknown, and count as 1.
-inline std::size_t row_size(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes) noexcept {
+inline std::size_t row_size(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes,
+                            const tfaot_term* terms = nullptr) noexcept {
   std::size_t elements = 1;
   for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
     const std::int32_t symbol = symbol_of(axes, axis);
-    const std::size_t size = symbol < 0 ? static_cast<std::size_t>(tensor.shape[axis]) : sizes[symbol];
+    const std::size_t size = symbol < 0 ? size_of_axis(tensor, axis, terms, sizes) : sizes[symbol];
     elements *= symbol >= 0 && size == 0 ? 1 : size;
   }
   return elements;
 }
 
-/// The description of `tensor` at `sizes`.
+/// The description of `tensor` at `sizes`; `terms` are those of an output.
 inline TensorInfo at_sizes(const TensorInfo& known, const tfaot_tensor& tensor, const std::int32_t* axes,
-                           const std::size_t* sizes) noexcept {
+                           const std::size_t* sizes, const tfaot_term* terms = nullptr) noexcept {
   TensorInfo made = known;
-  made.row_size = row_size(tensor, axes, sizes);
+  made.row_size = row_size(tensor, axes, sizes, terms);
   return made;
 }
 
