@@ -24,11 +24,12 @@ TFAOT_INLINE auto broadcastByCode(Number x) {
 
 /// Bytes of one row of a panel: four inputs of each column.
 inline constexpr std::size_t kPanelOfFours = kPanel * 4;
-/// Rows, and vectors of columns, whose sums are in registers.
-inline constexpr int kQuantizedRows = 4, kQuantizedWidth = kRegisters >= 32 ? 4 : 2;
+/// Rows whose sums are in registers; a form says of how many vectors of columns.
+inline constexpr int kQuantizedRows = 4;
 
 /// Four inputs as two pairs of 16 bits, those at even places and those at odd places: for every CPU.
 struct InPairs {
+  static constexpr int kWidth = kRegisters >= 32 ? 4 : 2;
   struct Weights {
     Integers even, odd;
   };
@@ -54,6 +55,7 @@ struct InPairs {
 
 /// Four inputs as they are, for CPUs with an instruction that adds their products with four weights (`addDots`).
 struct InFours {
+  static constexpr int kWidth = kRegisters >= 32 ? 4 : 3;
   using Weights = Integers;
   using Inputs = Unsigned;
 
@@ -186,21 +188,21 @@ template <class Form>
 inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t count, void* out,
                               std::size_t stride) {
   const std::size_t vectors = vectorsOf(layer.outputs), step = 2 * foursOf(layer.inputs);
-  for (std::size_t vector = 0; vector < vectors; vector += kQuantizedWidth) {
-    const std::size_t left = vectors - vector, width = left < kQuantizedWidth ? left : kQuantizedWidth;
+  for (std::size_t vector = 0; vector < vectors; vector += Form::kWidth) {
+    const std::size_t left = vectors - vector, width = left < Form::kWidth ? left : Form::kWidth;
     const std::size_t column = vector * kLanes, rest = layer.outputs - column;
     const std::size_t columns = rest < width * kLanes ? rest : width * kLanes;
     for (std::size_t row = 0, size; row < count; row += size) {
-      alignas(64) std::int32_t sums[kQuantizedRows * kQuantizedWidth * kLanes];
+      alignas(64) std::int32_t sums[kQuantizedRows * Form::kWidth * kLanes];
       const std::uint32_t* from = rows + row * step;
       if (count - row >= kQuantizedRows) {
-        sumQuantized<Form, kQuantizedRows, kQuantizedWidth>(layer, from, vector, width, sums);
+        sumQuantized<Form, kQuantizedRows, Form::kWidth>(layer, from, vector, width, sums);
         size = kQuantizedRows;
       } else if (count - row >= 2) {
-        sumQuantized<Form, 2, kQuantizedWidth>(layer, from, vector, width, sums);
+        sumQuantized<Form, 2, Form::kWidth>(layer, from, vector, width, sums);
         size = 2;
       } else {
-        sumQuantized<Form, 1, kQuantizedWidth>(layer, from, vector, width, sums);
+        sumQuantized<Form, 1, Form::kWidth>(layer, from, vector, width, sums);
         size = 1;
       }
       for (std::size_t r = 0; r < size; ++r) {

@@ -2,13 +2,13 @@
 #ifndef TFAOT_KERNELS_TARGETS_AVX512_H_
 #define TFAOT_KERNELS_TARGETS_AVX512_H_
 
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "features.h"
 #include "sixteen.h"
 
 #include "../vector_types.h"
@@ -144,19 +144,8 @@ TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
 }
 template <>
 inline constexpr bool kMayAddDots<Integers> = true;
-/// Whether the CPU has AVX512-VNNI. It is asked once, because the question takes microseconds on virtual machines; a library
-/// must have no constructor, which `__builtin_cpu_supports` needs.
-inline bool addsDots() {
-  enum : int { kUnknown, kNo, kYes };
-  static int known;
-  int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (answer == kUnknown) {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 11 & 1) != 0 ? kYes : kNo;
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-  }
-  return answer == kYes;
-}
+/// Whether the CPU has AVX512-VNNI.
+inline bool addsDots() { return hasFeature<0, Register::kEcx, 11>(); }
 /// By AVX512-VNNI, which is no part of x86-64-v4: compilers know no intrinsic of it here, assemblers do.
 TFAOT_INLINE Unsigned addDots(Unsigned sums, Unsigned bytes, Integers others) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(bytes), "v"(others));
