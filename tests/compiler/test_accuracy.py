@@ -103,6 +103,13 @@ def _erfinv(x: float) -> float:
     return math.copysign(found, x)
 
 
+@_each
+def _erfcinv(x: float) -> float:
+    if not 0.0 < x < 2.0:
+        return {0.0: math.inf, 2.0: -math.inf}.get(x, math.nan)
+    return (-_quantile(0.5 * x) if x <= 1.0 else _quantile(1.0 - 0.5 * x)) / math.sqrt(2.0)
+
+
 def _small_erfinv(x: float) -> float:
     y = 0.5 * math.sqrt(math.pi) * x
     for _ in range(60):
@@ -133,18 +140,25 @@ _EXACT: Mapping[str, Callable[..., Any]] = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
     "erf": _erf,
     "erfc": _erfc,
+    "erfcinv": _erfcinv,
     "erfinv": _erfinv,
     "exp": np.exp,
+    "exp2": np.exp2,
     "expm1": np.expm1,
+    "gaussian": lambda x: np.exp(-x * x),
     "gelu": lambda x: 0.5 * x * _erfc(-x / math.sqrt(2.0)),
     "gelu_tanh": lambda x: x / (1.0 + np.exp(-2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))),
+    "hard_swish": lambda x: x * np.clip(x + 3.0, 0.0, 6.0) / 6.0,
     "lgamma": _lgamma,
     "log": np.log,
+    "log10": np.log10,
     "log1p": np.log1p,
+    "log2": np.log2,
     "log_sigmoid": lambda x: -np.logaddexp(-x, 0.0),
     "mish": lambda x: x * np.tanh(np.logaddexp(x, 0.0)),
     "ndtri": _ndtri,
     "pow": np.power,
+    "quick_gelu": lambda x: x / (1.0 + np.exp(-float(np.float32(1.702)) * x)),
     "reciprocal": lambda x: 1.0 / x,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
@@ -157,12 +171,14 @@ _EXACT: Mapping[str, Callable[..., Any]] = {
     "swish": lambda x: x / (1.0 + np.exp(-x)),
     "tan": np.tan,
     "tanh": np.tanh,
+    "xlog1py": lambda x, y: np.where(x == 0.0, 0.0, x * np.log1p(y)),
+    "xlogy": lambda x, y: np.where(x == 0.0, 0.0, x * np.log(y)),
 }
 _WITHIN: Mapping[str, tuple[float, float]] = {
     "digamma": (0.0, math.inf),  # the recurrence loses digits below
 }
 """Arguments for which the reference itself is exact enough, unless these are all."""
-_PAIRS = ("atan2", "divide", "pow")
+_PAIRS = ("atan2", "divide", "pow", "xlog1py", "xlogy")
 
 
 def _arguments() -> Iterator[Array]:

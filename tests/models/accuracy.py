@@ -16,8 +16,11 @@ FUNCTIONS = {
     "mish": lambda x: x * tf.math.tanh(tf.math.softplus(x)),
     "softplus": tf.math.softplus, "softsign": tf.nn.softsign, "sqrt": tf.sqrt, "swish": tf.nn.silu, "tan": tf.tan,
     "tanh": tf.tanh,
+    "erfcinv": tf.math.erfcinv, "exp2": lambda x: tf.pow(2.0, x), "gaussian": lambda x: tf.exp(-x * x),
+    "hard_swish": lambda x: x * tf.nn.relu6(x + 3.0) / 6.0, "log10": lambda x: tf.math.log(x) / tf.math.log(10.0),
+    "log2": lambda x: tf.math.log(x) / tf.math.log(2.0), "quick_gelu": lambda x: x * tf.sigmoid(1.702 * x),
 }  # fmt: skip
-PAIRS = {"atan2": tf.atan2, "divide": tf.divide, "pow": tf.pow}
+PAIRS = {"atan2": tf.atan2, "divide": tf.divide, "pow": tf.pow, "xlog1py": tf.math.xlog1py, "xlogy": tf.math.xlogy}
 
 
 def spec(name):
