@@ -12,6 +12,7 @@
 //   TFAOT_SHUFFLE          the lanes of two vectors with these numbers; `Indices` is a vector type for them
 //   TFAOT_OPAQUE_TO_GCC,   the compiler computes a value here, in a register of the class `constraint`, and knows nothing of
 //   TFAOT_OPAQUE_TO_CLANG  it afterwards; generates no instruction
+//   TFAOT_KNOWS_AVX_VNNI   whether assemblers that came with the compiler know these instructions
 #if defined(__clang__)
 #define TFAOT_UNROLL _Pragma("clang loop unroll(full)")
 #define TFAOT_UNROLL_LONG TFAOT_UNROLL
@@ -19,6 +20,7 @@
 #define TFAOT_SHUFFLE(Indices, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define TFAOT_OPAQUE_TO_GCC(constraint, value) static_cast<void>(value)
 #define TFAOT_OPAQUE_TO_CLANG(constraint, value) asm("" : constraint(value))
+#define TFAOT_KNOWS_AVX_VNNI (__clang_major__ >= 12)
 #else
 #define TFAOT_UNROLL _Pragma("GCC unroll 16")
 #define TFAOT_UNROLL_LONG _Pragma("GCC unroll 32")
@@ -26,6 +28,7 @@
 #define TFAOT_SHUFFLE(Indices, a, b, ...) __builtin_shuffle(a, b, Indices{__VA_ARGS__})
 #define TFAOT_OPAQUE_TO_GCC(constraint, value) asm("" : constraint(value))
 #define TFAOT_OPAQUE_TO_CLANG(constraint, value) static_cast<void>(value)
+#define TFAOT_KNOWS_AVX_VNNI (__GNUC__ >= 12)
 #endif
 
 #endif  // TFAOT_KERNELS_COMPILER_H_

@@ -98,17 +98,14 @@ TFAOT_INLINE Mask withSign(Mask magnitude, Mask sign) {
 TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
   return reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
-// Assemblers that know AVX-VNNI came with these compilers.
-#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 12
 template <>
-inline constexpr bool kMayAddDots<Integers> = true;
+inline constexpr bool kMayAddDots<Integers> = TFAOT_KNOWS_AVX_VNNI;
 /// Whether the CPU has AVX-VNNI, which is no part of x86-64-v3.
 inline bool addsDots() { return hasFeature<1, Register::kEax, 4>(); }
 TFAOT_INLINE Unsigned addDots(Unsigned sums, Unsigned bytes, Integers others) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(bytes), "x"(others));
   return sums;
 }
-#endif
 TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm256_max_ps(a, b); }
 TFAOT_INLINE Doubles larger(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
 TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm256_min_ps(a, b); }
