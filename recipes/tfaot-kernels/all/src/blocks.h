@@ -27,6 +27,7 @@ struct Product {
   Activation activation;
   bool chained;  ///< whether sums are computed in kChains chains, see `sumChains`; then rows have one segment
   const Dispatch* dispatch;
+  std::size_t group = 0, groups = 1;  ///< which strips are computed: one of `groups` groups of nearly as many
 
   Extent extent() const { return {panelSize / kPanel, columns, chained}; }
 };

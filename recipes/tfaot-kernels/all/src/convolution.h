@@ -87,19 +87,25 @@ inline Product productOf(const Dispatch& dispatch, const Conv2d& layer, std::siz
           &dispatch};
 }
 
-/// `lines` lines of windows, all of one group.
-inline void convolveGroup(const Dispatch& dispatch, const Conv2d& layer, std::size_t group, Seen seen, std::size_t lines,
-                          float* out) {
+/// The pixels of all images of a pointwise convolution as one line, because small images do not fill a block.
+inline Conv2d asOneLine(const Conv2d& layer, std::size_t batch) {
+  Conv2d line = layer;
+  line.window.inWidth = line.window.outWidth = batch * layer.window.inHeight * layer.window.inWidth;
+  line.window.inHeight = line.window.outHeight = 1;
+  return line;
+}
+
+/// `places` windows of one group, from window `first` on. `out` is the place of window 0.
+inline void convolveWindows(const Product& product, const Conv2d& layer, std::size_t group, Seen seen, std::size_t first,
+                            std::size_t places, float* out) {
   const Window& window = layer.window;
-  const Product product = productOf(dispatch, layer, group, seen.lineStride);
   const std::size_t right = window.strideWidth * window.channels;
   const std::size_t down = window.strideHeight * seen.lineStride;
-  const float* line = seen.data + group * (window.channels / layer.groups);
-  const float* from = line;
-  std::size_t left = window.outWidth;  // windows of this line
-  std::size_t places = lines * window.outWidth;
+  const float* line = seen.data + group * (window.channels / layer.groups) + first / window.outWidth * down;
+  const float* from = line + first % window.outWidth * right;
+  std::size_t left = window.outWidth - first % window.outWidth;  // windows of this line
   const std::size_t most = rowsAtATime(product.extent().inputs);
-  out += group * product.columns;
+  out += group * product.columns + first * layer.filters;
   while (places > 0) {
     const std::size_t count = places < most ? places : most;
     const float* rows[kMostRowsAtATime];
@@ -318,6 +324,15 @@ inline void convolveDepthwise(const Dispatch& dispatch, const Conv2d& layer, See
   }
 }
 
+/// The inputs of `count` lines of windows from `line` on: if the input is padded, a copy of them in `scratch`.
+inline Seen seenLines(const Window& window, const Reading& reading, const float* image, std::size_t line, std::size_t count,
+                      float* scratch) {
+  const std::size_t lineStride = (reading.padded ? reading.columns : window.inWidth) * window.channels;
+  if (!reading.padded) return {image + line * window.strideHeight * lineStride, lineStride};
+  copyPadded(window, reading, image, line, count, scratch);
+  return {scratch, lineStride};
+}
+
 /// `count` lines of one image's output, from `line` on, to `out`.
 template <Convolving kConvolving>
 void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
@@ -329,17 +344,14 @@ void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading&
   const Window& window = layer.window;
   while (count > 0) {
     const std::size_t lines = count < reading.linesAtATime ? count : reading.linesAtATime;
-    const std::size_t lineStride = (reading.padded ? reading.columns : window.inWidth) * window.channels;
-    Seen seen = {scratch, lineStride};
-    if (reading.padded) {
-      copyPadded(window, reading, image, line, lines, scratch);
-    } else {
-      seen.data = image + line * window.strideHeight * lineStride;
-    }
+    const Seen seen = seenLines(window, reading, image, line, lines, scratch);
     if constexpr (kConvolving == convolving_channels) {
       convolveDepthwise(dispatch, layer, seen, lines, out);
     } else {
-      for (std::size_t group = 0; group < layer.groups; ++group) convolveGroup(dispatch, layer, group, seen, lines, out);
+      for (std::size_t group = 0; group < layer.groups; ++group) {
+        const Product product = productOf(dispatch, layer, group, seen.lineStride);
+        convolveWindows(product, layer, group, seen, 0, lines * window.outWidth, out);
+      }
     }
     line += lines;
     count -= lines;

@@ -7,6 +7,7 @@
 #define TFAOT_KERNELS_DISPATCH_H_
 
 #include "division.h"
+#include "tfaot_kernels/team.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -112,6 +113,31 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
 
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
+
+// The same by a team of threads (team_layers.h).
+
+void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
+           float* out) noexcept;
+
+/// Each thread has scratch memory of conv2dScratch.
+void conv2d(const Team& team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
+            float* out) noexcept;
+
+/// Each thread has scratch memory of conv2dMaxPoolScratch.
+void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch,
+                   const float* in, float* out) noexcept;
+
+/// A convolution as a program calls it: its team may be null.
+inline void conv2dByTeam(const Team* team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
+                         float* out, float* scratch) {
+  if (team == nullptr) return conv2d(dispatch, layer, batch, in, out, scratch);
+  conv2d(*team, dispatch, layer, batch, in, out);
+}
+inline void conv2dMaxPoolByTeam(const Team* team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
+                                std::size_t batch, const float* in, float* out, float* scratch) {
+  if (team == nullptr) return conv2dMaxPool(dispatch, layer, pool, batch, in, out, scratch);
+  conv2dMaxPool(*team, dispatch, layer, pool, batch, in, out);
+}
 
 /// Rows of any number of floats.
 void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);

@@ -34,20 +34,22 @@ void poolLine(const Dispatch& dispatch, const Window& pool, Activation activatio
   if (activation != Activation::none) activateRow(dispatch, activation, out, pool.outWidth * pool.channels);
 }
 
-/// One image.
+/// `lines` lines of one image's output, from line `first` on, to `out`.
 inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
-                            const Ring& ring, Activation activation, const float* in, float* out, float* scratch) {
+                            const Ring& ring, Activation activation, std::size_t first, std::size_t lines, const float* in,
+                            float* out, float* scratch) {
   float* const kept = scratch + conv2dScratch(layer);
   const auto lineOf = [&](std::size_t y) { return kept + y % ring.lines * ring.lineSize; };
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const std::size_t reached = reach(pool.height, pool.dilationHeight);
   std::size_t known = 0;  // lines of the convolution so far
-  for (std::size_t row = 0; row < pool.outHeight; row += ring.pooledAtATime) {
-    const std::size_t left = pool.outHeight - row;
+  for (std::size_t row = first; row < first + lines; row += ring.pooledAtATime) {
+    const std::size_t left = first + lines - row;
     const std::size_t rows = left < ring.pooledAtATime ? left : ring.pooledAtATime;
     // The lines from the top of the first window to the bottom of the last one, as far as they exist.
     const std::size_t begin = row * pool.strideHeight, end = (row + rows - 1) * pool.strideHeight + reached;
-    if (begin > known + pool.padTop) known = begin - pool.padTop;  // a stride longer than the window skips lines
+    // A stride longer than the window skips lines, and so does a part of an image.
+    if (begin > known + pool.padTop) known = begin - pool.padTop;
     const std::size_t below = end > pool.padTop ? end - pool.padTop : 0;
     const std::size_t wanted = below < pool.inHeight ? below : pool.inHeight;
     while (known < wanted) {

@@ -20,6 +20,7 @@
 #include "quantized.h"
 #include "reachable_functions.h"
 #include "softmax.h"
+#include "team_layers.h"
 #pragma GCC visibility pop
 
 namespace tfaot_kernels {
@@ -87,16 +88,12 @@ void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t i
 
 void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
            std::size_t outStride) noexcept {
-  const Product product = {layer.weights,         layer.bias,     layer.outputs,
-                           layer.inputs * kPanel, {layer.inputs}, layer.activation,
-                           isChained(layer.inputs, layer.outputs), &dispatch};
-  const std::size_t most = rowsAtATime(layer.inputs);
-  for (std::size_t first = 0; first < batch; first += most) {
-    const std::size_t count = batch - first < most ? batch - first : most;
-    const float* rows[kMostRowsAtATime];
-    for (std::size_t i = 0; i < count; ++i) rows[i] = in + (first + i) * inStride;
-    multiply(product, rows, count, {out + first * outStride, outStride});
-  }
+  multiplyRows(productOf(dispatch, layer), layer.inputs, batch, in, inStride, out, outStride);
+}
+
+void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
+           float* out) noexcept {
+  denseByTeam(team, productOf(dispatch, layer), layer.inputs, batch, in, out);
 }
 
 void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
@@ -128,6 +125,19 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
   }
 }
 
+void conv2d(const Team& team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
+            float* out) noexcept {
+  const Reading reading(layer);
+  if (convolvingOf(layer) != convolving_groups) {
+    convolveLinesByTeam(team, dispatch, layer, reading, batch, in, out);
+  } else if (isPointwise(layer)) {
+    const Conv2d line = asOneLine(layer, batch);
+    convolveWindowsByTeam(team, dispatch, line, Reading(line), 1, in, out);
+  } else {
+    convolveWindowsByTeam(team, dispatch, layer, reading, batch, in, out);
+  }
+}
+
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
   conv2d(kEverything, layer, batch, in, out, scratch);
 }
@@ -137,12 +147,7 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const Window& window = layer.window;
   const Reading reading(layer);
-  if (isPointwise(layer)) {  // the pixels of all images as one line, because small images do not fill a block
-    Conv2d line = layer;
-    line.window.inWidth = line.window.outWidth = batch * window.inHeight * window.inWidth;
-    line.window.inHeight = line.window.outHeight = 1;
-    return convolve(dispatch, line, reading, in, 0, 1, out, scratch);
-  }
+  if (isPointwise(layer)) return convolve(dispatch, asOneLine(layer, batch), reading, in, 0, 1, out, scratch);
   for (std::size_t i = 0; i < batch; ++i) {
     convolve(dispatch, layer, reading, in, 0, window.outHeight, out, scratch);
     in += window.inHeight * window.inWidth * window.channels;
@@ -178,10 +183,18 @@ void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& 
   Activation last = Activation::none;
   if (isMonotone(layer.activation)) std::swap(first.activation, last);
   for (std::size_t i = 0; i < batch; ++i) {
-    convolveAndPool(dispatch, first, reading, pool, ring, last, in, out, scratch);
+    convolveAndPool(dispatch, first, reading, pool, ring, last, 0, pool.outHeight, in, out, scratch);
     in += layer.window.inHeight * layer.window.inWidth * layer.window.channels;
     out += pool.outHeight * pool.outWidth * pool.channels;
   }
+}
+
+void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch,
+                   const float* in, float* out) noexcept {
+  Conv2d first = layer;
+  Activation last = Activation::none;
+  if (isMonotone(layer.activation)) std::swap(first.activation, last);
+  conv2dMaxPoolByTeam(team, dispatch, first, pool, last, batch, in, out);
 }
 
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {

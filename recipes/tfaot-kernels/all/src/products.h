@@ -57,8 +57,10 @@ inline void multiplyLastStrip(const Product& product, const Strip& strip, std::s
 inline void multiplyBlocks(const Product& product, const float* const* rows, std::size_t size, std::size_t more,
                            std::size_t blocks, std::size_t most, Target out) {
   const Strips strips(product.columns, most);
-  std::size_t vector = 0;
-  for (std::size_t i = 0; i < strips.count; ++i) {
+  const std::size_t begin = strips.count * product.group / product.groups;
+  const std::size_t end = strips.count * (product.group + 1) / product.groups;
+  std::size_t vector = begin * strips.width + (begin < strips.wider ? begin : strips.wider);
+  for (std::size_t i = begin; i < end; ++i) {
     const std::size_t width = strips.width + (i < strips.wider);
     alignas(64) float bias[kMostWidth * kLanes];
     const Strip strip(product, vector, width, bias);
@@ -84,6 +86,25 @@ TFAOT_ALONE inline void multiply(const Product& product, const float* const* row
              [&](std::size_t first, std::size_t size, std::size_t more, std::size_t blocks, std::size_t most) {
                multiplyBlocks(product, rows + first, size, more, blocks, most, {out.data + first * out.stride, out.stride});
              });
+}
+
+/// The weights of a dense layer.
+inline Product productOf(const Dispatch& dispatch, const Dense& layer) {
+  return {layer.weights,         layer.bias,     layer.outputs,
+          layer.inputs * kPanel, {layer.inputs}, layer.activation,
+          isChained(layer.inputs, layer.outputs), &dispatch};
+}
+
+/// `count` rows that lie `inStride` and `outStride` floats apart, times all columns.
+inline void multiplyRows(const Product& product, std::size_t inputs, std::size_t count, const float* in, std::size_t inStride,
+                         float* out, std::size_t outStride) {
+  const std::size_t most = rowsAtATime(inputs);
+  for (std::size_t first = 0; first < count; first += most) {
+    const std::size_t here = count - first < most ? count - first : most;
+    const float* rows[kMostRowsAtATime];
+    for (std::size_t i = 0; i < here; ++i) rows[i] = in + (first + i) * inStride;
+    multiply(product, rows, here, {out + first * outStride, outStride});
+  }
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -329,6 +329,16 @@ inline void dense(const Dispatch& dispatch, const float* weights, const float* b
   dense<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
 }
 
+/// The same by a team, which may be null.
+template <std::size_t kInputs, std::size_t kOutputs>
+inline void denseByTeam(const Team* team, const Dispatch& dispatch, const float* weights, const float* bias,
+                        Activation activation, std::size_t batch, const float* in, float* out) {
+  if (team == nullptr || batch <= mostFew(kInputs, kOutputs)) {
+    return dense<kInputs, kOutputs>(dispatch, weights, bias, activation, batch, in, out);
+  }
+  dense(*team, dispatch, {kInputs, kOutputs, weights, bias, activation}, batch, in, out);
+}
+
 /// Rows whose products share the loads of weights. Fewer are computed one by one.
 inline constexpr std::size_t kTogetherInTree = 4;
 
