@@ -11,6 +11,8 @@
 
 #include <sched.h>
 
+#include <tfaot_kernels/team.h>
+
 #include "float_control.h"
 #include "model.h"
 #include "runtime.h"
@@ -185,23 +187,26 @@ class ProgramCall {
   // For any number of rows.
   static std::size_t size_of_copies() { return size_of_copies(rows_at_a_time()); }
 
-  ProgramCall(const Target& target, Sizes sizes, const void* const* inputs, void* const* outputs, unsigned char* scratch)
-      : target_(target), sizes_(sizes), inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
+  ProgramCall(const Target& target, Sizes sizes, const void* const* inputs, void* const* outputs, unsigned char* scratch,
+              const tfaot_kernels::Team* team)
+      : target_(target), sizes_(sizes), inputs_(inputs), outputs_(outputs), scratch_(scratch), team_(team) {}
 
   void run(std::int64_t rows) {
     const std::size_t count = static_cast<std::size_t>(rows);
     if (target_.sized_program != nullptr) {
-      target_.sized_program(count, sizes_ == nullptr ? model_data.largest_sizes : sizes_, inputs_, outputs_, weights(), scratch_);
+      const Sizes sizes = sizes_ == nullptr ? model_data.largest_sizes : sizes_;
+      target_.sized_program(count, sizes, inputs_, outputs_, weights(), scratch_, team_);
     } else {
-      target_.program(count, inputs_, outputs_, weights(), scratch_);
+      target_.program(count, inputs_, outputs_, weights(), scratch_, team_);
     }
   }
 
-  // Rows do not depend on one another, so that parts of a batch can be computed apart.
-  void run_copied(std::int64_t rows, unsigned char* copies) {
-    const std::int64_t most = rows < rows_at_a_time() ? rows : rows_at_a_time();
-    for (std::int64_t first = 0; first < rows; first += most) {
-      run_part(first, rows - first < most ? rows - first : most, most, copies);
+  // Rows [first, first + rows): they do not depend on one another, so that parts of a batch can be computed apart. Memory
+  // for copies is that of `size_of_copies(rows)`; buffers that are `in_place` are not copied.
+  void run_rows(std::int64_t first, std::int64_t rows, unsigned char* copies, bool in_place) {
+    const std::int64_t most = in_place || rows < rows_at_a_time() ? rows : rows_at_a_time();
+    for (std::int64_t done = 0; done < rows; done += most) {
+      run_part(first + done, rows - done < most ? rows - done : most, in_place ? 0 : most, copies);
     }
   }
 
@@ -249,7 +254,8 @@ class ProgramCall {
            static_cast<std::size_t>(tensor.has_batch_axis ? rows : 1);
   }
 
-  // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.
+  // Rows [first, first + rows). Tensors whose elements are aligned are used in place; `copies` has pointers, and room for
+  // `most` rows of the others.
   void run_part(std::int64_t first, std::int64_t rows, std::int64_t most, unsigned char* copies) {
     const tfaot_info& info = model_data.info;
     auto** const in = reinterpret_cast<const void**>(copies);
@@ -271,7 +277,7 @@ class ProgramCall {
       if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
       copy += align_up(bytes_at(tensor, most));
     }
-    ProgramCall(target_, sizes_, in, out, scratch_).run(rows);
+    ProgramCall(target_, sizes_, in, out, scratch_, team_).run(rows);
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
       if (outputs_[i] == nullptr) continue;
       const tfaot_tensor& tensor = info.outputs[i];
@@ -286,6 +292,75 @@ class ProgramCall {
   const void* const* inputs_;
   void* const* outputs_;
   unsigned char* scratch_;
+  const tfaot_kernels::Team* team_;
+};
+
+// Parts of a computation, which the threads of the caller's team take one after the other. Each thread has `step` bytes of
+// `memory`, in the order in which they begin.
+class Parts {
+ public:
+  using Part = tfaot_kernels::Team::Part;
+
+  Parts(const tfaot_team& team, std::size_t members, unsigned char* memory, std::size_t step)
+      : team_(team), members_(members), memory_(memory), step_(step) {}
+
+  // Calls part(argument, i, memory of the thread) for each i below `count`, and returns when all have ended, whatever the
+  // team does.
+  void run(std::size_t count, Part* part, void* argument) {
+    count_ = count;
+    part_ = part;
+    argument_ = argument;
+    if (members_ > count) members_ = count;
+    team_.run(team_.context, members_, &take, this);
+    take(this);
+    while (__atomic_load_n(&ended_, __ATOMIC_ACQUIRE) != count) sched_yield();
+  }
+
+ private:
+  // What a thread of the team does.
+  static void take(void* argument) {
+    auto& parts = *static_cast<Parts*>(argument);
+    const std::size_t member = __atomic_fetch_add(&parts.begun_, 1, __ATOMIC_RELAXED);
+    if (member >= parts.members_) return;  // the others take all parts
+    const FloatControl own = FloatControl::current();
+    parts.arithmetic_.replace(own);
+    for (;;) {
+      const std::size_t number = __atomic_fetch_add(&parts.next_, 1, __ATOMIC_RELAXED);
+      if (number >= parts.count_) break;
+      parts.part_(parts.argument_, number, parts.memory_ + member * parts.step_);
+      __atomic_fetch_add(&parts.ended_, 1, __ATOMIC_RELEASE);
+    }
+    own.replace(FloatControl::current());
+  }
+
+  const tfaot_team& team_;
+  std::size_t members_;
+  unsigned char* memory_;
+  std::size_t step_;
+  // Of the calling thread: whether subnormal numbers are flushed may be another setting in each thread.
+  const FloatControl arithmetic_ = FloatControl::current();
+  std::size_t count_ = 0;
+  Part* part_ = nullptr;
+  void* argument_ = nullptr;
+  // Accessed atomically.
+  std::size_t begun_ = 0;
+  std::size_t next_ = 0;
+  std::size_t ended_ = 0;
+};
+
+// The caller's team, as the layers of a program see it.
+struct LentTeam : tfaot_kernels::Team {
+  LentTeam(const tfaot_team& given, std::size_t members, unsigned char* memory_of_members, std::size_t step_of_members)
+      : Team{members, &run_parts}, lent(given), memory(memory_of_members), step(step_of_members) {}
+
+  static void run_parts(const Team& team, std::size_t count, Part* part, void* argument) {
+    const auto& own = static_cast<const LentTeam&>(team);
+    Parts(own.lent, own.size, own.memory, own.step).run(count, part, argument);
+  }
+
+  const tfaot_team& lent;
+  unsigned char* memory;
+  std::size_t step;
 };
 
 // The result of a call: TFAOT_OK, or a status with its reason.
@@ -296,6 +371,7 @@ struct Ending {
 
 constexpr Ending kDone = {TFAOT_OK, ""};
 constexpr Ending kOutOfMemory = {TFAOT_OUT_OF_MEMORY, "out of memory"};
+constexpr Ending kFailed = {TFAOT_COMPUTATION_FAILED, "the computation failed"};
 
 // Whether the size of every tensor of `batch_size` rows fits into the address space.
 bool can_be_addressed(std::int64_t batch_size) {
@@ -343,9 +419,13 @@ bool any_missing(const void* const* inputs, void* const* outputs) {
 // The computation of one batch: the code that computes it, the memory that it needs, and its result.
 class Computation {
  public:
-  Computation(const Target& target, std::int64_t batch_size, Sizes sizes = nullptr)
+  // With a team of `team_size` threads.
+  Computation(const Target& target, std::int64_t batch_size, Sizes sizes = nullptr, std::size_t team_size = 1)
       : target_(target), batch_size_(batch_size), sizes_(sizes) {
-    if (target.is_program()) return;
+    if (target.is_program()) {
+      if (team_size > 1) divide(team_size < kMostMembers ? team_size : kMostMembers);
+      return;
+    }
     while (index_ < target.num_units && target.units[index_].batch_size != batch_size) ++index_;
     if (index_ < target.num_units) unit_ = &target.units[index_];
   }
@@ -397,6 +477,14 @@ class Computation {
     return unit_ != nullptr ? Workspace::size_of_copies(*unit_) : ProgramCall::size_of_copies(batch_size_);
   }
 
+  // All scratch memory: what this call needs wherever buffers lie. Never 0: that tells callers of scratch_bytes that there
+  // is no such batch.
+  std::size_t scratch_bytes() const {
+    if (members_ > 1 && !shares_layers_) return members_ * bytes_of_member();
+    const std::size_t size = bytes() + bytes_of_copies() + (shares_layers_ ? members_ * target_.member_scratch_size : 0);
+    return size == 0 ? kAlignment : size;
+  }
+
   // For all batches that share an instance's memory.
   std::size_t bytes_of_all_copies() const {
     return unit_ != nullptr ? Workspace::size_of_copies(*unit_) : ProgramCall::size_of_copies();
@@ -411,17 +499,102 @@ class Computation {
     // Answers do not depend on how the caller's arithmetic rounds (decision 039), and nothing in it traps.
     const StandardArithmetic standard;
     if (unit_ != nullptr) return run_unit(inputs, outputs, memory, copies);
-    GuardedProgram program = {ProgramCall(target_, sizes_, inputs, outputs, memory), batch_size_, copies};
-    if (!target_.is_guarded) {
-      compute(&program);
-      return kDone;
-    }
-    const Outcome outcome = run_guarded(&compute, &program);
-    if (outcome == Outcome::kDone) return kDone;
-    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : Ending{TFAOT_COMPUTATION_FAILED, "the computation failed"};
+    return run_program({ProgramCall(target_, sizes_, inputs, outputs, memory, nullptr), 0, batch_size_, copies, copies == nullptr});
   }
 
+  // In `scratch`, which has scratch_bytes() bytes.
+  Ending run(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
+    const StandardArithmetic standard;
+    if (!shares_layers_) return run_rows(team, inputs, outputs, scratch);
+    unsigned char* const copies = scratch + bytes();
+    const LentTeam lent(team, members_, copies + bytes_of_copies(), target_.member_scratch_size);
+    const bool is_in_place = in_place(inputs, outputs);
+    return run_program({ProgramCall(target_, sizes_, inputs, outputs, scratch, &lent), 0, batch_size_,
+                        is_in_place ? nullptr : copies, is_in_place});
+  }
+
+  // Whether the threads of a team share the work.
+  bool is_divided() const { return members_ > 1; }
+
  private:
+  // The most threads of a team that compute.
+  static constexpr std::size_t kMostMembers = 256;
+  // The least time of a part of a batch, in nanoseconds as the costs of the model estimate it (benchmarks/threads.py).
+  static constexpr double kLeastPart = 5000.0;
+
+  // Decides how `team_size` threads share the work: rows if nearly all threads have equally many, else large layers.
+  void divide(std::size_t team_size) {
+    const std::size_t parts = can_divide_rows() ? most_parts(team_size) : 1;
+    const std::int64_t rounds = parts == 0 ? batch_size_ : rows_of_part(parts);
+    const double busy = static_cast<double>(batch_size_) / (static_cast<double>(rounds) * static_cast<double>(team_size));
+    shares_layers_ = target_.divides_layers && busy < 0.875;
+    members_ = shares_layers_ ? team_size : parts;
+    if (!shares_layers_ && parts > 1) members_ = static_cast<std::size_t>((batch_size_ + rounds - 1) / rounds);
+  }
+
+  // Not if a tensor of all rows would be written by several threads.
+  static bool can_divide_rows() {
+    const tfaot_info& info = model_data.info;
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      if (!info.outputs[i].has_batch_axis) return false;
+    }
+    return info.rows_independent != 0;
+  }
+
+  // How many parts of rows are worth it, at most `most`.
+  std::size_t most_parts(std::size_t most) const {
+    double parts = static_cast<double>(batch_size_);
+    const double time = parts * nanoseconds_of_row() / kLeastPart;
+    if (time >= 0.0 && time < parts) parts = time;
+    return parts < static_cast<double>(most) ? static_cast<std::size_t>(parts) : most;
+  }
+
+  // Of the largest batch with a known cost; negative if none is known.
+  double nanoseconds_of_row() const {
+    const tfaot_info& info = model_data.info;
+    for (std::size_t i = 0; info.batch_costs != nullptr && info.num_batch_sizes != 0 && i < info.num_targets; ++i) {
+      if (std::strcmp(info.targets[i], target_.name) != 0) continue;
+      const std::size_t last = info.num_batch_sizes - 1;
+      return info.batch_costs[i * info.num_batch_sizes + last] / static_cast<double>(info.batch_sizes[last]);
+    }
+    return -1.0;
+  }
+
+  std::int64_t rows_of_part(std::size_t parts) const {
+    const auto count = static_cast<std::int64_t>(parts);
+    return batch_size_ / count + (batch_size_ % count != 0 ? 1 : 0);
+  }
+
+  // Scratch memory of a thread that computes rows.
+  std::size_t bytes_of_member() const {
+    return ProgramCall::size(target_) + ProgramCall::size_of_copies(rows_of_part(members_));
+  }
+
+  struct DividedRows {
+    const Computation& whole;
+    const void* const* inputs;
+    void* const* outputs;
+    bool in_place;
+    tfaot_status status;  // accessed atomically
+  };
+
+  Ending run_rows(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
+    DividedRows rows = {*this, inputs, outputs, in_place(inputs, outputs), TFAOT_OK};
+    Parts(team, members_, scratch, bytes_of_member()).run(members_, &compute_rows, &rows);
+    return rows.status == TFAOT_OK ? kDone : rows.status == TFAOT_OUT_OF_MEMORY ? kOutOfMemory : kFailed;
+  }
+
+  static void compute_rows(void* argument, std::size_t number, unsigned char* scratch) {
+    auto& rows = *static_cast<DividedRows*>(argument);
+    const Computation& whole = rows.whole;
+    const std::int64_t most = whole.rows_of_part(whole.members_), first = static_cast<std::int64_t>(number) * most;
+    const std::int64_t left = whole.batch_size_ - first;
+    const ProgramCall call(whole.target_, whole.sizes_, rows.inputs, rows.outputs, scratch, nullptr);
+    unsigned char* const copies = scratch + ProgramCall::size(whole.target_);
+    const Ending ending = whole.run_program({call, first, left < most ? left : most, copies, rows.in_place});
+    if (ending.status != TFAOT_OK) __atomic_store_n(&rows.status, ending.status, __ATOMIC_RELAXED);
+  }
+
   struct Guarded {
     Workspace workspace;
     const void* const* inputs;
@@ -434,18 +607,30 @@ class Computation {
     return unit_ != nullptr ? model_data.info.alignment : static_cast<std::size_t>(tensor.element_size);
   }
 
+  // Rows of a program. Memory for copies is null if these are all rows, in place.
   struct GuardedProgram {
     ProgramCall call;
-    std::int64_t batch_size;
+    std::int64_t first, rows;
     unsigned char* copies;
+    bool in_place;
   };
+
+  Ending run_program(GuardedProgram program) const {
+    if (!target_.is_guarded) {
+      compute(&program);
+      return kDone;
+    }
+    const Outcome outcome = run_guarded(&compute, &program);
+    if (outcome == Outcome::kDone) return kDone;
+    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : kFailed;
+  }
 
   static void compute(void* argument) {
     auto& program = *static_cast<GuardedProgram*>(argument);
     if (program.copies == nullptr) {
-      program.call.run(program.batch_size);
+      program.call.run(program.rows);
     } else {
-      program.call.run_copied(program.batch_size, program.copies);
+      program.call.run_rows(program.first, program.rows, program.copies, program.in_place);
     }
   }
 
@@ -457,7 +642,7 @@ class Computation {
     };
     const Outcome outcome = run_guarded(work, &guarded);
     if (outcome == Outcome::kDone && guarded.succeeded) return kDone;
-    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : Ending{TFAOT_COMPUTATION_FAILED, "the computation failed"};
+    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : kFailed;
   }
 
   const Target& target_;
@@ -465,6 +650,8 @@ class Computation {
   Sizes sizes_;
   const Unit* unit_ = nullptr;  // null: the program
   std::size_t index_ = 0;
+  std::size_t members_ = 1;     // threads that compute
+  bool shares_layers_ = false;  // they share layers, not rows
 };
 
 // Memory that the library allocates. Its owner calls release: no destructor may run when a library is unloaded.
@@ -660,41 +847,45 @@ tfaot_status select(const char* target, const tfaot_code** code, char* message, 
 
 const char* code_target(const tfaot_code* code) { return target_of(code).name; }
 
-// Never 0 for a valid batch: 0 tells callers of scratch_bytes that there is no such batch.
-static std::size_t bytes_of_scratch(const Computation& computation) {
-  const std::size_t size = computation.bytes() + computation.bytes_of_copies();
-  return size == 0 ? kAlignment : size;
+std::size_t team_scratch_bytes(const tfaot_code* code, std::int64_t batch_size, std::size_t team_size) {
+  if (code == nullptr || batch_size < 1) return 0;
+  const Computation computation(target_of(code), batch_size, nullptr, team_size);
+  return computation.size().status == TFAOT_OK ? computation.scratch_bytes() : 0;
 }
 
 std::size_t scratch_bytes(const tfaot_code* code, std::int64_t batch_size) {
-  if (code == nullptr) return 0;
-  const Computation computation(target_of(code), batch_size);
-  return computation.size().status == TFAOT_OK ? bytes_of_scratch(computation) : 0;
+  return team_scratch_bytes(code, batch_size, 1);
 }
 
-// Computes in `scratch`, which has scratch_bytes bytes.
-static Ending compute_in(const Computation& computation, const void* const* inputs, void* const* outputs, unsigned char* scratch) {
+// Computes in `scratch`, which has scratch_bytes bytes. A computation that is divided has a team.
+static Ending compute_in(const Computation& computation, const tfaot_team* team, const void* const* inputs,
+                         void* const* outputs, unsigned char* scratch) {
+  if (computation.is_divided()) return computation.run(*team, inputs, outputs, scratch);
   computation.lay_out(scratch);
   unsigned char* const copies = computation.in_place(inputs, outputs) ? nullptr : scratch + computation.bytes();
   return computation.run(inputs, outputs, scratch, copies);
 }
 
-tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
-                           const void* const* inputs, void* const* outputs, void* scratch, std::size_t scratch_size,
-                           char* message, std::size_t message_size) {
+tfaot_status compute_with_team(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
+                               const void* const* inputs, void* const* outputs, const tfaot_team* team, void* scratch,
+                               std::size_t scratch_size, char* message, std::size_t message_size) {
   if (code == nullptr) {
     write_failure(message, message_size, batch_size, "no code was given");
     return TFAOT_INVALID_ARGUMENT;
   }
-  const Computation computation(target_of(code), batch_size, sizes);
+  if (team != nullptr && (team->size == 0 || team->run == nullptr)) {
+    write_failure(message, message_size, batch_size, "a team has at least one thread, and a function that runs tasks");
+    return TFAOT_INVALID_ARGUMENT;
+  }
+  const Computation computation(target_of(code), batch_size, sizes, team == nullptr ? 1 : team->size);
   char reason[96];
   Ending ending = computation.buffers(inputs, outputs);
   if (ending.status == TFAOT_OK) {
-    const std::size_t size = bytes_of_scratch(computation);
+    const std::size_t size = computation.scratch_bytes();
     if (scratch == nullptr) {
       ending = places.with_memory([&](Memory& memory) {
         unsigned char* const own = memory.reserve(size);
-        return own == nullptr ? kOutOfMemory : compute_in(computation, inputs, outputs, own);
+        return own == nullptr ? kOutOfMemory : compute_in(computation, team, inputs, outputs, own);
       });
     } else if (scratch_size < size) {
       std::snprintf(reason, sizeof reason, "scratch memory has %zu bytes, it needs %zu", scratch_size, size);
@@ -703,11 +894,17 @@ tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, cons
       std::snprintf(reason, sizeof reason, "scratch memory is not aligned to %zu bytes", kAlignment);
       ending = {TFAOT_INVALID_SCRATCH, reason};
     } else {
-      ending = compute_in(computation, inputs, outputs, static_cast<unsigned char*>(scratch));
+      ending = compute_in(computation, team, inputs, outputs, static_cast<unsigned char*>(scratch));
     }
   }
   if (ending.status != TFAOT_OK) write_failure(message, message_size, batch_size, ending.reason);
   return ending.status;
+}
+
+tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
+                           const void* const* inputs, void* const* outputs, void* scratch, std::size_t scratch_size,
+                           char* message, std::size_t message_size) {
+  return compute_with_team(code, batch_size, sizes, inputs, outputs, nullptr, scratch, scratch_size, message, message_size);
 }
 
 tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void* const* inputs, void* const* outputs,
@@ -798,7 +995,7 @@ const tfaot_model_table* model_table() {
   static const tfaot_model_table table = {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
       &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release, &compute_sized, &run_sized,
-      &state_bytes,      &save_state, &restore_state,
+      &state_bytes,      &save_state, &restore_state, &team_scratch_bytes, &compute_with_team,
   };
   return &table;
 }

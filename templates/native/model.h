@@ -52,6 +52,10 @@ tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void
 tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
                            const void* const* inputs, void* const* outputs, void* scratch, std::size_t scratch_size,
                            char* message, std::size_t message_size);
+std::size_t team_scratch_bytes(const tfaot_code* code, std::int64_t batch_size, std::size_t team_size);
+tfaot_status compute_with_team(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
+                               const void* const* inputs, void* const* outputs, const tfaot_team* team, void* scratch,
+                               std::size_t scratch_size, char* message, std::size_t message_size);
 std::size_t kept_bytes();
 void release();
 

@@ -8,6 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace tfaot_kernels {
+struct Team;
+}
+
 namespace tfaot_native {
 
 enum class BufferKind : std::uint8_t {
@@ -34,13 +38,14 @@ struct Unit {
 };
 
 // Computes `rows` rows, any number of them, in `scratch` memory of one size. Allocates nothing, and cannot fail. Inputs and
-// outputs need the alignment of their elements, scratch memory and weights that of the widest vectors.
+// outputs need the alignment of their elements, scratch memory and weights that of the widest vectors. Threads of `team`
+// compute parts of large layers, unless it is null.
 using Program = void(std::size_t rows, const void* const* inputs, void* const* outputs, const unsigned char* weights,
-                     unsigned char* scratch);
+                     unsigned char* scratch, const tfaot_kernels::Team* team);
 
 // The same for a program with symbols (tfaot_info), whose sizes each call brings.
 using SizedProgram = void(std::size_t rows, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
-                          const unsigned char* weights, unsigned char* scratch);
+                          const unsigned char* weights, unsigned char* scratch, const tfaot_kernels::Team* team);
 
 // The code of one target: a program, or else units, ascending in batch size.
 struct Target {
@@ -51,6 +56,8 @@ struct Target {
   std::size_t scratch_size;  // bytes, of the program
   bool is_guarded;           // the program calls XLA's code, which may fail
   SizedProgram* sized_program = nullptr;  // instead of `program`, if the model has symbols
+  bool divides_layers = false;            // whether the program can use a team
+  std::size_t member_scratch_size = 0;    // bytes for each thread of the team
 
   bool is_program() const { return program != nullptr || sized_program != nullptr; }
 };

@@ -6,7 +6,7 @@ import ctypes
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,27 @@ def constants_of(folder: Path) -> list[Array]:
     return constants
 
 
+_PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, _PART, ctypes.c_void_p)
+
+
+class _Team(ctypes.Structure):
+    """tfaot_kernels::Team."""
+
+    _fields_ = (("size", ctypes.c_size_t), ("run", _RUN))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Team:
+    """A team of so many threads, which computes parts one by one, the last one first, each in guarded memory.
+
+    `parts` are the numbers of parts of the layers that it computed.
+    """
+
+    size: int
+    parts: list[int] = field(default_factory=list)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Code:
     """A compiled program. All memory of its calls is guarded."""
@@ -129,6 +150,7 @@ class Code:
     function: Any
     weights: Array
     scratch: int
+    member_scratch: int | None
 
     @staticmethod
     def of(program: Program, emitted: Emitted, function: Any) -> Code:
@@ -136,23 +158,28 @@ class Code:
         weights = guarded(size, alignment=_ALIGNED, is_last=True, fill=0)
         for offset, values in emitted.constants:
             weights[offset:][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
-        return Code(program=program, function=function, weights=weights, scratch=emitted.scratch)
+        return Code(
+            program=program, function=function, weights=weights, scratch=emitted.scratch,
+            member_scratch=emitted.member_scratch,
+        )  # fmt: skip
 
     def __call__(self, *inputs: Array) -> list[Array]:
         """The outputs for inputs of any number of rows."""
         return self.at_sizes([], *inputs)
 
-    def at_sizes(self, sizes: Sequence[int], *inputs: Array) -> list[Array]:
-        """The same, with the sizes of the program's symbols.
+    def at_sizes(self, sizes: Sequence[int], *inputs: Array, team: Team | None = None) -> list[Array]:
+        """The same, with the sizes of the program's symbols, and by a team.
 
         Two calls: arrays end at a guard in one, and begin at one in the other.
         """
-        first, second = (self._called(sizes, inputs, is_last=is_last) for is_last in (True, False))
+        first, second = (self._called(sizes, inputs, is_last=is_last, team=team) for is_last in (True, False))
         for one, other in zip(first, second, strict=True):
             assert one.tobytes() == other.tobytes(), "answers depend on addresses, or on memory that was not written"
         return first
 
-    def _called(self, sizes: Sequence[int], inputs: Sequence[Array], *, is_last: bool) -> list[Array]:
+    def _called(
+        self, sizes: Sequence[int], inputs: Sequence[Array], *, is_last: bool, team: Team | None
+    ) -> list[Array]:
         rows = len(inputs[0])
         symbols = {symbol.name: size for symbol, size in zip(self.program.symbols, sizes, strict=True)}
         known = self.program.entry.by_id()
@@ -165,9 +192,18 @@ class Code:
         brought = [(ctypes.c_size_t * len(sizes))(*sizes)] if sizes else []
         self.function(
             ctypes.c_size_t(rows), *brought, _addresses(given), _addresses(outputs), _address(self.weights),
-            _address(scratch),
+            _address(scratch), None if team is None else ctypes.byref(self._lent(team, is_last=is_last)),
         )  # fmt: skip
         return outputs
+
+    def _lent(self, team: Team, *, is_last: bool) -> _Team:
+        def run(_: int, parts: int, part: Any, argument: int) -> None:
+            team.parts.append(parts)
+            for number in reversed(range(parts)):
+                memory = guarded(self.member_scratch or 0, alignment=_ALIGNED, is_last=is_last)
+                part(argument, number, _address(memory))
+
+        return _Team(team.size, _RUN(run))
 
 
 _ALIGNED = 64

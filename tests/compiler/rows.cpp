@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
-using Function = void (*)(std::size_t, const void* const*, void* const*, const unsigned char*, unsigned char*);
+#include "tfaot_kernels/team.h"
+
+using Function = void (*)(std::size_t, const void* const*, void* const*, const unsigned char*, unsigned char*,
+                          const tfaot_kernels::Team*);
 extern const Function kPrograms[];
 
 namespace {
@@ -73,7 +76,7 @@ int main() {
       held.push_back(new Memory(next<std::size_t>(), 0xff));
       outputs.push_back(held.back()->data());
     }
-    program(rows, inputs.data(), outputs.data(), bytes(weights), bytes(scratch));
+    program(rows, inputs.data(), outputs.data(), bytes(weights), bytes(scratch), nullptr);
     for (std::size_t i = 0; i < paths.size(); ++i) {
       std::ofstream file(paths[i], std::ios::binary);
       file.write(held[first + i]->data(), static_cast<std::streamsize>(held[first + i]->size()));

@@ -107,7 +107,9 @@ class Bench:
         text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(programs.values())]
         listed = ", ".join(f"unit_{i}::program_{i}" for i in range(len(programs)))
         text += [
-            "using Function = void (*)(std::size_t, const void* const*, void* const*, const unsigned char*, unsigned char*);",
+            "using Team = tfaot_kernels::Team;",
+            "using Memory = unsigned char;",
+            "using Function = void (*)(std::size_t, const void* const*, void* const*, const Memory*, Memory*, const Team*);",
             f"extern const Function kPrograms[];\nconst Function kPrograms[] = {{{listed}}};",
         ]
         source, program = self.folder / f"{machine.name}.cc", self.folder / machine.name

@@ -94,4 +94,5 @@ def test_no_compiler_warns_of_the_librarys_own_code(
     """Builds do not stop at warnings, because nobody knows those of all compilers."""
     command = compiler.split()
     require_program(command[0])
-    run([*command, *FLAGS, f"-I{resources.headers()}", "-fsyntax-only", NATIVE / source])
+    includes = [f"-I{resources.headers()}", f"-I{resources.kernels() / 'include'}"]
+    run([*command, *FLAGS, *includes, "-fsyntax-only", NATIVE / source])

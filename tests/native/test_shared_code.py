@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,13 @@ FLAGS = (
     "-Wextra",
     "-Werror",
     *(f"-I{folder}" for folder in (NATIVE, NATIVE / "thunks", NATIVE / "absl", resources.headers())),
+    f"-I{resources.kernels() / 'include'}",
     f"-I{HERE.parent / 'package' / 'cpp'}",
     "-D__dso_handle=library_handle",  # programs have one of their own
 )
 SOURCES = (HERE / "cpp" / "code.cpp", NATIVE / "library.cc", NATIVE / "runtime.cc", NATIVE / "state.cc")
 CASES = ("sizes", "wrong", "threads", "during", "instances")
+TEAMS = ("teams", "division", "wrong_teams", "nested_teams", "arithmetic")
 COUNTED = ("-DCOUNT_ALLOCATIONS",)
 
 pytestmark = pytest.mark.slow
@@ -46,10 +48,26 @@ def test_any_number_of_threads_share_one_code(
 ) -> None:
     """64 threads, answers to the bit, scratch memory to the byte, no allocation after the first call."""
     require_sanitizers("g++")
-    program = compiled(tmp_path, flags)
+    run_cases(compiled(tmp_path, flags), cases)
+
+
+def run_cases(program: Path, cases: Sequence[str]) -> None:
     for case in cases:
         finished = run_sanitized([program, case])
         assert (finished.stdout, finished.stderr) == ("good\n", ""), case
+
+
+@pytest.mark.parametrize(
+    ("flags", "cases"),
+    [(COUNTED, (*TEAMS, "counted_teams")), (CATCH_RACES, TEAMS), (CATCH_ERRORS, TEAMS)],
+    ids=["allocations", "races", "errors"],
+)
+def test_a_team_of_threads_shares_the_work_of_a_call(
+    flags: tuple[str, ...], cases: tuple[str, ...], require_sanitizers: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Whatever the team does with its tasks, and however many threads it has."""
+    require_sanitizers("g++")
+    run_cases(compiled(tmp_path, flags), cases)
 
 
 @pytest.mark.nightly

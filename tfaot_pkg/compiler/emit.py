@@ -24,7 +24,7 @@ from tfaot_pkg.compiler.affine import cpp, variable
 from tfaot_pkg.compiler.attributes import Trees
 from tfaot_pkg.compiler.bounds import check_bounds
 from tfaot_pkg.compiler.chains import fused, without_dead_stores
-from tfaot_pkg.compiler.emitter import Emitter, Tables
+from tfaot_pkg.compiler.emitter import DIVIDED_FROM, Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.loops import Block, Function, Nest, lowered, text_lines
@@ -59,7 +59,8 @@ class Emitted:
 
     `scratch` is the size of its scratch memory in bytes; it computes at most `block` rows at a time. `segments` are
     functions of XLA's code that it calls for single rows; their memory follows the scratch memory. `called` are
-    operations of the model's author, which it calls for single rows as well.
+    operations of the model's author, which it calls for single rows as well. If threads of a team can compute layers
+    together, each needs `member_scratch` bytes; it is None if not.
     """
 
     source: str
@@ -68,15 +69,23 @@ class Emitted:
     block: int
     segments: tuple[str, ...]
     called: tuple[Called, ...]
+    member_scratch: int | None = None
 
 
-def emit(program: Program, name: str, block: int | None = None, *, profile: bool = False) -> Emitted:
+def emit(
+    program: Program,
+    name: str,
+    block: int | None = None,
+    *,
+    profile: bool = False,
+    divided_from: int = DIVIDED_FROM,
+) -> Emitted:
     """The code for at most `block` rows at a time; by default as many as fit the caches.
 
-    With `profile` it writes a trace if its user asks for one (templates/native/profile.h). Raises Unsupported for
-    operations and types that it does not know.
+    With `profile` it writes a trace if its user asks for one (templates/native/profile.h). Teams compute layers of
+    `divided_from` multiply-adds in a row or more. Raises Unsupported for operations and types that it does not know.
     """
-    emitter = Emitter(program, _TABLES, Constants())
+    emitter = Emitter(program, _TABLES, Constants(), divided_from=divided_from)
     source, scratch, block = _function(emitter, name, block, profile=profile)
     return Emitted(
         source=source,
@@ -85,6 +94,7 @@ def emit(program: Program, name: str, block: int | None = None, *, profile: bool
         block=block,
         segments=tuple(sorted(emitter.segments)),
         called=tuple(emitter.called),
+        member_scratch=emitter.member_scratch,
     )
 
 
@@ -95,6 +105,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     """
     constants, functions, segments, called = Constants(), [], set[str](), list[Called]()
     scratch = block = 0
+    members: list[int] = []
     for number, part in enumerate(parts):
         emitter = Emitter(only(program, part), _TABLES, constants)
         emitter.called = called  # one list, because their functions are numbered
@@ -104,6 +115,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         # Signatures are computed one after the other, so they share the memory.
         scratch, block = max(scratch, its_scratch), max(block, its_block)
         segments |= emitter.segments
+        members += [] if emitter.member_scratch is None else [emitter.member_scratch]
     symbols = [variable(symbol.name) for symbol in program.symbols]
     source = render(
         "native/programs.cc.j2", {"name": name, "functions": functions, "symbols": symbols, "profile": profile}
@@ -115,6 +127,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         block=block,
         segments=tuple(sorted(segments)),
         called=tuple(called),
+        member_scratch=max(members, default=None),
     )
 
 

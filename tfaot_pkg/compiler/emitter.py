@@ -62,9 +62,18 @@ class Tables:
     several: Mapping[str, Callable[[Emitter, Operation], None]]
 
 
+DIVIDED_FROM = 1 << 18
+"""The least multiply-adds of a layer of one row that a team of threads computes together (decision 090)."""
+
+
 class Emitter(Lines):
-    def __init__(self, program: Program, tables: Tables, constants: Constants) -> None:
+    """`divided_from` is another number than DIVIDED_FROM in tests."""
+
+    def __init__(
+        self, program: Program, tables: Tables, constants: Constants, *, divided_from: int = DIVIDED_FROM
+    ) -> None:
         super().__init__()
+        self.divided_from = divided_from
         self.program, self._tables, self.constants = program, tables, constants
         self.selection = select(program)
         self.known = {operation.id: operation for operation in program.entry.everything()}
@@ -76,6 +85,8 @@ class Emitter(Lines):
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, Scalar] = {}
         self.segments: set[str] = set()  # functions of XLA's code
+        # Bytes of scratch memory of each thread of a team for layers that it shares; None without such layers.
+        self.member_scratch: int | None = None
         self.called: list[Called] = []
         self.results: dict[int, list[State]] = {}  # of operations with several results
         self.places: dict[int, str] = {}  # where a value should be written: an output, or the next state of a loop

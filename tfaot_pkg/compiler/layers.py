@@ -35,8 +35,9 @@ from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
-from tfaot_pkg.compiler.loops import Piece, Struct, Written
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
+from tfaot_pkg.compiler.loops import Argument, Piece, Struct, Written
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Binding, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.ground.arrays import Array
 
@@ -232,6 +233,23 @@ def _quantized(emitter: Emitter, operation: Operation) -> str:
     return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
 
 
+def _is_divided(emitter: Emitter, operation: Operation) -> bool:
+    """Whether a team of threads may compute the layer of one row together."""
+    multiply_adds = OPERATIONS[operation.opcode].multiply_adds
+    if multiply_adds is None:
+        return False
+    shapes = [emitter.known[value].shape for value in operation.operands]
+    one_row = Binding(1, {each.name: each.maximum for each in emitter.program.symbols})
+    return multiply_adds(operation, shapes, one_row) >= emitter.divided_from
+
+
+def _divide(emitter: Emitter, function: str, scratch: int) -> str:
+    """The name of `function` for a team, each of whose threads needs `scratch` floats."""
+    emitter.member_scratch = max(emitter.member_scratch or 0, NUMPY_TYPES["f32"].itemsize * scratch)
+    name, bracket, known = function.partition("<")
+    return f"{name}ByTeam{bracket}{known}"
+
+
 def _is_in_tree(inputs: int, outputs: int) -> bool:
     """Whether a dense layer's products are added in the tree of a row's sums (`denseInTree` of the kernel library)."""
     return outputs <= _IN_TREE and inputs >= outputs * PANEL
@@ -247,12 +265,17 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     emitter.touch(source)
     activation = f"Activation::{Layer.of(operation).activation}"
     function, known = "denseInTree" if in_tree else "dense", [str(inputs), str(outputs)]
-    # One row, as a batch often is, is activated in registers.
-    if rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS:
+    # One row, as a batch often is, is activated in registers: one panel of weights, which has no parts.
+    in_registers = rows in (ROWS, ONE) and outputs <= PANEL and activation in _IN_REGISTERS
+    if in_registers:
         known.append(activation)
     read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
     arguments = (f"dispatch, {weights_at}", bias, activation, rows, read, Written(written))
-    emitter.call(f"{function}<{', '.join(known)}>", *arguments)
+    called = f"{function}<{', '.join(known)}>"
+    if not in_tree and not in_registers and _is_divided(emitter, operation):
+        emitter.call(_divide(emitter, called, 0), "team", *arguments)
+    else:
+        emitter.call(called, *arguments)
     if in_tree:
         emitter.reached[f"activating({activation})"] = None
     else:
@@ -360,7 +383,12 @@ def _convolution(
         written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
         called = Struct((f"{layer}, {packed_at}", bias, activation))
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
-        emitter.call(function, "dispatch", called, *(["pool"] if pool else []), *rest)
+        arguments: list[Argument] = ["dispatch", called, *(["pool"] if pool else []), *rest]
+        # A transposed convolution with few filters is too small to be divided.
+        if function != "transposedConv2d" and _is_divided(emitter, operation):
+            emitter.call(_divide(emitter, function, needed), "team", *arguments)
+        else:
+            emitter.call(function, *arguments)
     if not is_constant and function != "transposedConv2d":
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).

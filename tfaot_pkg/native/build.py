@@ -88,6 +88,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             # The public headers that the library's sources include: others may change without a new library.
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
             "operation": resources.digest(resources.headers() / "tfaot" / "operation.h"),
+            "team": resources.digest(resources.kernels() / "include" / "tfaot_kernels" / "team.h"),
         },
     )
 

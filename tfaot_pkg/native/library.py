@@ -123,7 +123,8 @@ def includes(interface: str) -> list[str | Path]:
     """Flags that find our headers; `interface` is the toolchain's."""
     native = resources.templates() / "native"
     # `interface` and `absl` have stand-ins for headers of TensorFlow and Abseil (docs/decisions/004).
-    return ["-I", native, "-I", native / interface, "-I", native / "absl", "-I", resources.headers()]
+    stand_ins: list[str | Path] = ["-I", native / interface, "-I", native / "absl"]
+    return ["-I", native, *stand_ins, "-I", resources.headers(), "-isystem", resources.kernels() / "include"]
 
 
 def kernel_flags(target: Target) -> list[str | Path]:

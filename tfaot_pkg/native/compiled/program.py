@@ -15,6 +15,7 @@ from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.memory import ALIGNMENT
 from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, run
 from tfaot_pkg.compiler.program import ROWS, Border, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
@@ -61,7 +62,8 @@ class Engine:
     the program computes at a time; `symbols` are the sizes that a call sets, with their ranges. XLA computes the
     `segments` row by row; the author's operations that are `called` compute single rows as well. `difference` says why
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
-    differ from those of all others in any case.
+    differ from those of all others in any case. Each thread of a team that computes layers together needs
+    `member_scratch` bytes; it is None if no layer is large enough.
     """
 
     operations: int = 0
@@ -75,6 +77,7 @@ class Engine:
     reason: str = ""
     difference: str = ""
     unfused: tuple[str, ...] = ()
+    member_scratch: int | None = None
 
     @property
     def is_program(self) -> bool:
@@ -138,11 +141,22 @@ class ProgramCode:
     """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
 
     `scratch` is the memory that it needs, in bytes. With `has_sizes`, each call sets the sizes of its symbols.
+    `member_scratch` is that of each thread of a team for layers (Engine).
     """
 
     folder: Path
     scratch: int
     has_sizes: bool = False
+    member_scratch: int | None = None
+
+    @property
+    def divides_layers(self) -> bool:
+        return self.member_scratch is not None
+
+    @property
+    def member_bytes(self) -> int:
+        """`member_scratch`, such that the memory of each thread is aligned."""
+        return -(-(self.member_scratch or 0) // ALIGNMENT) * ALIGNMENT
 
     @property
     def operations(self) -> tuple[OperationCode, ...]:
@@ -234,7 +248,12 @@ def program_code(folder: Path) -> ProgramCode | None:
     engine = read_engine(folder)
     if not engine.is_program:
         return None
-    return ProgramCode(folder=folder, scratch=engine.scratch, has_sizes=bool(engine.symbols))
+    return ProgramCode(
+        folder=folder,
+        scratch=engine.scratch,
+        has_sizes=bool(engine.symbols),
+        member_scratch=engine.member_scratch,
+    )
 
 
 def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tuple[Engine, Emitted | None]:
@@ -274,6 +293,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         called=tuple(sorted({each.operation for each in emitted.called})),
         difference=difference(program),
         unfused=unfused(spec.compilation.targets),
+        member_scratch=emitted.member_scratch,
     )
     return engine, emitted
 

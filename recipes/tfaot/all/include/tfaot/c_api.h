@@ -38,6 +38,8 @@
  *     misaligned). Inputs and outputs must not overlap.
  * Threads: the table, the code and the model's weights are constant and shared: any number of threads may call `compute`
  *     at a time. Use one instance per thread: a run while another one is in progress fails with TFAOT_BUSY.
+ * Teams: one call computes on one thread, unless it gets a team of threads of the caller's (tfaot_team): then they share the
+ *     work, and the answers have the same bits. The library starts no threads.
  * Batch sizes: if `any_batch_size` of tfaot_info is 1, calls take every number of rows from 1 on. If it is 0, they take
  *     `batch_sizes` only.
  * State: a model with variables is a function: it takes their values as inputs and returns the next values as outputs.
@@ -142,6 +144,19 @@ typedef struct tfaot_state {
   int64_t output;       /**< the output that has its next value; -1 if steps do not change it */
   const void* initial;  /**< its trained value: dense, row-major */
 } tfaot_state;
+
+/** Threads of the caller's that compute one call together; the calling thread is one of them. */
+typedef struct tfaot_team {
+  void* context; /**< what `run` gets: the library does not look at it */
+  size_t size;   /**< how many threads compute at a time at most, at least 1: it decides how work is divided */
+
+  /** Call `task(argument)` up to `count` times, at most `size`, and return when these calls have ended. They may run at the
+   * same time on any threads, or one after the other in any order. Each call takes parts of the work until none is left, so
+   * fewer calls, or none, are right as well: what is left when `run` returns is computed by the thread that called the model.
+   * No call may begin after that. `task` throws nothing and waits for nothing; neither may `run` throw. A call of a model
+   * calls `run` once for each part of the model that is divided, always on the thread that called the model. */
+  void (*run)(void* context, size_t count, void (*task)(void* argument), void* argument);
+} tfaot_team;
 
 struct tfaot_model_table;
 
@@ -298,6 +313,18 @@ typedef struct tfaot_model_table {
   /** Read a saved state, of this model or of another version of it with the same variables, into buffers. Bytes of another
    * model or size, or changed bytes, fail with TFAOT_INVALID_ARGUMENT, and the buffers stay as they were. */
   tfaot_status (*restore_state)(const void* bytes, size_t size, void* const* state, char* message, size_t message_size);
+
+  /** As `scratch_bytes`, for `compute_with_team` and a team of this size. Older libraries, which end before this field,
+   * compute on the calling thread alone: check `TFAOT_HAS(model, compute_with_team)`. */
+  size_t (*team_scratch_bytes)(const tfaot_code* code, int64_t batch_size, size_t team_size);
+
+  /** As `compute_sized` (`sizes` may be null), together with the threads of `team`; `scratch` has at least
+   * `team_scratch_bytes` bytes. Answers have the same bits with teams of any size, and without one: null. Many rows are
+   * divided among the threads, and large layers of few rows. What is too small to be worth it, and XLA's code, runs on the
+   * calling thread. A team may serve several calls at a time if its `run` can. */
+  tfaot_status (*compute_with_team)(const tfaot_code* code, int64_t batch_size, const size_t* sizes,
+                                    const void* const* inputs, void* const* outputs, const tfaot_team* team, void* scratch,
+                                    size_t scratch_size, char* message, size_t message_size);
 } tfaot_model_table;
 
 #ifdef __cplusplus

@@ -1,0 +1,131 @@
+"""Layers that a team of threads computes have the bits of one thread, whatever their shapes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Code, Team, library_of
+from tests.compiler.test_few_rows import layers_of
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.ground.arrays import Array
+
+Share = Callable[[Program], Code]
+
+
+@pytest.fixture
+def shared(kernels: Path) -> Share:
+    """The code of a program all of whose layers are shared."""
+
+    def make(program: Program) -> Code:
+        emitted = emit(program, "program", 32, divided_from=0)
+        return Code.of(program, emitted, ctypes.CDLL(str(library_of(emitted.source, kernels))).program)
+
+    return make
+
+
+def check(code: Code, x: Array, *, parts: int = 2) -> None:
+    """Teams give the bits of one thread; they compute at least `parts` parts of each layer."""
+    expected = code(x)
+    for size in (2, 3, 5):
+        team = Team(size=size)
+        for one, other in zip(code.at_sizes([], x, team=team), expected, strict=True):
+            assert one.tobytes() == other.tobytes(), (len(x), size)
+        assert team.parts and min(team.parts) >= parts, team.parts
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "tanh"])
+def test_parts_of_dense_layers_have_the_bits_of_the_whole(shared: Share, activation: str) -> None:
+    program, _, _ = layers_of(activation)
+    code = shared(program)
+    values = np.random.default_rng(12).normal(size=(32, 300)).astype(np.float32)
+    for rows in (1, 3, 7, 32):
+        check(code, values[:rows], parts=1)
+
+
+def test_many_rows_of_a_dense_layer_are_divided(shared: Share) -> None:
+    writer, random = Writer(), np.random.default_rng(3)
+    weights = writer.constant(random.normal(size=(80, 100)).astype(np.float32))
+    layer = writer.add("dense", (N, 150, 100), writer.input(150, 80), weights, weights_axis=0)
+    check(shared(writer.program(layer)), random.normal(size=(2, 150, 80)).astype(np.float32), parts=6)
+
+
+# Image, kernel, strides, dilations, padding on each side, groups, filters.
+IMAGES = {
+    "padded": ((9, 11, 3), (3, 3), (1, 1), (1, 1), (1, 1), 1, 40),
+    "not padded": ((12, 20, 5), (3, 2), (1, 1), (1, 1), (0, 0), 1, 17),
+    "few lines, many filters": ((4, 4, 20), (3, 3), (1, 1), (1, 1), (1, 1), 1, 200),
+    "strides": ((21, 19, 8), (3, 3), (2, 2), (1, 1), (1, 1), 1, 33),
+    "dilated": ((15, 14, 7), (3, 3), (1, 1), (2, 3), (2, 3), 1, 24),
+    "groups": ((10, 10, 12), (3, 3), (1, 1), (1, 1), (1, 1), 3, 36),
+    "pointwise": ((13, 13, 30), (1, 1), (1, 1), (1, 1), (0, 0), 1, 65),
+    "pointwise with strides": ((13, 13, 30), (1, 1), (2, 2), (1, 1), (0, 0), 1, 20),
+    "depthwise": ((12, 12, 24), (3, 3), (1, 1), (1, 1), (1, 1), 24, 24),
+    "depthwise, other windows": ((12, 9, 10), (4, 2), (1, 1), (1, 1), (1, 0), 10, 10),
+    "one line": ((1, 100, 16), (1, 5), (1, 1), (1, 1), (0, 2), 1, 48),
+    "one column": ((100, 1, 16), (5, 1), (1, 1), (1, 1), (2, 0), 1, 48),
+    "large lines": ((5, 200, 40), (3, 3), (1, 1), (1, 1), (1, 1), 1, 16),
+    "one window": ((6, 6, 9), (6, 6), (1, 1), (1, 1), (0, 0), 1, 90),
+}
+
+
+def image_layer(name: str, pool: Sequence[int] = ()) -> Program:
+    """A layer of IMAGES with a bias and ReLU; `pool` is a window and its strides."""
+    (height, width, channels), kernel, strides, dilations, pads, groups, filters = IMAGES[name]
+    out = [
+        (size + 2 * pad - (side - 1) * dilation - 1) // stride + 1
+        for size, pad, side, dilation, stride in zip((height, width), pads, kernel, dilations, strides, strict=True)
+    ]
+    writer, random = Writer(), np.random.default_rng(len(name))
+    x = writer.input(height, width, channels)
+    matrix = writer.constant(random.normal(size=(*kernel, channels // groups, filters)).astype(np.float32))
+    bias = writer.constant(random.normal(size=filters).astype(np.float32))
+    window = (height, width, channels, *out, *kernel, *strides, *dilations, *pads)
+    if not pool:
+        made = writer.add(
+            "conv2d", (N, *out, filters), x, matrix, bias, window=window, groups=groups, activation="relu"
+        )
+        return writer.program(made)
+    side, step = pool
+    pooled = [(size - side) // step + 1 for size in out]
+    made = writer.add(
+        "conv2d_max_pool", (N, *pooled, filters), x, matrix, bias, window=window, groups=groups, activation="relu",
+        pool=(*out, filters, *pooled, side, side, step, step, 1, 1, 0, 0),
+    )  # fmt: skip
+    return writer.program(made)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_parts_of_convolutions_have_the_bits_of_the_whole(shared: Share, name: str) -> None:
+    code, random = shared(image_layer(name)), np.random.default_rng(7)
+    for images in (1, 3):
+        check(code, random.normal(size=(images, *IMAGES[name][0])).astype(np.float32))
+
+
+@pytest.mark.parametrize("pool", [(2, 2), (3, 2), (2, 3), (3, 1)])
+@pytest.mark.parametrize("name", ["padded", "not padded", "strides", "depthwise"])
+def test_parts_of_pooled_convolutions_have_the_bits_of_the_whole(shared: Share, name: str, pool: Sequence[int]) -> None:
+    code, random = shared(image_layer(name, pool)), np.random.default_rng(8)
+    for images in (1, 2):
+        check(code, random.normal(size=(images, *IMAGES[name][0])).astype(np.float32), parts=1)
+
+
+def test_only_large_layers_are_divided() -> None:
+    writer = Writer()
+    small, large = (writer.constant(np.ones(shape, np.float32)) for shape in ((500, 16), (500, 600)))
+    x = writer.input(500)
+    program = writer.program(
+        writer.add("dense", (N, 16), x, small, weights_axis=0), writer.add("dense", (N, 600), x, large, weights_axis=0)
+    )
+    emitted = emit(program, "program")
+    assert "denseByTeam<500, 600>(team, dispatch" in emitted.source and emitted.source.count("ByTeam") == 1
+    assert emitted.member_scratch == 0
+    assert emit(image_layer("padded"), "program").member_scratch is None
+    emitted = emit(image_layer("padded"), "program", divided_from=1000)
+    assert emitted.member_scratch is not None and 0 < emitted.member_scratch <= emitted.scratch
