@@ -8,6 +8,7 @@
 #include <tfaot/tfaot.h>
 #include <tfaot/operation.h>
 #include <tfaot/state.h>
+#include <tfaot/team.h>
 #include <tfaot/threads.h>
 
 #include <tfaot-model-digits/model.h>
@@ -208,6 +209,18 @@ void example_threads() {
   //:
 }
 
+void example_team() {
+  //: tfaot::Team
+  const tfaot::Shared<tfaot_model::digits> model;
+  tfaot::Threads threads(2);
+  const tfaot::Team team = tfaot::team_of(threads);
+  const std::vector<float> images(100 * 64);
+  std::vector<std::int64_t> digit(100);
+  std::vector<float> probability(100 * 10);
+  model.run(100, {images}, {digit, probability}, team);  // on both threads
+  //:
+}
+
 void example_halves() {
   //: tfaot::bfloat16 tfaot::float16
   const tfaot::float16 third(1.0f / 3);
@@ -254,6 +267,7 @@ int main() {
   example_named();
   example_infos();
   example_threads();
+  example_team();
   example_halves();
   example_array();
   example_attributes();

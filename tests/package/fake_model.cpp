@@ -2,8 +2,9 @@
 // TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
 // sizes 2 and 4. It fails on purpose where x is -1000, and says that it is busy where x is -2000. `MODEL_SYMBOL_runs`
 // tells how often a size ran; what `MODEL_SYMBOL_during` was given is called once, during the next run. `compute` leaves
-// marks in scratch memory and fails if another call changes them meanwhile. With MODEL_FORMER the table ends before what
-// was added to it.
+// marks in scratch memory and fails if another call changes them meanwhile. With a team it needs as much scratch memory for
+// each thread, and `MODEL_SYMBOL_tasks` tells how many tasks teams ran. With MODEL_FORMER the table ends before what was added
+// to it.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -130,6 +131,20 @@ tfaot_status compute(const tfaot_code* code, int64_t batch_size, const void* con
   return status;
 }
 
+std::atomic<size_t> tasks;
+
+size_t team_scratch_bytes(const tfaot_code* code, int64_t batch_size, size_t team_size) {
+  return scratch_bytes(code, batch_size) * team_size;
+}
+
+tfaot_status compute_with_team(const tfaot_code* code, int64_t batch_size, const size_t*, const void* const* inputs,
+                               void* const* outputs, const tfaot_team* team, void* scratch, size_t scratch_size,
+                               char* message, size_t message_size) {
+  if (scratch_size < team_scratch_bytes(code, batch_size, team->size)) return TFAOT_INVALID_SCRATCH;
+  team->run(team->context, team->size, [](void* counted) { ++*static_cast<std::atomic<size_t>*>(counted); }, &tasks);
+  return compute(code, batch_size, inputs, outputs, scratch, scratch_size, message, message_size);
+}
+
 size_t kept_bytes() { return 0; }
 void release() {}
 
@@ -142,11 +157,11 @@ constexpr tfaot::Table kTable = {
 #ifdef MODEL_FORMER
     offsetof(tfaot::Table, select),
 #else
-    offsetof(tfaot::Table, compute_sized),
+    sizeof(tfaot::Table),
 #endif
     &kInfo, create,      destroy,       run,     message,    target, memory,
     select, code_target, scratch_bytes, compute, kept_bytes, release, nullptr, nullptr,
-    nullptr, nullptr, nullptr,
+    nullptr, nullptr, nullptr, team_scratch_bytes, compute_with_team,
 };
 
 }  // namespace
@@ -155,6 +170,9 @@ extern "C" __attribute__((visibility("default"))) const tfaot::Table* MODEL_SYMB
 
 extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size);
 extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size) { return runs[batch_size]; }
+
+extern "C" size_t PASTE(MODEL_SYMBOL, _tasks)();
+extern "C" size_t PASTE(MODEL_SYMBOL, _tasks)() { return tasks; }
 
 extern "C" void PASTE(MODEL_SYMBOL, _during)(void (*called)());
 extern "C" void PASTE(MODEL_SYMBOL, _during)(void (*called)()) { during = called; }

@@ -174,6 +174,9 @@ MISTAKES = {
     "model.run(2, {x[0], x[0]}, {l, x[0]})": "or is an output that cannot be written",
     "in.get<2>()": "",
     "tfaot::NamedInput(name, names)": "tfaot: this type is no element type of a tensor",
+    "static_cast<void>(tfaot::team_of(batch))": "tfaot: no executor that says how many threads it has: add their number",
+    "static_cast<void>(tfaot::team_of(f, 2))": "tfaot: an executor is called with a number and a function of numbers",
+    "batch.set_thread_pool(&f)": "tfaot: an executor is called with a number and a function of numbers",
 }
 # What the lines behind it have to say.
 DETAILS = {
@@ -188,13 +191,14 @@ DETAILS = {
     "model.run(2, {x[0], x[0]}, {f, f})": "std::vector<float",
 }
 PRECOMPILED = {"g++": "gch", "clang++": "pch"}
-HEADERS = "#include <tfaot-model-affine/model.h>\n#include <tfaot/tfaot.h>\n"
+HEADERS = "#include <tfaot-model-affine/model.h>\n#include <tfaot/compiled_function.h>\n#include <tfaot/tfaot.h>\n"
 MISTAKE = """\
 using namespace tfaot;
 void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot_model::affine::Inputs& in,
          tfaot_model::affine::Outputs& out, const FloatArrays& x, const DoubleArrays& d, std::vector<float>& f,
          std::vector<std::int64_t>& l, const std::string& name, const std::vector<std::string>& names,
-         const std::vector<bool>& truths, const Shared<tfaot_model::affine>& shared) {
+         const std::vector<bool>& truths, const Shared<tfaot_model::affine>& shared,
+         tfaot_cmssw::CompiledFunction& batch) {
   %s;
 }
 """

@@ -8,7 +8,25 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <thread>
+#include <utility>
 #include <vector>
+
+// A pool with the functions of Eigen's, of which tasks are counted.
+struct Pool {
+  int NumThreads() const { return 3; }
+  int CurrentThreadId() const { return -1; }
+  void Schedule(std::function<void()> task) {
+    ++scheduled;
+    std::thread(std::move(task)).join();
+  }
+  int scheduled = 0;
+};
+struct Device {
+  Pool* getPool() const { return pool; }
+  Pool* pool;
+};
 
 namespace other {
 enum class AllocMode { ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS, RESULTS_PROFILES_AND_TEMPS_ONLY };
@@ -46,7 +64,13 @@ int main() {
 
   // As the wrapper does: by index, from `void*`.
   std::copy_n(input.data() + 8, 8, static_cast<float*>(two.arg_data(0)));
-  two.set_thread_pool(static_cast<int*>(nullptr));
+  Pool pool;
+  const Device device{&pool};
+  two.set_thread_pool(&device);
+  expect(two.Run() && two.error_msg().empty(), "on a pool");
+  two.set_thread_pool(&pool);
+  two.set_thread_pool(nullptr);
+  two.set_thread_pool(static_cast<const Device*>(nullptr));
   expect(two.Run() && static_cast<const float*>(two.result_data(0)) == two.result0_data(), "by index");
   print(two, 2);
 

@@ -1,6 +1,8 @@
-// run_parallel, Threads, Pool and Shared over fake models.
+// run_parallel, Threads, Pool, Shared and Team over fake models.
+#include <tfaot/compiled_function.h>
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
+#include <tfaot/team.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,6 +25,7 @@
 using tfaot_model::affine;
 
 extern "C" std::size_t tfaot_model_affine_0123456789ab_runs(std::int64_t batch_size);
+extern "C" std::size_t tfaot_model_affine_0123456789ab_tasks();
 extern "C" void tfaot_model_affine_0123456789ab_during(void (*called)());
 
 namespace {
@@ -344,9 +347,143 @@ void only_compiled_sizes_of_rows_that_depend_on_one_another() {
                [&] { code.run(5, nullptr, nullptr); });
 }
 
+// A thread pool with the functions of Eigen's, and one thread. It throws at the `fails_at`-th task.
+struct Pool {
+  explicit Pool(int threads) : size(threads) {}
+  int NumThreads() const { return size; }
+  int CurrentThreadId() const { return within; }
+  void Schedule(std::function<void()> task) {
+    if (fails_at != 0 && --fails_at == 0) throw std::bad_alloc();
+    running.emplace_back([this, own = std::move(task)] {
+      ++ran;
+      own();
+    });
+  }
+  ~Pool() {
+    for (std::thread& thread : running) thread.join();
+  }
+  int size, within = -1, fails_at = 0;
+  std::atomic<int> ran{0};
+  std::vector<std::thread> running;
+};
+// As Eigen::ThreadPoolDevice.
+struct Device {
+  Pool* getPool() const { return pool; }
+  Pool* pool;
+};
+
+// Tasks that a team runs if it is asked for so many.
+std::size_t tasks_of(const tfaot::Team& team, std::size_t count) {
+  std::atomic<std::size_t> tasks{0};
+  const tfaot_team& given = *team.get();
+  given.run(given.context, count, [](void* counted) { ++*static_cast<std::atomic<std::size_t>*>(counted); }, &tasks);
+  return tasks;
+}
+
+void teams_are_made_of_every_kind_of_executor() {
+  expect(tfaot::Team().size() == 1 && tfaot::Team().get() == nullptr, "no team");
+  tfaot::Threads threads(3), single(1);
+  const tfaot::Team team = tfaot::team_of(threads);
+  expect(team.size() == 3 && tasks_of(team, 3) == 3 && tasks_of(team, 2) == 2, "tfaot::Threads");
+  expect(tfaot::team_of(single).get() == nullptr, "one thread is no team");
+  Backwards backwards;
+  expect(tasks_of(tfaot::team_of(backwards, 4), 4) == 4 && backwards.tasks == 4, "an executor without a size");
+  expect(tfaot::team_of(backwards, 0).size() == 1, "at least the calling thread");
+  const auto throws = [](std::size_t count, const std::function<void(std::size_t)>& task) {
+    for (std::size_t i = 0; i + 1 < count; ++i) task(i);
+    throw std::runtime_error("the last one is missing");
+  };
+  auto thrower = throws;
+  expect(tasks_of(tfaot::team_of(thrower, 3), 3) == 2, "exceptions are dropped");
+  Pool pool(4);
+  Device device{&pool};
+  expect(tfaot::team_of(pool).size() == 4 && tasks_of(tfaot::team_of(pool), 4) == 4 && pool.ran == 3, "a pool");
+  expect(tfaot::team_of(device).size() == 4 && tasks_of(tfaot::team_of(device), 3) == 3 && pool.ran == 5, "a device");
+  pool.fails_at = 2;
+  expect(tasks_of(tfaot::team_of(pool), 4) == 2, "tasks that could be scheduled, and that of the calling thread");
+  pool.within = 2;
+  expect(tasks_of(tfaot::team_of(pool), 4) <= 1, "threads of the pool wait for no others");
+  Pool small(0);
+  expect(tfaot::team_of(small).get() == nullptr, "a pool without threads");
+}
+
+void calls_take_a_team() {
+  const tfaot::Shared<affine> model;
+  tfaot::Threads threads(3);
+  const tfaot::Team team = tfaot::team_of(threads);
+  expect(model.scratch_bytes(4, team) == 3 * model.scratch_bytes(4), "scratch memory for all threads");
+  const std::size_t before = tfaot_model_affine_0123456789ab_tasks();
+  Batch batch(4), scratched(4), composed(7);
+  model.run(4, batch.inputs(), batch.outputs(), team);
+  expect(batch.right() && tfaot_model_affine_0123456789ab_tasks() == before + 3, "its threads");
+  alignas(64) static std::byte memory[4096];
+  model.run(4, scratched.inputs(), scratched.outputs(), {memory, model.scratch_bytes(4, team)}, team);
+  expect(scratched.right() && tfaot_model_affine_0123456789ab_tasks() == before + 6, "in memory of the caller");
+  const tfaot::Outcome outcome =
+      model.try_run(4, scratched.inputs(), scratched.outputs(), {memory, model.scratch_bytes(4)}, team);
+  expect(!outcome.ok(), "too little memory for a team");
+  model.run(4, batch.inputs(), batch.outputs(), tfaot::Team());
+  model.run(7, composed.inputs(), composed.outputs(), team);
+  expect(batch.right() && composed.right() && tfaot_model_affine_0123456789ab_tasks() == before + 6, "without others");
+}
+
+// A library whose table ends before teams computes on the calling thread.
+void a_library_without_teams_computes_alone() {
+  static tfaot::Table table = affine::table();
+  table.struct_size = offsetof(tfaot::Table, team_scratch_bytes);
+  const tfaot::Code code(table);
+  tfaot::Threads threads(2);
+  const std::size_t before = tfaot_model_affine_0123456789ab_tasks();
+  Batch batch(4);
+  const void* const inputs[] = {kBias.data(), batch.x.data()};
+  void* const outputs[] = {batch.label.data(), batch.y.data()};
+  code.run(4, inputs, outputs, tfaot::team_of(threads));
+  expect(code.scratch_bytes(4, tfaot::team_of(threads)) == 256, "memory of a thread");
+  expect(batch.right() && tfaot_model_affine_0123456789ab_tasks() == before, "the calling thread");
+}
+
+// As the classes of one batch size in CMSSW, which TensorFlow's users give a pool.
+class Two : public tfaot_cmssw::CompiledFunction {
+ public:
+  Two() : CompiledFunction(affine::table(), 2, AllocMode::ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS) {}
+};
+
+void a_function_of_one_batch_size_takes_a_pool() {
+  Two two;
+  Pool pool(3);
+  const Device device{&pool};
+  const auto run = [&] {
+    const Batch batch(2);
+    std::copy(kBias.begin(), kBias.end(), static_cast<float*>(two.arg_data(0)));
+    std::copy(batch.x.begin(), batch.x.end(), static_cast<float*>(two.arg_data(1)));
+    const std::size_t before = tfaot_model_affine_0123456789ab_tasks();
+    expect(two.Run() && two.error_msg().empty(), "Run");
+    Batch results(2);
+    std::copy_n(static_cast<const std::int64_t*>(two.result_data(0)), 2, results.label.begin());
+    std::copy_n(static_cast<const float*>(two.result_data(1)), 6, results.y.begin());
+    expect(results.right(), "right");
+    return tfaot_model_affine_0123456789ab_tasks() - before;
+  };
+  expect(run() == 0, "the calling thread");
+  two.set_thread_pool(&device);
+  expect(run() == 3 && pool.ran == 2, "the threads of a device");
+  two.set_thread_pool(&pool);
+  expect(run() == 3 && pool.ran == 4, "those of a pool");
+  static_cast<float*>(two.arg_data(1))[0] = -1000.0f;
+  expect(!two.Run() && two.error_msg().find("x is -1000") != std::string::npos, "failures");
+  two.set_thread_pool(nullptr);
+  expect(run() == 0, "the calling thread again");
+  two.set_thread_pool(static_cast<const Device*>(nullptr));
+  expect(run() == 0, "and again");
+}
+
 }  // namespace
 
 void test_threads() {
+  a_function_of_one_batch_size_takes_a_pool();
+  teams_are_made_of_every_kind_of_executor();
+  calls_take_a_team();
+  a_library_without_teams_computes_alone();
   any_number_of_threads_gives_the_same();
   any_executor_and_more_parts_than_rows();
   the_parts_follow_the_rules();

@@ -22,12 +22,13 @@
 #include <tfaot/macros_on.h>
 
 #include <tfaot/c_api.h>
+#include <tfaot/team.h>
 
 // Without exceptions, functions of these classes are other ones (version.h).
 #if TFAOT_EXCEPTIONS
-#define TFAOT_CMSSW_NAMESPACE v1
+#define TFAOT_CMSSW_NAMESPACE v2
 #else
-#define TFAOT_CMSSW_NAMESPACE v1_without_exceptions
+#define TFAOT_CMSSW_NAMESPACE v2_without_exceptions
 #endif
 
 namespace tfaot_cmssw {
@@ -47,6 +48,7 @@ class CompiledFunction {
     for (const void* const argument : arguments_) {
       if (argument == nullptr) return failed("an argument has no data: call set_arg_data first");
     }
+    if (code_ != nullptr) return run_with_team();
     const tfaot_status status = table_.run(instance_.get(), size_, arguments_.data(), results_.data());
     if (status != TFAOT_OK) {
       return failed(status == TFAOT_BUSY ? "this instance is in use by another thread" : table_.message(instance_.get()));
@@ -58,9 +60,15 @@ class CompiledFunction {
   /// The reason why the last Run failed; empty if it did not.
   std::string error_msg() const { return error_; }
 
-  /// All code runs on the caller's thread.
+  /// From now on Run computes on the threads of `pool`, an Eigen::ThreadPoolDevice, a pool with the functions of
+  /// Eigen::ThreadPoolInterface, or an executor of tfaot/team.h; on the calling thread alone if it is null. Answers have the
+  /// same bits. The pool must live longer than the last Run.
   template <class Pool>
-  void set_thread_pool(const Pool*) noexcept {}
+  void set_thread_pool(const Pool* pool) {
+    // Classes of TensorFlow take pools that are const, whose threads work all the same.
+    set_team(pool == nullptr ? tfaot::Team() : tfaot::team_of(*const_cast<Pool*>(pool)));
+  }
+  void set_thread_pool(std::nullptr_t) { set_team(tfaot::Team()); }
 
   int num_args() const noexcept { return static_cast<int>(arguments_.size()); }
   int num_results() const noexcept { return static_cast<int>(results_.size()); }
@@ -127,6 +135,32 @@ class CompiledFunction {
     void operator()(void* bytes) const { ::operator delete(bytes, alignment); }
   };
 
+  // Libraries that are too old for teams compute on the calling thread.
+  void set_team(const tfaot::Team& team) {
+    code_ = nullptr;
+    team_ = team;
+    if (team.get() == nullptr || !TFAOT_HAS(&table_, compute_with_team)) return;
+    const tfaot_code* code = nullptr;
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    if (table_.select(table_.target(instance_.get()), &code, message, sizeof message) != TFAOT_OK) {
+      raise(std::runtime_error(message));
+    }
+    scratch_size_ = table_.team_scratch_bytes(code, size_, team.size());
+    const std::align_val_t alignment{TFAOT_SCRATCH_ALIGNMENT};
+    scratch_ = {::operator new(scratch_size_, alignment), Free{alignment}};
+    code_ = code;
+  }
+
+  bool run_with_team() {
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    const tfaot_status status =
+        table_.compute_with_team(code_, size_, nullptr, arguments_.data(), results_.data(), team_.get(), scratch_.get(),
+                                 scratch_size_, message, sizeof message);
+    if (status != TFAOT_OK) return failed(message);
+    error_.clear();
+    return true;
+  }
+
   const tfaot_info& info() const noexcept { return *table_.info; }
 
   const tfaot_tensor& input(int index) const { return at(info().inputs, info().num_inputs, index); }
@@ -169,6 +203,11 @@ class CompiledFunction {
   std::vector<const void*> arguments_;
   std::vector<void*> results_;
   std::string error_;
+  // Of a pool: null without one.
+  const tfaot_code* code_ = nullptr;
+  tfaot::Team team_;
+  std::unique_ptr<void, Free> scratch_{nullptr, Free{std::align_val_t{TFAOT_SCRATCH_ALIGNMENT}}};
+  std::size_t scratch_size_ = 0;
 };
 
 }  // namespace TFAOT_CMSSW_NAMESPACE

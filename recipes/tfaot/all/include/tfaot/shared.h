@@ -5,6 +5,8 @@
 //
 //     const tfaot::Shared<tfaot_model::digits> model;
 //     const auto results = model.run(batch_size, {pixels});       // results.probability
+//
+// A call computes on the calling thread, unless it gets a team of others (team.h).
 #ifndef TFAOT_SHARED_H_
 #define TFAOT_SHARED_H_
 
@@ -32,6 +34,7 @@
 #include <tfaot/parts.h>
 #include <tfaot/sizes.h>
 #include <tfaot/span.h>
+#include <tfaot/team.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {
@@ -102,55 +105,58 @@ class Code {
   /// The target whose code runs.
   const char* target() const noexcept { return table_->code_target(code_); }
 
-  /// Bytes of scratch memory that a call of `run` with `batch_size` rows needs, wherever buffers lie: a multiple of
-  /// TFAOT_SCRATCH_ALIGNMENT. Throws Error if there is no such batch.
-  std::size_t scratch_bytes(std::size_t batch_size) const {
+  /// Bytes of scratch memory that a call of `run` with `batch_size` rows and this team needs, wherever buffers lie: a multiple
+  /// of TFAOT_SCRATCH_ALIGNMENT. Throws Error if there is no such batch.
+  std::size_t scratch_bytes(std::size_t batch_size, const Team& team = {}) const {
     std::size_t bytes = 0;
-    detail::require(try_scratch_bytes(batch_size, &bytes));
+    detail::require(try_scratch_bytes(batch_size, &bytes, team));
     return bytes;
   }
 
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null. `scratch` has at least
-  /// `scratch_bytes(batch_size)` bytes, aligned to TFAOT_SCRATCH_ALIGNMENT, for this call alone; nothing is allocated.
-  /// Sizes that were not compiled are composed as cheaply as possible of those that were. Throws Error.
-  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
-    detail::require(try_run(batch_size, inputs, outputs, scratch));
+  /// `scratch_bytes(batch_size, team)` bytes, aligned to TFAOT_SCRATCH_ALIGNMENT, for this call alone; nothing is allocated.
+  /// Sizes that were not compiled are composed as cheaply as possible of those that were, on the calling thread. Throws Error.
+  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
+           const Team& team = {}) const {
+    detail::require(try_run(batch_size, inputs, outputs, scratch, team));
   }
 
   /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`. `scratch_bytes` is enough for all
   /// sizes.
   void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
-           span<std::byte> scratch) const {
-    detail::require(try_run(batch_size, sizes, inputs, outputs, scratch));
+           span<std::byte> scratch, const Team& team = {}) const {
+    detail::require(try_run(batch_size, sizes, inputs, outputs, scratch, team));
   }
 
   /// The same in scratch memory of the thread, which is allocated at its first call and at its first call of a larger
   /// batch.
-  void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs) const {
-    const detail::ThreadScratch scratch(scratch_bytes(batch_size));
-    run(batch_size, sizes, inputs, outputs, scratch.bytes());
+  void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
+           const Team& team = {}) const {
+    const detail::ThreadScratch scratch(scratch_bytes(batch_size, team));
+    run(batch_size, sizes, inputs, outputs, scratch.bytes(), team);
   }
 
   /// The same with the maximum sizes of all symbols.
-  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) const {
-    const detail::ThreadScratch scratch(scratch_bytes(batch_size));
-    run(batch_size, inputs, outputs, scratch.bytes());
+  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, const Team& team = {}) const {
+    const detail::ThreadScratch scratch(scratch_bytes(batch_size, team));
+    run(batch_size, inputs, outputs, scratch.bytes(), team);
   }
 
   /// `scratch_bytes`, into `bytes`; or why there is no such batch.
-  Outcome try_scratch_bytes(std::size_t batch_size, std::size_t* bytes) const {
+  Outcome try_scratch_bytes(std::size_t batch_size, std::size_t* bytes, const Team& team = {}) const {
     if (!detail::is_compiled(info(), batch_size)) {
       *bytes = (std::max)(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
       return detail::split_outcome(info(), batch_size);
     }
-    *bytes = own_bytes(batch_size);
+    *bytes = own_bytes(batch_size, team);
     if (*bytes == 0) return detail::too_many_rows(info().name, batch_size);
     return {};
   }
 
   /// `run`, which returns an Error instead of throwing it.
-  Outcome try_run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
-    if (detail::is_compiled(info(), batch_size)) return compute(batch_size, inputs, outputs, scratch);
+  Outcome try_run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
+                  const Team& team = {}) const {
+    if (detail::is_compiled(info(), batch_size)) return compute(batch_size, inputs, outputs, scratch, team);
     if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
     const auto in = reinterpret_cast<const void**>(scratch.data() + pointers_at_);
     const auto out = reinterpret_cast<void**>(scratch.data() + pointers_at_) + info().num_inputs;
@@ -160,7 +166,7 @@ class Code {
       const BatchStep step = planner_.planned(batch_size - done);
       parts.run(done, step, inputs, outputs,
                 [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
-                  outcome = compute(size, part_inputs, part_outputs, scratch);
+                  outcome = compute(size, part_inputs, part_outputs, scratch, {});
                 });
       done += step.size - step.padding;
     }
@@ -169,11 +175,16 @@ class Code {
 
   /// The same with arrays at `sizes` of the model's symbols.
   Outcome try_run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
-                 span<std::byte> scratch) const {
-    if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
+                 span<std::byte> scratch, const Team& team = {}) const {
+    if (Outcome outcome = scratch_outcome(batch_size, scratch, team); !outcome.ok()) return outcome;
     char message[TFAOT_MESSAGE_SIZE] = "";
-    const tfaot_status status = table_->compute_sized(code_, static_cast<std::int64_t>(batch_size), sizes, inputs, outputs,
-                                                      scratch.data(), scratch.size(), message, sizeof message);
+    const auto rows = static_cast<std::int64_t>(batch_size);
+    const tfaot_team* const threads = usable(team);
+    const tfaot_status status =
+        threads == nullptr ? table_->compute_sized(code_, rows, sizes, inputs, outputs, scratch.data(), scratch.size(), message,
+                                                   sizeof message)
+                           : table_->compute_with_team(code_, rows, sizes, inputs, outputs, threads, scratch.data(),
+                                                       scratch.size(), message, sizeof message);
     return outcome_of(info(), status, message);
   }
 
@@ -198,8 +209,15 @@ class Code {
     return (bytes + TFAOT_SCRATCH_ALIGNMENT - 1) / TFAOT_SCRATCH_ALIGNMENT * TFAOT_SCRATCH_ALIGNMENT;
   }
 
-  std::size_t own_bytes(std::size_t batch_size) const {
-    return table_->scratch_bytes(code_, static_cast<std::int64_t>(batch_size));
+  // Null if the calling thread computes alone, as in libraries that are too old for teams.
+  const tfaot_team* usable(const Team& team) const noexcept {
+    return TFAOT_HAS(table_, compute_with_team) ? team.get() : nullptr;
+  }
+
+  std::size_t own_bytes(std::size_t batch_size, const Team& team = {}) const {
+    const auto rows = static_cast<std::int64_t>(batch_size);
+    if (usable(team) == nullptr) return table_->scratch_bytes(code_, rows);
+    return table_->team_scratch_bytes(code_, rows, team.size());
   }
 
   static Outcome outcome_of(const tfaot_info& info, tfaot_status status, const char* message) {
@@ -208,9 +226,9 @@ class Code {
   }
 
   // Whether `scratch` is large enough and aligned.
-  Outcome scratch_outcome(std::size_t batch_size, span<std::byte> scratch) const {
+  Outcome scratch_outcome(std::size_t batch_size, span<std::byte> scratch, const Team& team = {}) const {
     std::size_t needed = 0;
-    if (Outcome outcome = try_scratch_bytes(batch_size, &needed); !outcome.ok()) return outcome;
+    if (Outcome outcome = try_scratch_bytes(batch_size, &needed, team); !outcome.ok()) return outcome;
     if (scratch.size() < needed) {
       return Error(info().name, "scratch memory", "at least " + std::to_string(needed) + " bytes",
                    std::to_string(scratch.size()));
@@ -222,14 +240,20 @@ class Code {
     return {};
   }
 
-  Outcome compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
+  Outcome compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
+                  const Team& team) const {
     // The library takes null to mean its own memory, so it would not reject a size that is too small.
     if (scratch.data() == nullptr) {
-      if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
+      if (Outcome outcome = scratch_outcome(batch_size, scratch, team); !outcome.ok()) return outcome;
     }
     char message[TFAOT_MESSAGE_SIZE] = "";
-    const tfaot_status status = table_->compute(code_, static_cast<std::int64_t>(batch_size), inputs, outputs,
-                                                scratch.data(), scratch.size(), message, sizeof message);
+    const auto rows = static_cast<std::int64_t>(batch_size);
+    const tfaot_team* const threads = usable(team);
+    const tfaot_status status =
+        threads == nullptr
+            ? table_->compute(code_, rows, inputs, outputs, scratch.data(), scratch.size(), message, sizeof message)
+            : table_->compute_with_team(code_, rows, nullptr, inputs, outputs, threads, scratch.data(), scratch.size(), message,
+                                        sizeof message);
     return outcome_of(info(), status, message);
   }
 
@@ -336,15 +360,16 @@ class Shared {
   static Outcome try_target(const char* target = nullptr) { return Code::try_target(Compiled::table(), target); }
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly that many rows. If the model has
-  /// symbols, their sizes follow from the lengths of the inputs. Throws Error.
-  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs) const {
-    detail::require(try_run(batch_size, inputs, outputs));
+  /// symbols, their sizes follow from the lengths of the inputs. With a team, its threads share the work: rows, or large layers
+  /// of few rows, with the same bits. Throws Error.
+  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, const Team& team = {}) const {
+    detail::require(try_run(batch_size, inputs, outputs, team));
   }
   /// \cond
   template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
             class = detail::IfTensors<Outputs, Out>>
-  void run(std::size_t batch_size, const In& inputs, const Out& outputs) const {
-    detail::require(try_run(batch_size, inputs, outputs));
+  void run(std::size_t batch_size, const In& inputs, const Out& outputs, const Team& team = {}) const {
+    detail::require(try_run(batch_size, inputs, outputs, team));
   }
   /// \endcond
 
@@ -357,17 +382,19 @@ class Shared {
   Results run(std::size_t batch_size, const GivenInputs& inputs) const { return owned(batch_size, inputs); }
   /// \endcond
 
-  /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
+  /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size, team)` bytes, aligned to
   /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses at the same time. Nothing is allocated, except temporary memory
-  /// for large convolutions and matrix products in XLA's code.
-  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
-    detail::require(try_run(batch_size, inputs, outputs, scratch));
+  /// for large convolutions and matrix products in XLA's code, and what the team's executor allocates.
+  void run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch,
+           const Team& team = {}) const {
+    detail::require(try_run(batch_size, inputs, outputs, scratch, team));
   }
   /// \cond
   template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
             class = detail::IfTensors<Outputs, Out>>
-  void run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch) const {
-    detail::require(try_run(batch_size, inputs, outputs, scratch));
+  void run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch,
+           const Team& team = {}) const {
+    detail::require(try_run(batch_size, inputs, outputs, scratch, team));
   }
   /// \endcond
 
@@ -384,39 +411,43 @@ class Shared {
   }
 
   /// `run` into buffers of the caller, which returns an Error instead of throwing it.
-  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs) const {
-    return try_run<Inputs, Outputs>(batch_size, inputs, outputs);
+  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, const Team& team = {}) const {
+    return try_run<Inputs, Outputs>(batch_size, inputs, outputs, team);
   }
   /// \cond
   template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
             class = detail::IfTensors<Outputs, Out>>
-  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs) const {
+  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs, const Team& team = {}) const {
     return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
       std::size_t bytes = 0;
-      if (Outcome outcome = code_.try_scratch_bytes(batch_size, &bytes); !outcome.ok()) return outcome;
+      if (Outcome outcome = code_.try_scratch_bytes(batch_size, &bytes, team); !outcome.ok()) return outcome;
       const detail::ThreadScratch scratch(bytes);
-      return code_.try_run(batch_size, sizes.data()..., in, out, scratch.bytes());
+      return code_.try_run(batch_size, sizes.data()..., in, out, scratch.bytes(), team);
     });
   }
   /// \endcond
 
   /// The same in scratch memory of the caller.
-  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
-    return try_run<Inputs, Outputs>(batch_size, inputs, outputs, scratch);
+  Outcome try_run(detail::Rows batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch,
+                  const Team& team = {}) const {
+    return try_run<Inputs, Outputs>(batch_size, inputs, outputs, scratch, team);
   }
   /// \cond
   template <class In = GivenInputs, class Out = GivenOutputs, class = detail::IfTensors<Inputs, In>,
             class = detail::IfTensors<Outputs, Out>>
-  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch) const {
+  Outcome try_run(std::size_t batch_size, const In& inputs, const Out& outputs, span<std::byte> scratch,
+                  const Team& team = {}) const {
     return with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
-      return code_.try_run(batch_size, sizes.data()..., in, out, scratch);
+      return code_.try_run(batch_size, sizes.data()..., in, out, scratch, team);
     });
   }
   /// \endcond
 
-  /// Bytes of scratch memory that a call with `batch_size` rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error
-  /// if there is no such batch.
-  std::size_t scratch_bytes(std::size_t batch_size) const { return code_.scratch_bytes(batch_size); }
+  /// Bytes of scratch memory that a call with `batch_size` rows and this team needs, a multiple of TFAOT_SCRATCH_ALIGNMENT.
+  /// Throws Error if there is no such batch.
+  std::size_t scratch_bytes(std::size_t batch_size, const Team& team = {}) const {
+    return code_.scratch_bytes(batch_size, team);
+  }
 
   /// The target whose code runs.
   const char* target() const noexcept { return code_.target(); }

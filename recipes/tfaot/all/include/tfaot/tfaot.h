@@ -17,6 +17,7 @@
 #include <tfaot/sizes.h>
 #include <tfaot/span.h>
 #include <tfaot/state.h>
+#include <tfaot/team.h>
 #include <tfaot/tensor.h>
 #include <tfaot/threads.h>
 #include <tfaot/version.h>

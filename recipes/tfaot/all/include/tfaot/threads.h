@@ -1,4 +1,4 @@
-// tfaot/threads.h: a few threads that wait for work, for `Model::run_parallel`.
+// tfaot/threads.h: a few threads that wait for work, for teams (tfaot/team.h) and `Model::run_parallel`.
 #ifndef TFAOT_THREADS_H_
 #define TFAOT_THREADS_H_
 
@@ -26,9 +26,10 @@ inline namespace TFAOT_NAMESPACE {
 /// Threads::Threads).
 ///
 /// `threads(n, task)` calls `task(0)` to `task(n - 1)`, `size()` of them at a time, one of these in the calling thread,
-/// and returns when all have ended; then it throws the first exception. It serves one caller at a time, others wait; a task
-/// must not call it. A waiting thread spins for at most 100 microseconds before it sleeps: large batches often follow one
-/// another, and waking a thread takes as long as a small network.
+/// and returns when all have ended; then it throws the first exception. It waits for no thread that has not begun a task: the
+/// calling thread takes what others leave. It serves one caller at a time, others wait; a task must not call it. A waiting
+/// thread spins for at most 100 microseconds before it sleeps: calls often follow one another, and waking a thread takes as
+/// long as a small network.
 class Threads {
  public:
   /// `size` threads at a time, including the caller's; 0 stands for as many as the machine can run.
@@ -63,13 +64,16 @@ class Threads {
       context_ = const_cast<void*>(static_cast<const void*>(&task));
       tasks_ = tasks;
       next_.store(0, std::memory_order_relaxed);
-      busy_.store(workers_.size(), std::memory_order_relaxed);
       error_ = nullptr;
-      round_.fetch_add(1, std::memory_order_release);
+      const std::size_t round = round_.load(std::memory_order_relaxed) + 1;
+      open_.store(round);
+      round_.store(round);
     }
     wake_.notify_all();
     take_tasks();
-    const auto all_done = [this] { return busy_.load(std::memory_order_acquire) == 0; };
+    // A worker enters before it looks whether the round is open, so it sees that it is closed, or is seen here.
+    open_.store(0);
+    const auto all_done = [this] { return inside_.load() == 0; };
     if (!spin(all_done)) {
       std::unique_lock<std::mutex> lock(mutex_);
       done_.wait(lock, all_done);
@@ -119,9 +123,10 @@ class Threads {
         wake_.wait(lock, is_new);
       }
       seen = round_.load(std::memory_order_acquire);
-      if (stopping_) return;
-      take_tasks();
-      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      if (stopping_.load(std::memory_order_relaxed)) return;
+      inside_.fetch_add(1);
+      if (open_.load() == seen) take_tasks();
+      if (inside_.fetch_sub(1) == 1) {
         const std::lock_guard<std::mutex> lock(mutex_);
         done_.notify_one();
       }
@@ -148,7 +153,7 @@ class Threads {
   void stop() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
+      stopping_.store(true, std::memory_order_relaxed);
       round_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
@@ -161,14 +166,15 @@ class Threads {
   std::condition_variable wake_;
   std::condition_variable done_;
   std::atomic<std::size_t> round_{0};
+  std::atomic<std::size_t> open_{0};    // the round whose tasks may be taken; 0: none
+  std::atomic<std::size_t> inside_{0};  // workers that look for tasks
   std::atomic<std::size_t> next_{0};
-  std::atomic<std::size_t> busy_{0};
-  // Written before a round begins, and constant while workers are busy.
+  // Written before a round opens, and constant while it is open or workers are inside.
   void (*call_)(void*, std::size_t) = nullptr;
   void* context_ = nullptr;
   std::size_t tasks_ = 0;
-  std::exception_ptr error_;  // guarded by the mutex while workers are busy
-  bool stopping_ = false;
+  std::exception_ptr error_;  // guarded by the mutex while workers are inside
+  std::atomic<bool> stopping_{false};
 };
 
 }  // namespace TFAOT_NAMESPACE
