@@ -1,0 +1,209 @@
+"""How much faster two threads compute one call than one: a tfaot::Team against the calling thread, in turn.
+
+    .venv/bin/python benchmarks/threads.py [--rounds 9] [--march native] [--batch-sizes 1,16] [NETWORK...]
+
+Networks are programs of our compiler with random weights, so nothing but a C++ compiler is needed. The answers of both
+are compared. Two cores must be free, and it takes two that do not share their arithmetic units (hyper-threads do).
+Times are minima; the ratio is that of the minima, and beside it is the median of each round's ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tfaot_pkg.compiler.attributes import attributes_of  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.compiler.emit import Emitted, emit  # noqa: E402
+from tfaot_pkg.compiler.operations import OPERATIONS  # noqa: E402
+from tfaot_pkg.compiler.program import ROWS, Literal, Operation, Program, Region, Shape, Size  # noqa: E402
+from tfaot_pkg.compiler.verifier import verify  # noqa: E402
+from tfaot_pkg.ground import resources  # noqa: E402
+from tfaot_pkg.ground.process import run  # noqa: E402
+from tfaot_pkg.native.library import loop_flags  # noqa: E402
+
+FUNCTION = "tfaot_program"
+_NATIVE = ("library.cc", "runtime.cc", "state.cc")
+
+
+@dataclass
+class Network:
+    """A network that is written layer by layer; each method gives the number of a value."""
+
+    operations: list[Operation] = field(default_factory=list)
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+
+    def add(self, opcode: str, sizes: tuple[int, ...], *operands: int, batch: bool = True, **attributes: object) -> int:
+        shape = Shape("f32", (*([ROWS] if batch else []), *map(Size, sizes)))
+        self.operations.append(
+            Operation(
+                id=len(self.operations), opcode=opcode, type=shape, operands=operands, regions=(),
+                attributes=attributes_of(OPERATIONS[opcode].attributes, attributes),
+            )
+        )  # fmt: skip
+        return len(self.operations) - 1
+
+    def input(self, *sizes: int) -> int:
+        return self.add("parameter", sizes, number=0)
+
+    def weights(self, *sizes: int) -> int:
+        values = self.random.standard_normal(sizes) / np.sqrt(np.prod(sizes[:-1]))
+        return self.add("constant", sizes, batch=False, literal=Literal(values.astype(np.float32)))
+
+    def sizes(self, value: int) -> tuple[int, ...]:
+        return tuple(size.constant for size in self.operations[value].shape.sizes[1:])
+
+    def dense(self, x: int, outputs: int, activation: str = "relu") -> int:
+        *before, inputs = self.sizes(x)
+        layer = (x, self.weights(inputs, outputs), self.weights(outputs))
+        return self.add("dense", (*before, outputs), *layer, weights_axis=0, activation=activation)
+
+    def convolution(self, x: int, filters: int, side: int = 3, stride: int = 1, activation: str = "relu") -> int:
+        height, width, channels = self.sizes(x)
+        out = (-(-height // stride), -(-width // stride))
+        pads = tuple(
+            max((made - 1) * stride + side - size, 0) // 2 for made, size in zip(out, (height, width), strict=True)
+        )
+        layer = (x, self.weights(side, side, channels, filters), self.weights(filters))
+        window = (height, width, channels, *out, side, side, stride, stride, 1, 1, *pads)
+        return self.add("conv2d", (*out, filters), *layer, window=window, groups=1, activation=activation)
+
+    def pool(self, x: int, side: int = 2, stride: int = 2) -> int:
+        height, width, channels = self.sizes(x)
+        out = (height // stride, width // stride)
+        window = (height, width, channels, *out, side, side, stride, stride, 1, 1, 0, 0)
+        return self.add("max_pool", (*out, channels), x, window=window)
+
+    def sum(self, one: int, other: int) -> int:
+        """A residual connection, and ReLU."""
+        sizes = self.sizes(one)
+        zero = self.add("constant", (), batch=False, literal=Literal(np.float32(0.0)))
+        zeros = self.add("broadcast", sizes, zero, dimensions=())
+        return self.add("maximum", sizes, self.add("add", sizes, one, other), zeros)
+
+    def flat(self, x: int) -> int:
+        return self.add("reshape", (int(np.prod(self.sizes(x))),), x)
+
+    def program(self, result: int) -> Program:
+        made = Program(entry=Region(operations=tuple(self.operations), results=(result,)), symbols=())
+        verify(made)
+        return made
+
+
+def conv_net() -> Program:
+    net = Network()
+    x = net.input(32, 32, 3)
+    for filters in (32, 64, 128):
+        x = net.pool(net.convolution(net.convolution(x, filters), filters))
+    return net.program(net.dense(net.dense(net.flat(x), 256), 10, "none"))
+
+
+def resnet_50() -> Program:
+    net = Network()
+    x = net.pool(net.convolution(net.input(224, 224, 3), 64, 7, 2))
+    for stage, (blocks, width) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            within = net.convolution(net.convolution(x, width, 1, stride), width)
+            made = net.convolution(within, 4 * width, 1, activation="none")
+            beside = x if block else net.convolution(x, 4 * width, 1, stride, "none")
+            x = net.sum(made, beside)
+    return net.program(net.dense(net.flat(net.pool(x, 7, 7)), 1000, "none"))
+
+
+def mlp(width: int) -> Callable[[], Program]:
+    def made() -> Program:
+        net = Network()
+        x = net.input(width)
+        for _ in range(4):
+            x = net.dense(x, width)
+        return net.program(net.dense(x, 10, "none"))
+
+    return made
+
+
+def tokens() -> Program:
+    """The dense layers of a transformer's blocks, without attention."""
+    net = Network()
+    x = net.input(197, 384)
+    for _ in range(4):
+        x = net.dense(net.dense(x, 1152, "none"), 384, "none")
+        x = net.sum(net.dense(net.dense(x, 1536, "gelu_erf"), 384, "none"), x)
+    return net.program(net.dense(net.flat(x), 10, "none"))
+
+
+NETWORKS: Mapping[str, Callable[[], Program]] = {
+    "mlp_256": mlp(256),
+    "mlp_512": mlp(512),
+    "mlp_2048": mlp(2048),
+    "conv_net": conv_net,
+    "tokens": tokens,
+    "resnet_50": resnet_50,
+}
+
+
+def measured(program: Program, emitted: Emitted, work: Path, *, march: str, rounds: int, sizes: str) -> str:
+    """What the program main.cc prints."""
+    size = max(offset + values.nbytes for offset, values in emitted.constants)
+    content = np.zeros(size, np.uint8)
+    for offset, values in emitted.constants:
+        content[offset:][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+    (work / "weights.bin").write_bytes(content.tobytes())
+    (work / "program.cc").write_text(emitted.source)
+    known = {each.id: each for each in program.entry.operations}
+    numbers = {
+        "INPUTS": known[0].shape.elements.per_row.constant,
+        "OUTPUTS": known[program.entry.results[0]].shape.elements.per_row.constant,
+        "WEIGHTS": size,
+        "SCRATCH": emitted.scratch,
+        "DIVIDES": int(emitted.member_scratch is not None),
+        "MEMBER": -(-(emitted.member_scratch or 0) // 64) * 64,
+    }
+    native, kernels = resources.templates() / "native", resources.kernels()
+    folders = (native, native / "thunks", native / "absl", resources.headers(), kernels / "include", kernels / "src")
+    flags = ["-std=c++17", "-O2", "-DNDEBUG", "-ffp-contract=off", f"-march={march}", *loop_flags(is_gcc=True)]
+    flags += [f"-I{folder}" for folder in folders] + [f"-D{name}={value}" for name, value in numbers.items()]
+    sources = [HERE / "threads_program" / "main.cc", *(native / name for name in _NATIVE)]
+    sources += [work / "program.cc", kernels / "src" / "kernels.cpp"]
+    run(["g++", *flags, "-D__dso_handle=library_handle", *sources, "-pthread", "-o", work / "program"], timeout=900)
+    return run([work / "program", work / "weights.bin", str(rounds), *sizes.split(",")], timeout=900).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=[*NETWORKS], metavar="NETWORK")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--march", default="native")
+    parser.add_argument("--batch-sizes", default="1,3,16")
+    options = parser.parse_args()
+    print(
+        "| network | batch | one thread, us | two threads, us | ratio | median of ratios |\n|---|--:|--:|--:|--:|--:|"
+    )
+    for name in options.names or NETWORKS:
+        program = NETWORKS[name]()
+        with tempfile.TemporaryDirectory() as work:
+            emitted = emit(program, FUNCTION)
+            text = measured(
+                program, emitted, Path(work), march=options.march, rounds=options.rounds, sizes=options.batch_sizes
+            )
+        for row in text.splitlines():
+            size, *times = row.split()
+            one, two = ([float(time) for time in times[place::2]] for place in (0, 1))
+            ratio = statistics.median(first / second for first, second in zip(one, two, strict=True))
+            print(
+                f"| {name} | {size} | {min(one):.4g} | {min(two):.4g} | {min(one) / min(two):.2f} | {ratio:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
