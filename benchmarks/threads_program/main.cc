@@ -38,7 +38,7 @@ constexpr TargetCode kCodes[] = {{"native", &yes, &target}};
 
 extern const ModelData model_data = {
     {sizeof(tfaot_info), 64, "network", "1", "0", "none", 1, &kInput, 1, &kOutput, 1, kSizes, 1, kTargets, nullptr, 1, 1, 0,
-     nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr},
+     nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr},
     kCodes, 1, kOffsets, weights, nullptr};
 
 }  // namespace tfaot_native

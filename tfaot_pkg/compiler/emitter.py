@@ -63,7 +63,7 @@ class Tables:
 
 
 DIVIDED_FROM = 1 << 18
-"""The least multiply-adds of a layer of one row that a team of threads computes together (decision 090)."""
+"""The least multiply-adds of a layer of one row that a team of threads computes together (decision 091)."""
 
 
 class Emitter(Lines):

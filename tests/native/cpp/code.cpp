@@ -118,7 +118,7 @@ constexpr TargetCode kCodes[] = {
 
 extern const ModelData model_data = {
     {sizeof(tfaot_info), 16, "triple", "1.0.0", "0123456789ab", "none", 1, &kX, 1, &kY, 2, kSizes, 3, kTargets, nullptr, 1, 0, 0,
-     nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr},
+     nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr},
     kCodes, 1, kOffsets, kWeights, nullptr};
 
 }  // namespace tfaot_native
