@@ -172,3 +172,15 @@ def test_functions_of_an_object_that_choose_functions_are_found(workshop: Worksh
 def test_a_section_that_runs_is_known_by_its_kind_whatever_its_name(workshop: Workshop, kind: str) -> None:
     code = f'__asm__(".section .mine,\\"aw\\",%{kind}\\n.quad 0\\n.text\\n");\n'
     assert workshop.objects(code) == ("its section .mine makes code run when it is loaded or unloaded",)
+
+
+@pytest.mark.parametrize("more", [b"\0", b"hidden" * 1000])
+def test_bytes_after_the_end_are_found(workshop: Workshop, more: bytes) -> None:
+    """Neither a linker nor a loader looks at them."""
+    found = f"there are {len(more):,} bytes after its end"
+    assert shared_library_findings(memoryview(library(workshop) + more), RULES) == (found,)
+    made = workshop.object_file(ENTRY_ONLY)
+    made.write_bytes(made.read_bytes() + more)
+    assert object_findings(memoryview(made.read_bytes()), RULES) == (found,)
+    member = static_library_findings(memoryview(archived(workshop, "rcs").read_bytes()), RULES)
+    assert member == (f"a.o: {found}",)

@@ -147,7 +147,7 @@ def test_a_library_may_not_need_a_newer_c_library_than_the_package_states(tmp_pa
 
 def test_code_elsewhere_is_found(tmp_path: Path) -> None:
     static, shared = tiny_libraries("digits", "1.0")
-    found = faults(tmp_path, {f"include/{NAME}/a.h": shared, f"share/{NAME}/b": static})
+    found = faults(tmp_path, {f"include/{NAME}/a.h": shared, f"share/{NAME}/licenses/b": static})
     assert len(found) == 2 and all("compiled code" in fault for fault in found)
 
 

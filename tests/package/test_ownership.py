@@ -36,6 +36,9 @@ from tfaot_pkg.package.listing import foreign_path, scan_tree
         "share/tfaot-model-other/info.json",
         "share/tfaot-model-digits/manifest.json",
         "share/tfaot-model-digits/pending.json",
+        "share/tfaot-model-digits/other.json",
+        "share/tfaot-model-digits/licenses/more/LICENSE",
+        "share/tfaot-model-digits/data/info.json",
         "share/aclocal/digits.m4",
     ],
 )

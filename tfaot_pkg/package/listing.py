@@ -144,6 +144,17 @@ def source_folder(package: str) -> str:
 
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _WRITTEN_BY_INSTALLER = ("manifest.json", "pending.json")
+# Others would be read and shown by nobody, so whoever knows of them could hide anything there.
+_DOCUMENTS = (
+    "graph.json",
+    "info.json",
+    "provenance.json",
+    "reference.bin",
+    "sbom.cdx.json",
+    "spec.tune.json",
+    "spec.yaml",
+    "validation.json",
+)
 
 
 def foreign_path(package: str, path: str) -> str:
@@ -179,7 +190,7 @@ def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
             rf"lib/cmake/{stem}/{stem}(Config|ConfigVersion|Targets)\.cmake",
             rf"lib/pkgconfig/{stem}\.pc",
             rf"etc/scram\.d/({tool})\.xml",
-            rf"share/{stem}/(?!({'|'.join(map(re.escape, _WRITTEN_BY_INSTALLER))})$)({_FILE}/)*{_FILE}",
+            rf"share/{stem}/({'|'.join(map(re.escape, _DOCUMENTS))}|licenses/{_FILE}|source/({_FILE}/)*{_FILE})",
         )
     )
 

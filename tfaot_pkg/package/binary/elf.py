@@ -135,9 +135,10 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elf:
-    """An ELF file: its headers, and `data` for what they lead to."""
+    """An ELF file: its headers, and `data` for what they lead to. At `end`, the last part that they lead to ends."""
 
     data: memoryview
+    end: int
     kind: int
     machine: int
     segments: tuple[Segment, ...]
@@ -193,12 +194,20 @@ def read_elf(data: memoryview) -> Elf:
         raw = _table(_SECTION, data, sections_at, first[5], "the section headers")
     # The index does not fit the header's field: the first section holds it.
     names = raw[0][6] if names == _EXTENDED and raw else names
+    found_segments, found_sections = _segments(data, segments_at, segments), _sections(data, raw, names)
+    ends = [
+        segments_at + segments * _SEGMENT.size,
+        sections_at + len(raw) * _SECTION.size,
+        *(segment.offset + segment.file_size for segment in found_segments),
+        *(section.offset + section.size for section in found_sections if section.kind != _NOBITS),
+    ]
     return Elf(
         data=data,
+        end=max(ends),
         kind=kind,
         machine=machine,
-        segments=_segments(data, segments_at, segments),
-        sections=_sections(data, raw, names),
+        segments=found_segments,
+        sections=found_sections,
     )
 
 
@@ -230,6 +239,7 @@ def _sections(data: memoryview, raw: list[tuple[int, ...]], names: int) -> tuple
 
 
 _SYMTAB = 2
+_NOBITS = 8  # a section of zeros, which takes no room in the file
 
 
 def symbols_of(elf: Elf) -> tuple[Symbol, ...]:

@@ -232,7 +232,10 @@ def is_binary(data: memoryview) -> bool:
 
 def _findings(data: memoryview, look: Callable[[Elf], Iterable[str]]) -> tuple[str, ...]:
     try:
-        return tuple(dict.fromkeys(look(read_elf(data))))
+        elf = read_elf(data)
+        # Nobody would look at them, and whoever knows of them could hide anything there.
+        beyond = [f"there are {len(data) - elf.end:,} bytes after its end"] if len(data) > elf.end else []
+        return tuple(dict.fromkeys([*beyond, *look(elf)]))
     except MalformedElf as error:
         return (f"it is not an ELF file that could be used: {error}",)
 
