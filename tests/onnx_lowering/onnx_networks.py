@@ -66,7 +66,7 @@ def computed_sizes():
     """Windows of three times without padding, and products of all pairs of two inputs: outputs have computed sizes."""
     node, random = helper.make_node, np.random.default_rng(4)
     nodes = [
-        node("Conv", ["x", "w"], ["steps"]),
+        node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["steps"]),
         node("ReduceSum", ["x", "one"], ["sums"], keepdims=1), node("Transpose", ["sums"], ["column"], perm=[0, 2, 1]),
         node("Unsqueeze", ["m", "one"], ["row"]), node("MatMul", ["column", "row"], ["products"]),
         node("Reshape", ["products", "flat"], ["pairs"]),

@@ -497,6 +497,20 @@ def test_sums_of_floats_that_overflow_are_numbers_in_another_order() -> None:
     assert judged([[0.2, 0.1, 7.0]] * 10, lost, **wide)[-1][0] == "real"
 
 
+def test_relu_hides_which_sums_overflowed() -> None:
+    """-infinity becomes 0: the framework's does at four places, ours may at four others, and gives no other number."""
+    exact = [float(each + 1) * 5e36 for each in range(40)]
+    eager = [*[0.0] * 4, *exact[4:]]
+    wide: dict[str, Any] = {"class_name": "boundary", "jit": eager, "exact": exact, "met": {OVERFLOW: "ai.onnx.Conv"}}
+    ours = [*exact[:8], *[0.0] * 4, *exact[12:]]
+    assert judged(ours, eager, **wide) == [("large argument", 8, False)]
+    assert judged([*exact[:8], *[1e36] * 4, *exact[12:]], eager, **wide)[-1] == ("real", 4, True)
+    assert judged([*exact[:8], *[0.0] * 5, *exact[13:]], eager, **wide)[-1] == ("real", 5, True)
+    # A framework whose sums do not overflow shows no such end, and on main inputs there are no such sums.
+    assert judged(ours, exact, **{**wide, "jit": exact})[-1] == ("real", 4, True)
+    assert judged(ours, eager, **{**wide, "class_name": "main"})[-1] == ("real", 4, True)
+
+
 def test_one_overflowed_sum_reaches_all_elements_of_its_row() -> None:
     """Ours overflows in rows in which the framework's could: in two, of however many elements, but not in more."""
     right = [[1.0, 2.0, 3.0]] * 10

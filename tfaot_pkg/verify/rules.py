@@ -203,6 +203,7 @@ def _overflowed(seen: Evidence) -> Mask:
     found = alike | (shown & ~ours)
     # Our sums may overflow where the framework's do not, or reach the end where its do.
     found = found | _as_many(met & ~shown & ~ours & ~alike, shown, seen)
+    found = found | _as_many(met & ~shown & ours & ~alike & _saturated(seen, shown), shown, seen)
     jit, exact = seen.answers.jit, seen.answers.exact
     numbers = shown & ours & ~alike & (~seen.nothing if jit is None and exact is None else seen.plausible)
     # Where float64 has a number, only sums of floats leave their range: in another order they need not. The few rows of
@@ -214,6 +215,16 @@ def _overflowed(seen: Evidence) -> Mask:
     # If all distances overflow, each search finds other neighbours, and two searches agree on some rows by chance.
     if seen.class_name == "huge" and seen.torn.any() and seen.operations & OPERATIONS[TIES]:
         found = found | seen.plausible
+    return found
+
+
+def _saturated(seen: Evidence, shown: Mask) -> Mask:
+    """Numbers that the framework gives where sums of its own overflow, and float64 another one: an end of a function.
+
+    ReLU makes 0 of a sum that is -infinity, a sigmoid 0 or 1.
+    """
+    ends = seen.eager[shown & seen.torn_in_float64 & np.isfinite(seen.eager)]
+    found: Mask = np.isin(seen.answers.ours, ends)
     return found
 
 
@@ -493,7 +504,8 @@ RULES: tuple[Rule, ...] = (
         source="IEEE 754 addition is not associative, and no framework documents its order: whether a sum "
         "overflows depends on it",
         elements=f"{_XLA_OR_FLOAT64}; ours that are not finite where these differ from the framework or are not "
-        "finite, in as many other places; numbers there if float64 has one, between the framework's answers or beyond "
+        "finite, in as many other places, and in as many the numbers that the framework gives where float64 has others "
+        "(0 of ReLU); numbers there if float64 has one, between the framework's answers or beyond "
         "these by no more than their distance; numbers between its answers in no more places; in three quarters of the "
         "rows, ours and the framework's below a rounding of the largest number, and integers between the framework's; "
         "in huge, if the model sorts and these differ anywhere, all numbers between the framework's",
