@@ -154,9 +154,7 @@ def test_memory_that_a_loop_reads_is_kept_while_its_other_values_are_computed(co
     writer = Writer()
     x = writer.input(6, 4)
     weights = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
-    layer = writer.add(
-        "dot", (N, 6, 4), x, writer.constant(weights), contracting=((2,), (0,)), batch=((), ()), precision=(0, 0)
-    )
+    layer = writer.add("dot", (N, 6, 4), x, writer.constant(weights), contracting=((2,), (0,)), batch=((), ()))
     groups = writer.add("reshape", (N, 6, 2, 2), layer)
 
     def spread(values: int) -> int:

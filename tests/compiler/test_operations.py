@@ -394,7 +394,7 @@ def test_images_are_resized_place_by_place(compiled: Compile, channels: int) -> 
     )  # fmt: skip
     product = writer.add(
         "dot", (9, 11, N, channels), writer.constant(weights), windows, contracting=((3, 1), (1, 2)),
-        batch=((2, 0), (4, 5)), precision=(),
+        batch=((2, 0), (4, 5)),
     )  # fmt: skip
     resized = writer.add("transpose", (N, 9, 11, channels), product, dimensions=(2, 0, 1, 3))
     program = recognize(simplify(writer.program(resized)))

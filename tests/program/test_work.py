@@ -23,7 +23,7 @@ def _made(number: int, opcode: str, shape: listing.ArrayShape, *operands: int, *
 
 def _dense(rows: int, *, wide: int = 3, called: tuple[int, ...] = ()) -> listing.Module:
     """A product of `rows` of two numbers with weights, and its hyperbolic tangent."""
-    dot = listing.Dot(contracting=((1,), (0,)), batch=((), ()), precision=())
+    dot = listing.Dot(contracting=((1,), (0,)), batch=((), ()))
     instructions = (
         _made(0, "parameter", _array(rows, 2), attributes=listing.Number(number=0)),
         _made(1, "parameter", _array(2, wide), attributes=listing.Number(number=1)),

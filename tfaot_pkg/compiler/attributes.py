@@ -105,7 +105,6 @@ class Dot(Attributes):
 
     contracting: tuple[Axes, Axes]
     batch: tuple[Axes, Axes]
-    precision: Axes = ()
     order: Axes = ()
 
 

@@ -314,7 +314,6 @@ def _dot(proto: HloProto) -> listing.Dot:
     return listing.Dot(
         contracting=(tuple(numbers.lhs_contracting_dimensions), tuple(numbers.rhs_contracting_dimensions)),
         batch=(tuple(numbers.lhs_batch_dimensions), tuple(numbers.rhs_batch_dimensions)),
-        precision=tuple(proto.precision_config.operand_precision),
     )
 
 

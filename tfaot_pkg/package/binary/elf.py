@@ -71,8 +71,6 @@ class Tag(IntEnum):
     SONAME = 14
     PLTRELSZ = 2
     JMPREL = 23
-    INIT_ARRAY = 25
-    FINI_ARRAY = 26
     INIT_ARRAYSZ = 27
     FINI_ARRAYSZ = 28
     GNU_HASH = 0x6FFFFEF5
@@ -94,7 +92,6 @@ class Segment:
     offset: int
     address: int
     file_size: int
-    memory_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +219,7 @@ def _segments(data: memoryview, offset: int, count: int) -> tuple[Segment, ...]:
             if address // _PAGE * _PAGE < end:
                 raise MalformedElf("segments overlap, or are not in order")
             end = -(-(address + memory) // _PAGE) * _PAGE
-        found.append(Segment(kind=kind, flags=flags, offset=at, address=address, file_size=size, memory_size=memory))
+        found.append(Segment(kind=kind, flags=flags, offset=at, address=address, file_size=size))
     return tuple(found)
 
 

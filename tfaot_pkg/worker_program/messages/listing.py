@@ -82,7 +82,6 @@ class CustomCall:
 class Dot:
     contracting: tuple[tuple[int, ...], tuple[int, ...]]
     batch: tuple[tuple[int, ...], tuple[int, ...]]
-    precision: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
