@@ -239,6 +239,60 @@ def _(x: Any) -> Any:
     return tf.while_loop(lambda i, _: i < 10, lambda i, v: (i + 1, tf.tanh(tf.matmul(v, step))), (0, x))[1]
 
 
+def scanned(step: Callable[..., Any], x: Any, start: Any) -> Any:
+    """All states of a recurrence over the first axis of each row."""
+    return tf.transpose(tf.scan(step, tf.transpose(x, [1, 0, 2]), start), [1, 0, 2])
+
+
+@model("scan affine", 64, 16)
+def _(x: Any) -> Any:
+    return scanned(lambda state, each: 0.9 * state + 0.1 * each, x, tf.zeros_like(x[:, 0]))
+
+
+@model("scan tanh", 20, 12)
+def _(x: Any) -> Any:
+    return scanned(lambda state, each: tf.tanh(0.5 * state + each), x, tf.zeros_like(x[:, 0]))
+
+
+@model("scan last", 64, 16)
+def _(x: Any) -> Any:
+    return scanned(lambda state, each: 0.9 * state + 0.1 * each, x, tf.zeros_like(x[:, 0]))[:, -1]
+
+
+@model("scan matrix", 30, 32)
+def _(x: Any) -> Any:
+    weights = tf.constant(np.random.default_rng(1).normal(size=(32, 32), scale=0.15).astype("f4"))
+    return scanned(lambda state, each: tf.tanh(tf.matmul(state, weights) + each), x, tf.zeros_like(x[:, 0]))
+
+
+@model("scan gated", 20, 16)
+def _(x: Any) -> Any:
+    """A gated unit, of inputs that need no product."""
+    random = np.random.default_rng(1)
+    update, made = (tf.constant(random.normal(size=(16, 16), scale=0.2).astype("f4")) for _ in range(2))
+
+    def step(state: Any, each: Any) -> Any:
+        gate = tf.sigmoid(tf.matmul(state, update) + each)
+        return gate * state + (1 - gate) * tf.tanh(tf.matmul(state, made) + each)
+
+    return scanned(step, x, tf.zeros_like(x[:, 0]))
+
+
+@model("while lstm", 20, 16)
+def _(x: Any) -> Any:
+    random = np.random.default_rng(1)
+    own, weights = (tf.constant(random.normal(size=(16, 64), scale=0.2).astype("f4")) for _ in range(2))
+
+    def step(i: Any, h: Any, c: Any) -> Any:
+        gates = tf.matmul(x[:, i], own) + tf.matmul(h, weights)
+        kept, taken, made, out = tf.split(gates, 4, axis=1)
+        c = tf.sigmoid(kept) * c + tf.sigmoid(taken) * tf.tanh(made)
+        return i + 1, tf.sigmoid(out) * tf.tanh(c), c
+
+    zeros = tf.zeros_like(x[:, 0])
+    return tf.while_loop(lambda i, *_: i < 20, step, (0, zeros, zeros))[1]
+
+
 @model("attention", 12, 16)
 def _(x: Any) -> Any:
     random = np.random.default_rng(1)

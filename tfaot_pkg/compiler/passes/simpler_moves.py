@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.attributes import Constant, Dimensions, Gather, Slices, numbers
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Edge, Gather, Pad, Slices, numbers
 from tfaot_pkg.compiler.passes.rewriting import Rewrite
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, ONE, ZERO, Attributes, Operation, Shape, Size
 
@@ -81,6 +81,31 @@ def broadcast(rewrite: Rewrite, operation: Operation, operand: Operation) -> int
 
 def same_type(_rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
     return operand.id if operation.type == operand.type else operation
+
+
+def dynamic_slice(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """A part that has nothing of the padding behind an array: TensorFlow takes a step so, by a number it computes."""
+    if operation.type == operand.type:  # HLO clamps the start to 0
+        return operand.id
+    if operand.opcode != "pad":
+        return operation
+    value = rewrite.made[operand.operands[0]]
+    edges, starts, sizes = Pad.of(operand).padding, operation.operands[1:], operation.shape.sizes
+    axes = zip(edges, starts, sizes, value.shape.sizes, strict=True)
+    if all(edge == (0, 0, 0) or _is_before_padding(rewrite, edge, start, *both) for edge, start, *both in axes):
+        return rewrite.add(replace(operation, operands=(value.id, *starts)))
+    return operation
+
+
+def _is_before_padding(rewrite: Rewrite, edge: Edge, start: int, size: Size, given: Size) -> bool:
+    """Whether an axis is padded at its end only, and the part from a known `start` on ends before that."""
+    made, (before, behind, between) = rewrite.made[start], edge
+    if before != 0 or between != 0 or not isinstance(behind, int) or behind < 0:  # a shorter axis clamps the start
+        return False
+    if made.opcode != "constant" or Constant.of(made).literal.growing:
+        return False
+    end = Size(max(0, int(Constant.of(made).literal.constant.item()))) + size
+    return end == given or (end.is_constant and given.is_constant and end.constant <= given.constant)
 
 
 def update(rewrite: Rewrite, operation: Operation, operand: Operation) -> int | Operation:
