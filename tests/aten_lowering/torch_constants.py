@@ -41,6 +41,7 @@ CASES = {
     "state_of_earlier_calls": counting,
     "state_that_is_only_written": overwritten,
     "random": lambda x, state: x + state[:1] + torch.rand(6),
+    "a_branch_on_the_batch": lambda x, _: torch.cond(x.shape[0] > 500, lambda x: x * 2.0, lambda x: x + 1.0, (x,)),
     "not_set": lambda x, _: x + torch.empty(6).fill_(2.0),
     "no_larger_than_weights": lambda x, state: x @ (state.mT @ state).exp(),
     "too_large_to_store": lambda x, state: (x[:, None, None] + state[:, None].exp().expand(2, 40_000, 6)).mean((1, 2)),

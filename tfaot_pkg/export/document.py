@@ -34,6 +34,7 @@ class Program:
         self._results = self._user_outputs()
         required, self._weights = self._constants.required(self._results)
         self.nodes = [node for node in required if node.op == "call_function"]
+        self._require_no_functions()
         self._require_no_state({node.name for node in required})
 
     def document(self, outputs: list[str], answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +102,16 @@ class Program:
     def _changed(self) -> set[str]:
         specs = self._program.graph_signature.output_specs
         return {each.target for each in specs if each.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")}
+
+    def _require_no_functions(self) -> None:
+        """Raise ExportError for operators that take functions, such as torch.cond: a document has one graph."""
+        for name in map(operator_name, (node.target for node in self.nodes)):
+            if name.startswith("torch.ops.higher_order."):
+                raise ExportError(
+                    f"the model uses {name}, which takes functions: .aten files have no branches or loops that depend "
+                    "on values or on the batch; compute both branches and choose with torch.where, or write the loop "
+                    "in Python with a fixed number of steps"
+                )
 
     def _require_no_state(self, names: set[str]) -> None:
         """Raise ExportError if outputs depend on what the model keeps of earlier calls, or on what is no tensor."""
