@@ -150,6 +150,17 @@ def require_program() -> Callable[[str], str]:
     return require
 
 
+@pytest.fixture(scope="session")
+def require_header() -> Callable[[str], None]:
+    """`require_header("tbb/parallel_for.h")`: of C++. Where it is missing the test fails in CI and skips elsewhere."""
+
+    def require(name: str) -> None:
+        if not any((Path("/usr") / place / name).is_file() for place in ("include", "local/include")):
+            _missing(f"<{name}>")
+
+    return require
+
+
 @pytest.fixture
 def without_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A PATH with all programs but the emulators."""

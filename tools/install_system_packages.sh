@@ -30,6 +30,12 @@ wanted=(
   npm:npm
 )
 
+# header:package
+headers=(
+  eigen3/unsupported/Eigen/CXX11/ThreadPool:libeigen3-dev
+  tbb/parallel_for.h:libtbb-dev
+)
+
 as_root=()
 if ((EUID != 0)); then
   as_root=(sudo -n)
@@ -60,6 +66,9 @@ install() {
 missing=()
 for entry in "${wanted[@]}"; do
   command -v "${entry%%:*}" >/dev/null 2>&1 || missing+=("${entry#*:}")
+done
+for entry in "${headers[@]}"; do
+  [[ -e /usr/include/${entry%%:*} ]] || missing+=("${entry#*:}")
 done
 if ((${#missing[@]})); then
   mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
