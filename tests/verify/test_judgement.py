@@ -497,6 +497,18 @@ def test_sums_of_floats_that_overflow_are_numbers_in_another_order() -> None:
     assert judged([[0.2, 0.1, 7.0]] * 10, lost, **wide)[-1][0] == "real"
 
 
+def test_sets_of_points_have_nan_in_every_row() -> None:
+    """A search for neighbours finds others in all rows: ours may be others in as many places as XLA's are."""
+    eager = [[NAN, *map(float, range(20))]] * 8
+    jit = [[NAN, 1.0, 2.0, 3.0, *map(float, range(3, 20))]] * 8
+    near: dict[str, Any] = {"class_name": "nonfinite", "jit": jit, "met": {ORDER: "TopKV2"}}
+    ours = [[NAN, *map(float, range(17)), 16.0, 17.0, 18.0]] * 8
+    assert judged(ours, eager, **near) == [("NaN rule", 24, False)]
+    assert judged([[NAN, *map(float, range(16)), 15.0, 16.0, 17.0, 18.0]] * 8, eager, **near)[-1] == ("real", 32, True)
+    assert judged([[NAN, *map(float, range(19)), 99.0]] * 8, eager, **near)[-1] == ("real", 8, True)
+    assert judged(ours, eager, **{**near, "jit": eager})[-1] == ("real", 24, True)
+
+
 def test_relu_hides_which_sums_overflowed() -> None:
     """-infinity becomes 0: the framework's does at four places, ours may at four others, and gives no other number."""
     exact = [float(each + 1) * 5e36 for each in range(40)]

@@ -165,6 +165,12 @@ def _torn(seen: Evidence) -> Mask:
     return torn | _some_of(rows & ~torn & seen.plausible, rows, seen)
 
 
+def _as_torn(seen: Evidence) -> Mask:
+    """Elements of such rows, in as many places: if a row is a set of points, nearly every one has a NaN somewhere."""
+    torn = seen.torn & seen.plausible
+    return _as_many(seen.torn_rows & ~torn & seen.plausible, torn, seen)
+
+
 def _some_of(found: Mask, rows: Mask, seen: Evidence, alone: int = _ALONE) -> Mask:
     """`found`, unless it explains differences in nearly all `rows`, and in more than are believed `alone`."""
     return found if _rows(found & seen.differs) <= max(_OPEN * _rows(rows), alone) else seen.nothing
@@ -448,12 +454,12 @@ RULES: tuple[Rule, ...] = (
         kind="NaN rule",
         classes=frozenset({"nonfinite"}),
         freedom=ORDER,
-        excuses=lambda seen: _like_another(seen) | _torn(seen),
+        excuses=lambda seen: _like_another(seen) | _torn(seen) | _as_torn(seen),
         source="no framework documents where it puts NaN; its sign, by which XLA sorts, depends on the CPU for "
         "inf - inf; ArgMax and ArgMin leave NaN out, but TensorFlow's graph optimizer moves them in front of monotone "
         "functions, as of Sqrt, whose NaN then are numbers",
         elements=f"{_XLA_OR_FLOAT64}; in three quarters of the rows in which these differ from the framework, all that "
-        "are between its answers",
+        "are between its answers; in all of these, no more elements than differ there",
     ),
     Rule(
         name="moved in front of NaN",
