@@ -76,7 +76,7 @@ def page(found: Results) -> str:
         "",
         (
             "Axes, sizes, scales and the like, which the tests give as inputs, are constants here, as they are in models. Types "
-            "without arithmetic on CPUs (float8, 4 and 2 bits), texts, and training are refused, and sequences and optional "
+            "without arithmetic on CPUs (float8; 4 and 2 bits, except in weights), texts, and training are refused, and sequences and optional "
             "values as inputs and outputs. "
             "Further operators: `FeatureVectorizer`, `Imputer`, `LinearClassifier`, `LinearRegressor`, `Normalizer`, "
             "`OneHotEncoder`, `Scaler`, `SVMClassifier`, `SVMRegressor`, `TreeEnsembleClassifier`, `TreeEnsembleRegressor`, "

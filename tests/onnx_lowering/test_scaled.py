@@ -189,3 +189,21 @@ def test_a_bias_of_another_scale_is_added_to_floats() -> None:
     product = (_whole(given) @ weights.astype(np.int64)).astype(np.float32) * (_STEP * np.float32(0.01))
     np.testing.assert_array_equal(made, product + bias)
     assert _opcodes(program).count("quantized_dense") == 1
+
+
+@pytest.mark.parametrize("zero", [None, 0, 100])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_floats_become_the_nearest_number_in_range_and_nan_the_lowest(dtype: str, zero: int | None) -> None:
+    ends, graph = np.iinfo(dtype), _Graph()
+    if zero is None and dtype != "uint8":
+        graph.add("QuantizeLinear", "x s", "q", output_dtype={"int8": 3, "uint16": 4, "int16": 5}[dtype])
+    else:
+        graph.add("QuantizeLinear", "x s" if zero is None else "x s z", "q")
+    graph.constants |= {"s": np.float32(0.5), "z": np.array(zero or 0, dtype)}
+    graph.add("Cast", "q", "y", to=1)
+    edges = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.25, -0.25, 0.75, -0.0, ends.min / 2 - 0.25, ends.max / 2 + 0.25]
+    x = np.concatenate([np.array(edges, np.float32), _floats(graph, 3).ravel() * 40])[:, None]
+    (made,) = interpret.run(run(graph.program(1)), len(x), [x], {})
+    with np.errstate(invalid="ignore"):
+        wanted = np.clip(np.rint(x.astype(np.float64) / 0.5) + (zero or 0), ends.min, ends.max)
+    np.testing.assert_array_equal(made, np.where(np.isnan(x), ends.min, wanted))

@@ -136,3 +136,28 @@ def test_bfloat16_is_rounded_after_each_node() -> None:
     expected = _rounded(_rounded(short * np.float32(1.5)) + short)
     np.testing.assert_array_equal(made, expected)
     assert not np.array_equal(expected, x * np.float32(1.5) + x)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("int4", -8), ("uint4", 0), ("int2", -2), ("uint2", 0)])
+def test_weights_of_few_bits_in_blocks_are_the_numbers_that_they_stand_for(dtype: str, least: int) -> None:
+    """All of them: elements are bits, of which the upper ones of a byte mean nothing."""
+    random, bits = np.random.default_rng(0), int(dtype[-1])
+    numbers, zeros = (random.integers(least, least + 2**bits, shape) for shape in ((8, 3), (2, 3)))
+    numbers.reshape(-1)[: 2**bits] = least + np.arange(2**bits)
+    scales = random.uniform(0.5, 1, (2, 3)).astype(np.float32)
+    upper = random.integers(0, 2 ** (8 - bits), (8, 3)) << bits
+    tensors = {
+        "w": ((numbers & (2**bits - 1)) | upper).astype(np.uint8), "s": scales, "z": (zeros & (2**bits - 1)).astype(np.uint8),
+    }  # fmt: skip
+    x = random.normal(size=(5, 8)).astype(np.float32)
+    nodes = [node("DequantizeLinear", "w s z", "d", axis=0, block_size=4), node("MatMul", "x d", "y")]
+    made = run_by_interpreter(nodes, x, tensors, dtypes={"w": dtype, "z": dtype})
+    weights = (numbers - zeros.repeat(4, 0)) * scales.repeat(4, 0).astype(np.float64)
+    np.testing.assert_allclose(made, x @ weights, rtol=1e-5, atol=1e-5)
+
+
+def test_results_of_few_bits_are_refused() -> None:
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    tensors = {"s": np.float32(0.5), "z": np.uint8(3)}
+    with pytest.raises(Unsupported, match="results of fewer than 8 bits"):
+        run_by_interpreter(nodes, np.zeros((2, 3), np.float32), tensors, dtypes={"z": "int4"})

@@ -6,14 +6,14 @@ import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
 from tfaot_pkg.frontends.onnx_lowering.products import centered, matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum
-from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, Results, operator
+from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, OfFewBits, Results, operator
 
 _QUANTIZED = frozenset("u8 s8 u16 s16".split())
 
@@ -53,6 +53,8 @@ def _dequantize(call: Call) -> Value:
 def _quantize(call: Call) -> Value:
     b, x, scale, zero = call.builder, call.input(0), call.input(1), call.maybe(2)
     axis, block = axis_of(call, x, scale), call.whole("block_size", 0)
+    if isinstance(zero, OfFewBits):
+        raise call.fault("results of fewer than 8 bits")
     dtype = zero.dtype if zero is not None else call.dtype(call.whole("output_dtype", 0) or 2)
     scale = spread_along(b, b.convert(scale, "f32"), x, axis, block)
     values = b.map("divide", b.convert(x, "f32"), scale)
@@ -67,10 +69,11 @@ def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Valu
     # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers, which are counted
     # from the lowest one: NaN becomes this one, as in ONNX Runtime, because conversions make 0 of it.
     values = a.unary("round-nearest-even", values)
-    start = known(np.float32(-ends.min), "f32") if zero is None else a.sub(b.convert(zero, "f32"), float(ends.min))
-    values = a.min(a.max(a.add(values, start), 0.0), float(ends.max - ends.min))
+    lowest = int(ends.min)
+    start = float(-lowest) if zero is None else a.sub(b.convert(zero, values.dtype), float(lowest))
+    values = a.min(a.max(a.add(values, start), 0.0), float(ends.max - lowest))
     whole = b.convert(values, "s32")
-    return b.convert(whole if ends.min == 0 else a.add(whole, int(ends.min)), dtype)
+    return b.convert(whole if lowest == 0 else Arithmetic(b, whole).add(whole, lowest), dtype)
 
 
 @operator("DynamicQuantizeLinear")

@@ -21,6 +21,7 @@ _TYPES = {
     13: "u64", 16: "f32",
 }  # fmt: skip
 """Numbers of ONNX's TensorProto.DataType -> element types of programs."""
+_FEW_BITS = frozenset("int2 int4 uint2 uint4".split())
 _OTHERS = {8: "text", 14: "complex64", 15: "complex128"}
 SHORT: Mapping[int, Short] = {10: "f16", 16: "bf16"}
 """Numbers of the types that are computed in float32."""
@@ -209,9 +210,25 @@ class Call:
         return self.builder.constant(value, like.dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OfFewBits(Value):
+    """Constants of 2 or 4 bits, as bytes: weights, which only conversions and `DequantizeLinear` read."""
+
+
+def _of_few_bits(array: OtherType) -> Value:
+    bits, is_signed = int(array.dtype[-1]), array.dtype[0] == "i"
+    numbers = array.bits & ((1 << bits) - 1)
+    if is_signed:  # the highest bit counts negative
+        numbers = (numbers ^ (1 << (bits - 1))).astype(np.int8) - np.int8(1 << (bits - 1))
+    made = known(np.asarray(numbers), "s8" if is_signed else "u8")
+    return OfFewBits(shape=made.shape, known=made.known)
+
+
 def constant_of(array: Tensor) -> Value:
     """A known value with the elements of an array. Raises Unsupported for texts and the like."""
     if isinstance(array, OtherType):
+        if array.dtype in _FEW_BITS:
+            return _of_few_bits(array)
         if array.dtype != "bfloat16":
             raise Unsupported(f"element type {array.dtype}")
         # Its bits are the upper half of a float's.
