@@ -66,8 +66,9 @@ def _require_one_answer(keras: Keras, model: KerasModel) -> None:
     if found := keras_modes.differing(keras, _layers(model)):
         raise ModelFault(
             f"Keras {keras.__version__} computes the model in two ways: {found}",
-            "choose a toolchain whose Keras does not (compilation.tensorflow: 2.18.1 or newer), or say that you want "
-            "the numbers of model.predict: `model: {answers: predict}`",
+            "choose a toolchain whose Keras does not (compilation.tensorflow: 2.18.1 or newer; a layer that was saved "
+            "with an integer dtype must be made anew, with dtype='float32'), or say that you want the numbers of "
+            "model.predict: `model: {answers: predict}`",
             newer=True,
         )
 
