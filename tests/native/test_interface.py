@@ -145,7 +145,7 @@ def test_the_code_of_the_how_to_page_compiles_and_runs(published: Published, tmp
     blocks = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     includes = [block for block in blocks if block.startswith("#include")]
     calls = [f"  {{\n{block}}}\n" for block in blocks if block not in includes]
-    assert len(includes) == 2 and len(calls) > 10
+    assert len(includes) == 3 and len(calls) > 10
     (tmp_path / "page.cpp").write_text(PREAMBLE % ("".join(includes), "".join(calls)))
     run(["g++", "-std=c++17", "-O0", "-Wall", "-Wextra", "-Wno-unused", "-Werror", f"-I{published.prefix}/include",
          tmp_path / "page.cpp", published.library("digits", "a"), "-pthread", "-o", tmp_path / "page"])  # fmt: skip
