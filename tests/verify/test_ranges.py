@@ -138,9 +138,12 @@ def test_indices_are_drawn_below_the_size_of_their_axis(size: int) -> None:
 
 def test_all_sizes_of_a_validation_have_valid_indices() -> None:
     drawing = Drawing(found={"edges": INDICES})
-    for name, arrays in sized_inputs(SIGNATURE, (), seed=0, rows=1, drawing=drawing).items():
+    sized = sized_inputs(SIGNATURE, (), seed=0, rows=1, drawing=drawing)
+    for name, arrays in sized.items():
         size = int(name.partition("v=")[2])
         assert arrays["edges"].min() >= 0 and arrays["edges"].max() < size, name
+    sizes = [(each["edges"].shape[-1], each["nodes"].shape[-2]) for each in sized.values()]
+    assert sizes == [(1, 1), (2, 3), (32, 15)], "symbols have different sizes"
     main = validation_inputs(Validation(), SIGNATURE, 1, drawing=drawing)["edges"]
     assert main.max() > 20, "the whole range, not 0 and 1 only"
 

@@ -64,17 +64,20 @@ class Answerer:
                 f"the model gives no answers to inputs of the sizes {self._largest}{self._runs.fault}: state which "
                 'numbers its inputs take, ranges={"ids": (0, 999)}, or limit its sizes, dynamic=["n<=32"]'
             )
-        middle = {name: (least + self._largest[name]) // 2 for name, least in self._least.items()}
-        next_ = {name: least + 1 for name, least in self._least.items()}
         names = self._drawing.names()
-        sized = [self._least, next_, middle] if self._least else []
+        sized = [self._least, *self._different_sizes()] if self._least else []
         wanted = [(MAIN, self._largest), *((name, self._largest) for name in names)]
-        wanted += [(MAIN, each) for each in sized] + [(name, middle) for name in names if sized]
+        wanted += [(MAIN, each) for each in sized] + [(name, sized[-1]) for name in names if sized]
         unique = {(name, *sizes.items()): (name, sizes) for name, sizes in wanted}
-        # A range of one size has no next one.
-        fits = [each for each in unique.values() if all(size <= self._largest[n] for n, size in each[1].items())]
-        entries = [self._entry(name, sizes) for name, sizes in fits]
+        entries = [self._entry(name, sizes) for name, sizes in unique.values()]
         return [*entries, self._answered("examples", self._sizes_of_examples(), self._examples)]
+
+    def _different_sizes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Small sizes, and some in the middle; different ones, as a library may take one symbol for another."""
+        ranges = [(name, least, self._largest[name]) for name, least in sorted(self._least.items())]
+        small = {name: min(least + 1 + place, most) for place, (name, least, most) in enumerate(ranges)}
+        middle = {name: max((least + most) // 2 - place, least) for place, (name, least, most) in enumerate(ranges)}
+        return small, middle
 
     def _sizes_of_examples(self) -> dict[str, int]:
         axes = {

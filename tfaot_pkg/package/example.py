@@ -33,12 +33,14 @@ class Example:
 
 
 def example_sizes(signature: Signature) -> Mapping[str, int] | None:
-    """Sizes of symbols for an example: small, but not the smallest, at which an axis may not matter.
-
-    None if the lengths of the inputs do not say all sizes: a call has to give them then.
-    """
-    sizes = {each.name: min(each.minimum + 1, each.maximum) for each in signature.symbols}
+    """Sizes of symbols for an example; None if lengths of inputs do not say all: a call has to give them then."""
+    sizes = small_sizes(signature)
     return sizes if signature.determined_symbols() >= sizes.keys() else None
+
+
+def small_sizes(signature: Signature) -> dict[str, int]:
+    """Small sizes of symbols, but not the smallest, at which an axis may not matter, and different ones."""
+    return {each.name: min(each.minimum + 1 + place, each.maximum) for place, each in enumerate(signature.symbols)}
 
 
 def example_of(

@@ -16,6 +16,7 @@ from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.ground.wording import counted
+from tfaot_pkg.package.example import small_sizes
 from tfaot_pkg.spec.form import REFERENCE
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.spec.types import Validation
@@ -306,18 +307,21 @@ def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) 
 def sized_inputs(
     signature: Signature, classes: Sequence[str], *, seed: int, rows: int, drawing: Drawing = USUAL
 ) -> Mapping[str, Mapping[str, Array]]:
-    """Random rows at the smallest sizes, at the next ones and in the middle, and there also rows of `classes`.
+    """Random rows at the smallest sizes, at small ones and in the middle, and there also rows of `classes`.
 
+    Small ones and those in the middle differ from one another, as a library may take one symbol for another.
     By name: `n=2` or, for a class, `large n=12`. Empty if there are no symbols.
     """
     if not signature.symbols:
         return {}
     symbols = signature.symbols
-    middle = {each.name: (each.minimum + each.maximum) // 2 for each in symbols}
-    least, next_ = ({each.name: each.minimum + more for each in symbols} for more in (0, 1))
+    least = {each.name: each.minimum for each in symbols}
+    middle = {
+        each.name: max((each.minimum + each.maximum) // 2 - place, each.minimum) for place, each in enumerate(symbols)
+    }
     found = {
         name_of_sizes(MAIN, sizes): drawn(MAIN, signature.at(sizes), seed=seed, rows=rows, drawing=drawing)
-        for sizes in (least, next_, middle)
+        for sizes in (least, small_sizes(signature), middle)
     }
     for name in classes_of(classes, signature, drawing):
         found[name_of_sizes(name, middle)] = drawn(name, signature.at(middle), seed=seed, rows=rows, drawing=drawing)
