@@ -135,6 +135,21 @@ def graph_network():
     return _model("graph_network", nodes, inputs, [("output", _FLOAT, ["v", 4])], constants)
 
 
+def edge_list():
+    """Messages along edges that are rows, with features of their own: no axis has a name."""
+    nodes = [
+        helper.make_node("Gather", ["edges", "zero"], ["source"], axis=1),
+        helper.make_node("Slice", ["edges", "first", "second", "first"], ["target"]),
+        helper.make_node("Gather", ["nodes", "source"], ["values"], axis=0),
+        helper.make_node("Mul", ["values", "features"], ["messages"]),
+        helper.make_node("ScatterND", ["nodes", "target", "messages"], ["sums"], reduction="add"),
+        helper.make_node("MatMul", ["sums", "w"], ["output"]),
+    ]
+    constants = {"zero": np.array(0), "first": np.array([1]), "second": np.array([2]), "w": _weights(4, 4)}
+    inputs = [("nodes", _FLOAT, [None, 4]), ("edges", _INT, [None, 2]), ("features", _FLOAT, [None, 4])]
+    return _model("edge_list", nodes, inputs, [("output", _FLOAT, [None, 4])], constants)
+
+
 def ends():
     """Values from one place to another, which calls give: the shape depends on them."""
     nodes = [helper.make_node("Slice", ["x", "first", "last"], ["y"])]
@@ -144,7 +159,8 @@ def ends():
 
 def main(folder):
     for make in (
-        minus_one, neighbours, image, patches, windowed, music, times_first, switched, unbatched, graph_network, ends,
+        minus_one, neighbours, image, patches, windowed, music, times_first, switched, unbatched, graph_network, edge_list,
+        ends,
     ):  # fmt: skip
         model = make()
         onnx.save(model, os.path.join(folder, f"{make.__name__}.onnx"))

@@ -63,12 +63,13 @@ _SHAPES = {
     "image": {"x": [None, 3, 128, 128]},
     "patches": {"x": [None, 3, 128, 128]},
     "graph_network": {"edges": [2, "e <= 128"], "nodes": ["v <= 128", 4]},
+    "edge_list": {"edges": ["n_edges <= 128", 2], "features": ["n_edges <= 128", 4], "nodes": ["n_nodes <= 128", 4]},
     "unbatched": None,
     "windowed": {"x": [None, 3, "5 <= time <= 128"]},
     "music": {"x": ["5 <= rows <= 128", 8]},
     "times_first": {"x": ["rows <= 128", "time <= 128", 6]},
 }
-_NO_BATCH = ("graph_network", "music", "times_first", "unbatched")
+_NO_BATCH = ("edge_list", "graph_network", "music", "times_first", "unbatched")
 
 
 @pytest.mark.sweep(night=["graph_network", "music", "patches"])
@@ -82,6 +83,8 @@ def test_axes_that_a_file_leaves_open_have_sizes_that_check_takes(
     assert ("batch_sizes: [1]" in text) == (name in _NO_BATCH)
     if name == "graph_network":  # the axis has the file's name, and is no batch
         assert "#   out  output: float32[v, 4]" in text
+    if name == "edge_list":
+        assert "#   out  output: float32[n_nodes, 4]" in text and "model.run(1, {edges, features, nodes})" in printed
     if name == "music":
         assert "#   out  y: float32[rows - 4, 4]" in text
 
@@ -112,7 +115,7 @@ def test_variables_that_a_signature_changes_are_state(shared_home_folder: Path, 
     text, printed, code, checked = _first(folder / "counter", tmp_path, shared_home_folder)
     assert yaml.safe_load(text)["compilation"]["variables"] == {"update": ["*"]}
     # A call supplies x alone.
-    assert "model.run(rows, {x})" in printed and "#   in   x: float32[2]" in text and "state/" not in text
+    assert "model.run(1, {x})" in printed and "#   in   x: float32[2]" in text and "state/" not in text
     assert code == 0, checked
 
 
@@ -122,6 +125,17 @@ def test_nodes_of_a_saved_model_are_no_batch(shared_home_folder: Path, tmp_path:
     text, _, code, checked = _first(folder / "graph_network", tmp_path, shared_home_folder)
     assert yaml.safe_load(text)["model"]["shapes"] == {"edge_index": [2, "n1 <= 128"], "nodes": ["n0 <= 128", 4]}
     assert "#   out  y: float32[n0, 4]" in text
+    assert code == 0, checked
+
+
+@pytest.mark.nightly
+def test_inputs_of_different_numbers_of_rows_are_no_batch(shared_home_folder: Path, tmp_path: Path) -> None:
+    """It can be compiled for a batch, too: for as many edges as nodes."""
+    folder = saved_models(shared_home_folder, _MODELS / "indices.py", _python(shared_home_folder))
+    text, _, code, checked = _first(folder / "of_two_kinds", tmp_path, shared_home_folder)
+    shapes = {"edge_index": ["n_edge_index <= 128", 2], "hits": ["n_hits <= 128", 4], "tracks": ["n_tracks <= 128", 4]}
+    assert yaml.safe_load(text)["model"]["shapes"] == shapes
+    assert "#   out  y: float32[n_tracks, 4]" in text and "batch_sizes: [1]" in text
     assert code == 0, checked
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ def test_the_call_in_cpp_is_shown_if_lengths_of_inputs_determine_all_sizes() -> 
     )
     shown = cpp_call(model, Signature(inputs=(both, one), outputs=(one,)))
     assert shown.splitlines()[1] == "const auto results = model.run(rows, {both, one});  // results.one"
+    of_a_graph = replace(one, shape=(9, 9, 9))
+    assert "run(1, {one})" in cpp_call(
+        replace(model, symbols=()), Signature(inputs=(of_a_graph,), outputs=(of_a_graph,))
+    )
     for inputs in ((both,), (one,), (both, twice)):
         assert cpp_call(model, Signature(inputs=inputs, outputs=(one,))) == ""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from tfaot_pkg.native.compiled.flags import require_flags
 from tfaot_pkg.native.compiled.program import engine_of, require_engine
 from tfaot_pkg.package.tree import names_note
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.pipeline.spec_completion import Settled, settled
+from tfaot_pkg.pipeline.spec_completion import Accepted, Attempt, Inputs, Settled, Sizes, settled
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.recognition import recognized
@@ -340,11 +340,15 @@ def _relative(path: Path, folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A first spec that was not tried yet: `signature` is what the file tells, `more` are options of `scaffold`."""
+    """A first spec that was not tried yet: `signature` and `rows` are what the file tells.
+
+    `rows` are its names of batches, by input; `more` are options of `scaffold`.
+    """
 
     model: ModelInfo
     signature: Signature
     more: Mapping[str, Any]
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -359,7 +363,8 @@ def _first_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> FirstS
         open_ranks = ModelError("the number of axes of some inputs is unknown", hint="fill in model.shapes")
         return _written(draft, spec, Settled(spec=spec, signature=None, remarks={}, fault=open_ranks))
     tried = replace(spec, model=replace(spec.model, **_proposed(draft.model)))
-    return _written(draft, spec, settled(tried, draft.signature, _attempt(pipeline), _sizes(pipeline)))
+    inputs = Inputs(signature=draft.signature, rows=draft.rows)
+    return _written(draft, spec, settled(tried, inputs, _attempt(pipeline), _sizes(pipeline)))
 
 
 def _written(draft: _Draft, spec: ModelSpec, found: Settled) -> FirstSpec:
@@ -395,18 +400,18 @@ def _proposed(model: ModelInfo) -> dict[str, Any]:
     return {name: getattr(model, name) for name in _FIELDS}
 
 
-def _attempt(pipeline: Pipeline) -> Callable[[ModelSpec], Signature]:
-    def attempt(spec: ModelSpec) -> Signature:
+def _attempt(pipeline: Pipeline) -> Attempt:
+    def attempt(spec: ModelSpec) -> Accepted:
         result = check_model(spec, pipeline, table=False)
         faults = [f"{each.name}: {problem}" for each in result.operations for problem in each.problems]
         if faults:
             raise ModelError(f"the toolchain cannot compile all operations: {faults[0]}")
-        return result.signature
+        return Accepted(signature=result.signature, rows_meet=result.rows is not None and not result.rows.independent)
 
     return attempt
 
 
-def _sizes(pipeline: Pipeline) -> Callable[[ModelSpec], FoundSizes | None]:
+def _sizes(pipeline: Pipeline) -> Sizes:
     def sizes(spec: ModelSpec) -> FoundSizes | None:
         source = pipeline.source(spec)
         with pipeline.workers(pipeline.environment_for(spec, source)) as pool:
@@ -440,7 +445,8 @@ def _frontend_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _D
         model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
         signature = proposed_signature(described, shapes)
         more = {"origin": described.origin, "trees": described.trees, "notes": described.notes}
-        return _Draft(model=model, signature=signature, more=more)
+        rows = {each.name: each.rows for each in described.inputs if each.rows}
+        return _Draft(model=model, signature=signature, more=more, rows=rows)
 
 
 def _signature_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _Draft:

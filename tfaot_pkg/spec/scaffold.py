@@ -82,9 +82,10 @@ def cpp_call(model: ModelInfo, signature: Signature) -> str:
         signature.inputs, signature.outputs))  # fmt: skip
     results = ", ".join(f"results.{name}" for name in sorted(outputs))
     cpp_class = f"{Compilation(batch_sizes=()).namespace}::{model.name}"
+    rows = "rows" if any(each.has_batch_axis for each in signature.tensors) else "1"
     return (
         f"const tfaot::Shared<{cpp_class}> model;  // one object for all threads\n"
-        f"const auto results = model.run(rows, {{{', '.join(sorted(inputs))}}});  // {results}"
+        f"const auto results = model.run({rows}, {{{', '.join(sorted(inputs))}}});  // {results}"
     )
 
 

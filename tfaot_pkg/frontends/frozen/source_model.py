@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -333,16 +333,21 @@ def _symbol(size: str | None, names: dict[str, str], place: str) -> str:
     # Axes with the same name in the file are one symbol; an axis without a name equals no other one.
     key = size if size is not None else place
     if key not in names:
-        # Specs allow names of 32 characters (spec/rules.py): this leaves room for `n_` and a number.
-        wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", size or "n", flags=re.ASCII))[:24] or "n"
-        # `batch` names the batch in a spec's shapes, and this is another axis.
-        wanted = "n_batch" if wanted == "batch" else wanted
-        taken, number, unique = set(names.values()), 1, wanted
-        while unique in taken:
-            number += 1
-            unique = f"{wanted}{number}"
-        names[key] = unique
+        names[key] = symbol_name(size or "n", names.values())
     return names[key]
+
+
+def symbol_name(like: str, taken: Iterable[str]) -> str:
+    """A name of a symbol after `like` that none of `taken` has."""
+    # Specs allow names of 32 characters (spec/rules.py): this leaves room for `n_` and a number.
+    wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", like, flags=re.ASCII))[:24] or "n"
+    # `batch` names the batch in a spec's shapes, and this is another axis.
+    wanted = "n_batch" if wanted == "batch" else wanted
+    others, number, unique = {*taken}, 1, wanted
+    while unique in others:
+        number += 1
+        unique = f"{wanted}{number}"
+    return unique
 
 
 def proposed_signature(source: SourceModel, proposed: ProposedShapes) -> Signature:

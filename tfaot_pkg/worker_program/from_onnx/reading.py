@@ -332,7 +332,8 @@ def _tensor(name: str, value: ValueInfoProto, names_first: bool) -> SourceTensor
         if tensor.HasField("shape")
         else None
     )
-    return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape)
+    rows = tensor.shape.dim[0].dim_param if shape and shape[0] is None else ""
+    return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape, rows=rows)
 
 
 def _fixed(axis: TensorShapeProto.Dimension) -> int | None:

@@ -156,10 +156,14 @@ class SymbolSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSizes:
-    """`sizes` are empty if the model runs at none; `fault` says why it does not run at others, "" if it does."""
+    """`sizes` are empty if the model runs at none; `fault` says why it does not run at others, "" if it does.
+
+    The symbols of each of `equal`, two at least, have one size in all calls that run.
+    """
 
     sizes: tuple[SymbolSizes, ...]
     fault: str
+    equal: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from .graph import FoundSizes, Symbol, SymbolSizes
 
 Fault = Callable[[Mapping[str, int]], str]
 """Why the model does not run at these sizes of its symbols; "" if it does."""
+_Equal = tuple[tuple[str, ...], ...]
 
 _OTHER_MAXIMA = (64, 224, 32, 256, 16, 512, 8, 1024)
 """Sizes to try if the model does not run at its maxima."""
 _LARGE = (4096, 16384, 65536)
 """Those of a single axis, as of signals: of two, an image would have too many elements."""
 _MOST_LIKELY = 24
+_MOST_EQUAL = 6
+"""Symbols among which equal ones are looked for: the model runs for most of their subsets."""
 
 
 def search(symbols: Sequence[Symbol], fault_at: Fault, likely: Sequence[int] = ()) -> FoundSizes:
@@ -23,25 +28,60 @@ def search(symbols: Sequence[Symbol], fault_at: Fault, likely: Sequence[int] = (
     `likely` sizes, as of the model's weights, are tried beside usual ones. If it runs at none that was tried, there are
     none, and `fault` says why.
     """
-    tried = _Search(fault_at)
+    found, equal = _each(symbols, _Search(fault_at), likely)
+    if not equal:
+        return found
+    first = {name: names[0] for names in equal for name in names}
+    kept = [each for each in symbols if first.get(each.name, each.name) == each.name]
+
+    def fault_of_all(sizes: Mapping[str, int]) -> str:
+        return fault_at({each.name: sizes[first.get(each.name, each.name)] for each in symbols})
+
+    merged, _ = _each(kept, _Search(fault_of_all), likely)
+    by_name = {each.name: each for each in merged.sizes}
+    sizes = tuple(replace(by_name[first.get(each.name, each.name)], name=each.name) for each in symbols)
+    return FoundSizes(sizes=sizes, fault=merged.fault, equal=equal)
+
+
+def _each(symbols: Sequence[Symbol], tried: _Search, likely: Sequence[int]) -> tuple[FoundSizes, _Equal]:
+    """The ranges of symbols that change one by one, and those that change only together."""
     most = {symbol.name: symbol.maximum for symbol in symbols}
     fault = tried.fault(most)
     if fault:
         others = (*_OTHER_MAXIMA, *dict.fromkeys(likely[:_MOST_LIKELY]), *(_LARGE if len(most) == 1 else ()))
         other = next((size for size in others if tried.runs(dict.fromkeys(most, size))), None)
         if other is None:
-            return FoundSizes(sizes=(), fault=fault)
+            return FoundSizes(sizes=(), fault=fault), ()
         start = dict.fromkeys(most, other)
         # No size up to its maximum may be enough: the size that runs is the maximum then.
         most = {name: tried.largest(start, name, size) if size > other else other for name, size in most.items()}
         if not tried.runs(most):  # each alone may be larger, all together not
             most = dict.fromkeys(most, other)
     least = {symbol.name: tried.smallest(most, symbol.name, symbol.minimum) for symbol in symbols}
+    equal = _equal(tried, most, [name for name, size in most.items() if least[name] == size > 1])
     # Each alone may be smaller, all together not.
     while not tried.runs(least) and least != most:
         least = {name: min(2 * size, most[name]) for name, size in least.items()}
     sizes = tuple(SymbolSizes(name=name, least=least[name], most=most[name]) for name in most)
-    return FoundSizes(sizes=sizes, fault=fault or tried.fault({each.name: each.minimum for each in symbols}))
+    fault = fault or tried.fault({each.name: each.minimum for each in symbols})
+    return FoundSizes(sizes=sizes, fault=fault), equal
+
+
+def _equal(tried: _Search, most: Mapping[str, int], names: Sequence[str]) -> _Equal:
+    """Those of `names` that have one size, and others than in `most`, of which none alone may be smaller."""
+    names = names[:_MOST_EQUAL]
+
+    def is_apart(part: Sequence[str]) -> bool:
+        """Whether the model runs if these are smaller, and the others are not."""
+        return tried.runs({**most, **{name: most[name] // 2 for name in part}})
+
+    # Two are equal unless the model runs with one of them in a part that is smaller, and the other one not.
+    parts = [part for count in range(1, len(names)) for part in itertools.combinations(names, count)]
+    apart = [frozenset(part) for part in parts if is_apart(part)]
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name in names:
+        groups.setdefault((most[name], *(name in part for part in apart)), []).append(name)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1 and is_apart(group))
 
 
 class _Search:

@@ -17,12 +17,14 @@ class SourceTensor:
     """An input or output: `name` for its users, `key` in its framework.
 
     `shape` has None for the batch and for axes that have neither size nor name; it is None if the rank is not known.
+    `rows` is the file's name of the batch, "" if it has none.
     """
 
     name: str
     key: str
     dtype: str
     shape: Sizes | None
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
