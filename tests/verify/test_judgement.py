@@ -259,6 +259,8 @@ def test_overflowing_sums_have_no_right_answer() -> None:
     assert judged([NAN] * 20, [1.0] * 20, class_name="boundary", met=met) == [("real", 20, True)]
     assert judged([5.0], [INF], class_name="huge", met=met) == [("large argument", 1, False)]
     assert judged([5.0, NAN], [INF, 1.0], class_name="boundary") == [("real", 2, True)]
+    resized = {OVERFLOW: "ai.onnx.Resize"}
+    assert judged([-INF, 2e38], [NAN, INF], class_name="boundary", met=resized) == [("large argument", 2, False)]
     assert judged([5.0], [INF], class_name="large", met=met) == REAL
     assert judged([5.0], [INF], class_name="large", jit=[5.0], met=met) == [("large argument", 1, False)]
     assert judged([True], [False], class_name="huge", dtype="bool", met=met) == [("large argument", 1, False)]
@@ -423,6 +425,17 @@ def test_places_that_the_optimizer_moved_in_front_of_nan_are_those_of_the_nodes(
     if class_name not in ("nonfinite", "subnormal"):  # of which other rules hold
         assert judged([1], [0], **seen)[0][2]
         assert judged([2], [0], **{**seen, "met": {ORDER: "TopKV2"}})[0][2]
+
+
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_a_power_that_the_optimizer_made_a_root_may_be_that_of_the_nodes(class_name: str) -> None:
+    """Pow(-inf, 0.5) is inf, and Sqrt(-inf) NaN; also for the author's own inputs."""
+    seen: dict[str, Any] = {"class_name": class_name, "operations": ("Pow",)}
+    assert judged([INF, 0.0], [NAN, NAN], exact=[INF, 0.0], **seen) == [("NaN rule", 2, False)]
+    assert judged([3.0], [NAN], exact=[INF], **seen) == REAL
+    if class_name != "subnormal":  # of which another rule holds
+        assert judged([INF], [3.0], exact=[INF], **seen) == REAL
+        assert judged([INF], [NAN], exact=[INF], **{**seen, "operations": ("Sqrt",)}) == REAL
 
 
 def test_nan_is_kept_by_maxima_over_an_axis_only() -> None:

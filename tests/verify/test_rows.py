@@ -118,6 +118,25 @@ def test_rows_at_which_tensorflow_is_as_sensitive_do_not_interact() -> None:
     assert (found.elements, found.max_absolute, found.is_fault) == (1, 8.0, True)
 
 
+def test_the_frameworks_conversions_out_of_range_may_depend_on_the_place_of_a_row() -> None:
+    """TensorFlow gives 0 or 255 for -1.5 as uint8, by its place in a vector register."""
+    signature = Signature(inputs=SIGNATURE.inputs, outputs=(Tensor(name="y", dtype=DType.UINT8, shape=(None, 2)),))
+    order, out = np.arange(8), np.arange(8) < 5
+    known = {"1/y": np.full((8, 2), 9, np.uint8)}
+    answers = {"4/y": np.where(np.arange(8)[:, None] < 6, 200, known["1/y"]).astype(np.uint8)}
+
+    def found(**met: Array) -> list[tuple[int, str, bool]]:
+        seen = known | {f"1/free/conversion/{operation}": rows for operation, rows in met.items()}
+        differences = interactions(
+            answers, seen, order, target="TensorFlow", signature=signature, rtol=0, atol=0,
+            operations=frozenset({"Cast"}),
+        )  # fmt: skip
+        return [(one.elements, one.rule, one.is_fault) for one in differences]
+
+    assert found(Cast=cast(Array, out)) == [(10, "conversion by place", False), (2, "", True)]
+    assert found() == [(12, "", True)]
+
+
 def test_the_framework_runs_at_sizes_that_were_neither_compiled_nor_traced() -> None:
     assert larger_sizes(SIGNATURE, SIZES, 100.0) == (6, 9, 24, 33, 130, 513, 1000)
     assert larger_sizes(SIGNATURE, (6, 33), 100.0) == (9, 24, 130, 513, 1000)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfaot_pkg.ground.signature import DType
-from tfaot_pkg.verify.inputs import MAIN
+from tfaot_pkg.verify.inputs import ARRANGED, MAIN
 from tfaot_pkg.worker_program.messages.elements import epsilon
 
 Array = npt.NDArray[Any]
@@ -396,10 +396,11 @@ class Evidence:
         free = self.answers.free
         found = {operation: mask for (kind, operation), mask in free.items() if kind == freedom and operation in among}
         mask = np.any([*found.values()], axis=0) if found else self.nothing
-        # Unless operands could be looked at, all rows may have such ones; the author's inputs should have none.
+        # Unless operands could be looked at, all rows may have such ones; the author's inputs should have none, and the
+        # same rows in another order excuse nothing that nobody saw.
         blind = self.differs if self.answers.walked is None else self.differs & ~self.answers.walked
         named = among & self.operations
-        if named and self.class_name != MAIN and blind.any():
+        if named and self.class_name not in (MAIN, ARRANGED) and blind.any():
             return mask | blind, tuple(sorted(named))
         return mask, tuple(sorted(found))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature
-from tfaot_pkg.verify.evidence import Answers, rtol_of, spread_of
+from tfaot_pkg.verify.evidence import Answers, Free, rtol_of, spread_of
 from tfaot_pkg.verify.inputs import ARRANGED
 from tfaot_pkg.verify.judgement import Difference, differences
 
@@ -107,6 +107,7 @@ def interactions(
                 eager=expected,
                 eager_ran=np.ones(values.shape, bool),
                 spread=spread_of(beside, longest),
+                free=_free(known, longest.partition("/")[0], rows, values),
             ),
             class_name=ARRANGED,
             target=target,
@@ -116,6 +117,16 @@ def interactions(
             atol=max(_SLACK * atol, _LEAST_ATOL * _scale(expected)),
             operations=operations,
         )
+
+
+def _free(known: Mapping[str, Array], size: str, rows: Order, values: Array) -> Free:
+    """Masks of the elements of arranged rows in which an operation's result is open, as far as `known` tells it."""
+    start, shape = f"{size}/free/", (-1, *[1] * (values.ndim - 1))
+    masks = {name.removeprefix(start): mask[rows] for name, mask in known.items() if name.startswith(start)}
+    return {
+        (name.partition("/")[0], name.partition("/")[2]): np.broadcast_to(mask.reshape(shape), values.shape)
+        for name, mask in masks.items()
+    }
 
 
 def _scale(values: Array) -> float:

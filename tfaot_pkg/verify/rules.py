@@ -356,6 +356,16 @@ RULES: tuple[Rule, ...] = (
         elements=_DEFINED_BY_NODE,
     ),
     Rule(
+        name="conversion by place",
+        kind="undefined result",
+        classes=frozenset({ARRANGED}),
+        freedom=CONVERSION,
+        excuses=lambda seen: ~seen.nothing,
+        source="TensorFlow's kernels convert whole vectors by other instructions than the numbers behind the last one: "
+        "-1.5 as uint8 is 0 or 255, by its place in the batch (2.21.0)",
+        elements="all of such rows, of the framework's own answers",
+    ),
+    Rule(
         name="shift out of range",
         kind="undefined result",
         classes=EVERYWHERE,
@@ -470,6 +480,16 @@ RULES: tuple[Rule, ...] = (
         operations=frozenset({"ArgMax", "ArgMin"}),
         source="TensorFlow's graph optimizer computes ArgMin(Sqrt(x)) as ArgMin(x); op by op, NaN has no place",
         elements="those of the same graph node by node, in float64",
+    ),
+    Rule(
+        name="power that becomes a root",
+        kind="NaN rule",
+        classes=EVERYWHERE,
+        excuses=lambda seen: seen.as_exact & np.isnan(seen.eager) if seen.is_float else seen.nothing,
+        operations=frozenset({"Pow"}),
+        source="TensorFlow's graph optimizer computes Pow(x, 0.5) as Sqrt(x), and Pow(x, -0.5) as Rsqrt(x), which are "
+        "NaN for -inf; op by op, these are inf and 0, as in C (2.17.1, 2.21.0)",
+        elements="those of the same graph node by node, in float64, for NaN",
     ),
     Rule(
         name="place of NaN",

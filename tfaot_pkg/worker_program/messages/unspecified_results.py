@@ -30,7 +30,7 @@ _SUMS = _named(
     "ResizeBilinear SparseDenseMatMul Sum UnsortedSegmentSum",
     "AveragePool BatchNormalization Conv ConvTranspose CumSum DFT Einsum GRU Gemm GlobalAveragePool "
     "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
-    "ReduceSumSquare STFT Sum",
+    "ReduceSumSquare Resize STFT Sum",
     "convolution dot_general reduce",
     "_fft_c2c _fft_c2r _fft_r2c addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag "
     "group_norm gru index_add instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm "
