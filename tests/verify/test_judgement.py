@@ -266,6 +266,18 @@ def test_overflowing_sums_have_no_right_answer() -> None:
     assert judged([True], [False], class_name="huge", dtype="bool", met=met) == [("large argument", 1, False)]
 
 
+def test_sums_that_overflow_in_the_framework_node_by_node_may_overflow_in_as_many_other_places() -> None:
+    met, ones = {OVERFLOW: "ai.onnx.Resize"}, [1.0] * 20
+    changes: dict[str, Any] = {"class_name": "boundary", "exact": ones, "spread": [INF] * 10 + [0.0] * 10}
+    seen = [INF] * 10 + [1.0] * 10
+    assert judged([*[1.0] * 10, *[INF] * 10], ones, met=met, seen=seen, **changes) == [("large argument", 10, False)]
+    fewer = {**changes, "spread": [INF] * 9 + [0.0] * 11}
+    assert judged([*[1.0] * 9, *[INF] * 11], ones, met=met, seen=[INF] * 9 + [1.0] * 11, **fewer) == [
+        ("real", 11, True)
+    ]
+    assert judged([*[1.0] * 10, *[INF] * 10], ones, met=met, seen=ones, **changes) == [("real", 10, True)]
+
+
 def test_what_is_left_of_the_largest_terms_has_no_right_answer_in_some_rows() -> None:
     """3e38 + 1 - 3e38 is 0 or 1, and 1e32 is more than a rounding of 3e38."""
     right = [1.0, 1.0, 1.0, 1e32]
@@ -436,6 +448,7 @@ def test_a_power_that_the_optimizer_made_a_root_may_be_that_of_the_nodes(class_n
     if class_name != "subnormal":  # of which another rule holds
         assert judged([INF], [3.0], exact=[INF], **seen) == REAL
         assert judged([INF], [NAN], exact=[INF], **{**seen, "operations": ("Sqrt",)}) == REAL
+        assert judged([INF], [NAN], exact=[INF], **{**seen, "operations": ("Pow", "ai.onnx.Pow")}) == REAL
 
 
 def test_nan_is_kept_by_maxima_over_an_axis_only() -> None:

@@ -384,6 +384,17 @@ class Evidence:
                 found = found | ~np.isfinite(array)
         return found
 
+    @cached_property
+    def not_finite_nearby(self) -> Mask:
+        """Mask of the elements of which the framework has no finite number if inputs are off by some roundings, or if
+        it computes the graph node by node.
+        """
+        spread = self.answers.spread
+        if spread is None:
+            return self.nothing
+        found: Mask = spread.missing | np.isinf(spread.low) | np.isinf(spread.high)
+        return found & ~self.nothing
+
     def rows_with(self, mask: Mask) -> Mask:
         """`mask`, extended to whole rows."""
         if not mask.ndim:
