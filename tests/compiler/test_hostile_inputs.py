@@ -74,7 +74,7 @@ def _check(program: Program, given: Sequence[Array], compiler: str, folder: Path
         "  return made;\n}\n"
         f"int main() {{\n  const void* const in[] = {{{arrays}}};\n  void* const out[] = {{{outputs}}};\n"
         f"  program(3, in, out, static_cast<unsigned char*>(std::aligned_alloc(64, 1 << 16)),\n"
-        f"          static_cast<unsigned char*>(std::aligned_alloc(64, {-(-emitted.scratch // 64) * 64})));\n}}\n"
+        f"          static_cast<unsigned char*>(std::aligned_alloc(64, {-(-emitted.scratch // 64) * 64})), nullptr);\n}}\n"
     )
     assert not emitted.constants
     flags = [*FLAGS, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

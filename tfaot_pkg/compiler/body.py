@@ -196,7 +196,8 @@ def lanes_of_type(inner: Inner, accesses: Sequence[Access]) -> Lanes | None:
     """Of a loop over elements of one type that are no words; `accesses` are all that it reads or writes."""
     if inner.counted or not accesses:
         return None
-    if inner.types <= {"pred"} and all(access.dtype == "pred" for access in accesses):
+    are_truths = inner.types <= {"pred"} and all(each.dtype == "pred" for each in inner.statements)
+    if are_truths and all(access.dtype == "pred" for access in accesses):
         return Lanes.TRUTH  # bytes: compilers make vectors of them, with four times as many elements
     are_whole = all(access.index.factors and access.index.factors[-1] in (ZERO, ONE) for access in accesses)
     are_wide = all(access.dtype in WIDE_TYPES for access in accesses)

@@ -38,7 +38,9 @@ void poolLine(const Dispatch& dispatch, const Window& pool, Activation activatio
 inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
                             const Ring& ring, Activation activation, std::size_t first, std::size_t lines, const float* in,
                             float* out, float* scratch) {
-  float* const kept = scratch + conv2dScratch(layer);
+  // The kept lines come first: what the convolution needs is known to callers, and would be code here.
+  float* const kept = scratch;
+  scratch += ring.lines * ring.lineSize;
   const auto lineOf = [&](std::size_t y) { return kept + y % ring.lines * ring.lineSize; };
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const std::size_t reached = reach(pool.height, pool.dilationHeight);

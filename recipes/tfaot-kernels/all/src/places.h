@@ -92,15 +92,31 @@ void sumPlaces(const SeenTaps& seen, std::size_t places, float* sums, std::size_
 }
 
 /// Writes the first `count` floats of `places` windows of kRows rows of sums, which lie `stride` apart: those of the first
-/// window, then those of the second and so on.
+/// window, then those of the second and so on. Up to four rows are interleaved. More of them are blocks that are transposed:
+/// numbers of lanes for each pair of rows would be kilobytes of constants, which libraries keep without the function.
 template <int kRows>
 void interleave(const float* sums, std::size_t stride, std::size_t places, std::size_t count, float* out) {
+  constexpr int kFew = 4, kAtATime = kRows > kFew ? kLanes : kRows;
   for (std::size_t place = 0; place < places; place += kLanes, sums += kLanes, out += kRows * kLanes) {
-    Vector rows[kRows];
+    const std::size_t rest = count - place * kRows, left = rest < kRows * kLanes ? rest : kRows * kLanes;
+    const std::size_t whole = left / kRows;
     TFAOT_UNROLL
-    for (int r = 0; r < kRows; ++r) rows[r] = load(sums + r * stride);
-    const std::size_t left = count - place * kRows;
-    storeInterleaved<kRows>(rows, left < kRows * kLanes ? left : kRows * kLanes, out);
+    for (int first = 0; first < kRows; first += kAtATime) {
+      const int here = kRows - first < kAtATime ? kRows - first : kAtATime;
+      Vector rows[kAtATime] = {};
+      TFAOT_UNROLL
+      for (int r = 0; r < kAtATime; ++r) {
+        if (r < here) rows[r] = load(sums + (first + r) * stride);
+      }
+      if constexpr (kRows > kFew) {
+        storeTransposed(rows, whole, static_cast<std::size_t>(here), out + first, kRows);
+      } else {
+        storeInterleaved<kRows>(rows, left, out);
+      }
+    }
+    if constexpr (kRows > kFew) {  // the windows that a line ends with may not be complete
+      for (std::size_t r = 0; r < left % kRows; ++r) out[whole * kRows + r] = sums[r * stride + whole];
+    }
   }
 }
 
