@@ -502,8 +502,8 @@ class Computation {
     return run_program({ProgramCall(target_, sizes_, inputs, outputs, memory, nullptr), 0, batch_size_, copies, copies == nullptr});
   }
 
-  // In `scratch`, which has scratch_bytes() bytes.
-  Ending run(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
+  // In `scratch`, which has scratch_bytes() bytes. What serves teams only is small instead of fast: parts take microseconds.
+  [[gnu::cold]] Ending run(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
     const StandardArithmetic standard;
     if (!shares_layers_) return run_rows(team, inputs, outputs, scratch);
     unsigned char* const copies = scratch + bytes();
@@ -523,7 +523,7 @@ class Computation {
   static constexpr double kLeastPart = 5000.0;
 
   // Decides how `team_size` threads share the work: rows if nearly all threads have equally many, else large layers.
-  void divide(std::size_t team_size) {
+  [[gnu::cold]] void divide(std::size_t team_size) {
     const std::size_t parts = can_divide_rows() ? most_parts(team_size) : 1;
     const std::int64_t rounds = parts == 0 ? batch_size_ : rows_of_part(parts);
     const double busy = static_cast<double>(batch_size_) / (static_cast<double>(rounds) * static_cast<double>(team_size));
@@ -578,13 +578,13 @@ class Computation {
     tfaot_status status;  // accessed atomically
   };
 
-  Ending run_rows(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
+  [[gnu::cold]] Ending run_rows(const tfaot_team& team, const void* const* inputs, void* const* outputs, unsigned char* scratch) const {
     DividedRows rows = {*this, inputs, outputs, in_place(inputs, outputs), TFAOT_OK};
     Parts(team, members_, scratch, bytes_of_member()).run(members_, &compute_rows, &rows);
     return rows.status == TFAOT_OK ? kDone : rows.status == TFAOT_OUT_OF_MEMORY ? kOutOfMemory : kFailed;
   }
 
-  static void compute_rows(void* argument, std::size_t number, unsigned char* scratch) {
+  [[gnu::cold]] static void compute_rows(void* argument, std::size_t number, unsigned char* scratch) {
     auto& rows = *static_cast<DividedRows*>(argument);
     const Computation& whole = rows.whole;
     const std::int64_t most = whole.rows_of_part(whole.members_), first = static_cast<std::int64_t>(number) * most;

@@ -94,12 +94,12 @@ def test_code_for_several_levels_is_in_the_library(name: str, published: Publish
 
 
 def test_a_small_library_has_few_kernels_beside_its_weights(published: Published, tmp_path: Path) -> None:
-    # At most 40 KiB for each of its two targets: the default targets are to be within 120 KiB.
+    # At most 40 KiB for each of its two targets, and 8 KiB for teams (decision 091).
     static, shared = (published.library("digits", suffix) for suffix in ("a", "so"))
     weights = size_of_weights(static, tmp_path)
-    assert 0 < shared.stat().st_size - weights <= 80 * 1024
+    assert 0 < shared.stat().st_size - weights <= (80 + 8) * 1024
     # With symbols and relocations, of which each function that is left out leaves one behind.
-    assert static.stat().st_size - weights <= 122 * 1024
+    assert static.stat().st_size - weights <= (122 + 16) * 1024
 
 
 def size_of_weights(static: Path, folder: Path) -> int:
@@ -111,12 +111,12 @@ def size_of_weights(static: Path, folder: Path) -> int:
 
 
 @pytest.mark.nightly
-def test_a_small_library_for_the_default_targets_is_at_most_120_kib_over_its_weights(
+def test_a_small_library_for_the_default_targets_is_at_most_132_kib_over_its_weights(
     variant: Variant, tmp_path: Path
 ) -> None:
     libraries = variant("digits", targets=["x86-64-v2", "x86-64-v3", "x86-64-v4"]) / "lib"
     weights = size_of_weights(libraries / "libtfaot-model-digits.a", tmp_path)
-    assert 0 < (libraries / "libtfaot-model-digits.so").stat().st_size - weights <= 120 * 1024
+    assert 0 < (libraries / "libtfaot-model-digits.so").stat().st_size - weights <= 132 * 1024
 
 
 @pytest.mark.nightly
