@@ -20,7 +20,7 @@ _NO_SHAPES_OF_VALUES = (
 _KEPT_SHAPES = (
     "the gradient of a loop keeps the sizes of each iteration, which XLA does not know unless TensorFlow knew them: "
     "export the function with fixed sizes (tf.TensorSpec([32, 6, 4]), with compilation.batch_sizes: [32]), or without "
-    "the loop (unroll=True of recurrent layers of Keras)"
+    "the loop (unroll=True of recurrent layers of Keras, static_rnn in place of TensorFlow 1's dynamic_rnn)"
 )
 # The words of tf2xla: nothing else in the error tells which input it is.
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
