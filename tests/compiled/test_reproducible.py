@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.catalogue.registries import entry_of
+from tests.catalogue.registries import entry_of, publish
+from tests.commands import run_command
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.catalogue.card import badges_of
 from tfaot_pkg.compiler.work import Counted
+from tfaot_pkg.ground.reproducible import told_by
 from tfaot_pkg.native.compiled.program import Engine, difference, unfused
+from tfaot_pkg.registry.folder import FolderRegistry
 
 
 @pytest.mark.parametrize(
@@ -73,8 +79,36 @@ def test_an_engine_says_whether_it_is_reproducible() -> None:
     [Engine(), Engine(unfused=("x86-64-v2",)), Engine(difference="it calls sin of the C library")],
     ids=["everywhere", "where it fuses", "no"],
 )
-def test_the_page_says_what_the_command_line_says(engine: Engine) -> None:
-    badges = badges_of(entry_of("tagger"), engine.bits, is_signed=True)
+def test_the_page_and_show_say_what_the_build_said(engine: Engine, tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    entry = publish(registry, entry_of("tagger"), info=engine.bits)
+    badges = badges_of(entry, engine.bits, is_signed=True)
     [badge] = [each for each in badges if each.text.startswith("reproducible")]
     assert str(engine).endswith(f"; {badge.text}")
     assert badge.is_good == (engine.difference == "")
+    done = run_command(["show", "tagger", "--registry", registry.root])
+    assert f"\nbits:        {badge.text}\n" in done.stdout
+    done = run_command(["show", "tagger", "--registry", registry.root, "--json"])
+    assert json.loads(done.stdout)["bits"] == badge.text
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({}, ""),
+        ({"reproducible": ["cpus"]}, ""),
+        ({"reproducible": "no", "difference": "\x1b[2J"}, ""),
+        ({"reproducible": "no", "difference": 7}, ""),
+        ({"reproducible": "cpus", "other_bits": 7}, "reproducible: cpus"),
+        (
+            {"reproducible": "cpus", "other_bits": [[], {}, "\x1b", "x86-64"]},
+            "reproducible: cpus, except x86-64, which lacks fused multiply-add",
+        ),
+    ],
+    ids=str,
+)
+def test_of_what_a_publisher_wrote_only_what_is_of_the_form_is_said(info: dict[str, object], told: str) -> None:
+    assert told_by(info) == told
+    assert [
+        each.text for each in badges_of(entry_of("tagger"), info, is_signed=True) if "reproducible" in each.text
+    ] == ([told] if told else [])

@@ -21,7 +21,7 @@ import pytest
 from tests.hostile.conftest import HERE, Corpus
 from tests.hostile.test_archives import ARCHIVES
 from tests.hostile.test_specs import SPECS
-from tests.toolchains import VERSIONS
+from tests.toolchains import VERSIONS, chosen
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 
 REPOSITORY = HERE.parents[1]
@@ -174,4 +174,12 @@ def test_the_page_about_security_has_the_figures_of_the_corpus(make_corpus: Call
     assert f"{count} hostile models, " in text
     assert f"{len(SPECS)} hostile specs, {len(ARCHIVES)} hostile archives of sources" in text
     assert f"and {packages} of packages" in text
-    assert f"{len(corpus.named('refused'))} are rejected, {len(corpus.named('harmless'))} run" in text
+    refused, harmless, endless = (len(corpus.named(outcome)) for outcome in ("refused", "harmless", "endless"))
+    words = " ".join(text.split())
+    assert f"Of the models {refused} are rejected, {harmless} run" in words
+    assert f"and {endless} compute without end" in words
+    # The tests above require each row to be that of all models that end, with nothing in its other columns.
+    rows = [row for row in text.splitlines() if row.endswith("| 0 | 0 | 0 | 0 |")]
+    ways = [f"TensorFlow {version}, without any confinement" for version in chosen("")]
+    ways += ["in a worker, with namespaces", "in a worker, without user namespaces (Landlock)"]
+    assert rows == [f"| {way} | {refused + harmless} | 0 | 0 | 0 | 0 |" for way in ways]

@@ -13,7 +13,6 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from tfaot_pkg.catalogue.reading import listed
 from tfaot_pkg.ground import reproducible
-from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
 
@@ -98,14 +97,12 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
 
 def _bits(info: Mapping[str, Any]) -> Badge | None:
     """In the words of `tfaot-pkg build`. None if the package does not say it."""
-    if info.get("reproducible") == "no" and isinstance(difference := info.get("difference"), str):
-        text = reproducible.told(difference=difference[:200])
-        return Badge(text=text, why="The last digits of answers may depend on the CPU.", is_good=False)
-    if info.get("reproducible") != "cpus":
+    if not (text := reproducible.told_by(info)):
         return None
-    unfused = [name for name in listed(info.get("other_bits")) if name in TARGETS]
-    why = f"Hashes of answers are equal on all {'other ' if unfused else ''}targets."
-    return Badge(text=reproducible.told(unfused=unfused), why=why)
+    if info["reproducible"] == "no":
+        return Badge(text=text, why="The last digits of answers may depend on the CPU.", is_good=False)
+    why = f"Hashes of answers are equal on all {'other ' if text != reproducible.told() else ''}targets."
+    return Badge(text=text, why=why)
 
 
 def html_of(markdown: str) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
+from tfaot_pkg.ground import reproducible
 from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def show(
 
     Examples: tfaot-pkg show digits@1.0.0; tfaot-pkg show digits@1.0.0 --sbom
     """
+    from tfaot_pkg.registry.reader import INFO, VALIDATION
+
     opened = session.open_registry()
     entry = opened.resolve(package)
     asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
@@ -93,17 +96,18 @@ def show(
     if roles:
         return _documents_result(opened, entry, roles)
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
-    report = _report(opened, entry)
+    report, bits = _document(opened, entry, VALIDATION), reproducible.told_by(_document(opened, entry, INFO))
     validated, hashes, contains = _validated(report, entry), _hashes(report), _contains(report)
     document = {
         **entry.as_dict(),
         "validated": validated,
         "hashes": hashes,
         "contains": contains,
+        "bits": bits,
         "versions": [other.version for other in others],
         "deprecated": deprecation,
     }
-    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes, contains))
+    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes, contains, bits))
 
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
@@ -117,14 +121,14 @@ def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[
     return Result(document=documents, text=json.dumps(documents, indent=2, ensure_ascii=False))
 
 
-def _report(reader: RegistryReader, entry: RegistryEntry) -> Mapping[str, Any]:
-    """The validation report; empty if there is none or it cannot be fetched."""
-    from tfaot_pkg.registry.reader import VALIDATION, package_document, parse_document
+def _document(reader: RegistryReader, entry: RegistryEntry, role: str) -> Mapping[str, Any]:
+    """A document of `entry`, such as the validation report; empty if there is none or it cannot be fetched."""
+    from tfaot_pkg.registry.reader import package_document, parse_document
 
-    if VALIDATION not in entry.blobs:
+    if role not in entry.blobs:
         return {}
     try:
-        document = parse_document(package_document(reader, entry, VALIDATION), entry, VALIDATION)
+        document = parse_document(package_document(reader, entry, role), entry, role)
     except (RegistryError, NetworkError):
         # The entry answers most of what `show` is asked: it must not fail because one document cannot be fetched.
         return {}
@@ -178,6 +182,7 @@ def _show_text(
     validated: Mapping[str, str],
     hashes: Hashes | None,
     contains: str,
+    bits: str,
 ) -> str:
     rows = {
         "package": str(entry),
@@ -188,6 +193,7 @@ def _show_text(
         "targets": ", ".join(entry.targets),
         **verified_rows(validated),
         "answers": str(hashes or ""),
+        "bits": bits,
         "contains": contains,
         "toolchain": entry.toolchain,
         "glibc": entry.glibc and f"{entry.glibc} or newer",

@@ -1,6 +1,6 @@
 """Look at a model's file before anything is installed for it: is it of its format, and is it whole?
 
-Only the structure is read: lengths, marks and brackets, in at most a second. Readers check the content later, in the
+Only the structure is read: lengths, marks and brackets, in linear time. Readers check the content later, in the
 sandbox. What is accepted here may still be rejected there; what is rejected here, no reader could read.
 """
 
