@@ -10,7 +10,7 @@ import pytest
 
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
-from tfaot_pkg.pipeline.spec_completion import Accepted, Inputs, Settled, settled, with_sizes
+from tfaot_pkg.pipeline.spec_completion import Accepted, Inputs, Settled, settled, with_equal_sizes, with_sizes
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, files_of
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
@@ -213,3 +213,9 @@ def test_a_signal_longer_than_all_proposals_is_found() -> None:
 def test_an_axis_of_features_has_a_size_of_the_weights() -> None:
     assert _search("n", takes=lambda sizes: sizes["n"] == 138, likely=[25, 100, 138]) == [(138, 138)]
     assert _search("n", takes=lambda sizes: sizes["n"] >= 130) == [(130, 224)]
+
+
+def test_a_worker_names_equal_sizes_of_the_model_alone() -> None:
+    """Others, or none, change nothing."""
+    assert with_equal_sizes(OPEN, [["m", "n"]]).symbols == OPEN.symbols[:1]
+    assert with_equal_sizes(OPEN, [["#include", "n"], [], ["another"]]) == OPEN

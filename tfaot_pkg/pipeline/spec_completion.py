@@ -219,8 +219,13 @@ def with_sizes(model: ModelInfo, ranges: Mapping[str, tuple[int, int]]) -> Model
 
 
 def with_equal_sizes(model: ModelInfo, equal: Iterable[Sequence[str]]) -> ModelInfo:
-    """`model` with one symbol in place of those that have one size: the first of each of `equal`."""
-    first = {name: names[0] for names in equal for name in names}
+    """`model` with one symbol in place of those that have one size: the first of each of `equal`.
+
+    A worker names them: names of other symbols than those of the model are left out.
+    """
+    known = {each.name for each in model.symbols}
+    own = ([name for name in names if name in known] for names in equal)
+    first = {name: names[0] for names in own for name in names}
     axes = {name: tuple(first.get(axis, axis) for axis in each) for name, each in model.axes.items()}
     symbols = tuple(each for each in model.symbols if first.get(each.name, each.name) == each.name)
     return replace(model, axes=axes, symbols=symbols)
