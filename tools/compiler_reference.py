@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfaot_pkg.compiler.attributes import field_types
 from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.passes.pipeline import PASSES
+from tfaot_pkg.compiler.passes.pipeline import ON_REQUEST, PASSES
 from tfaot_pkg.compiler.program import Attributes
 
 _TEXTS = Path(__file__).resolve().parent.parent / "tests" / "compiler" / "passes"
@@ -60,7 +60,7 @@ def _attributes(kind: type[Attributes]) -> str:
 
 def passes() -> str:
     parts = [_PASSES]
-    for number, each in enumerate(PASSES, 1):
+    for number, each in enumerate((*PASSES, *ON_REQUEST), 1):
         case = (_TEXTS / f"{each.name}.txt").read_text().split("## ")[1]
         title, rest = case.split("\n", 1)
         given, _, made = rest.partition("->")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
+from tests.compiler.test_bfloat16 import PROGRAMS, numbers
 from tests.compiler.test_chains import normalization, softmax
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_networks import NAMES
@@ -234,6 +235,17 @@ def test_layers_of_bytes_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
     for op, width, domain in QUANTIZED:
         program, given, _ = quantized(op, width, domain)
         models[f"{op} of {width}"] = Network(model=Path(), program=program, inputs=[given], outputs=[])
+    _compare(bench, models)
+
+
+@pytest.mark.nightly
+def test_layers_of_bfloat16_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    models = {
+        name: Network(
+            model=Path(), program=program, inputs=[numbers(program.entry.parameters[0].shape.at(17, {}))], outputs=[]
+        )
+        for name, program in PROGRAMS.items()
+    }
     _compare(bench, models)
 
 

@@ -6,6 +6,7 @@
 #include "rows.h"
 
 // What programs include besides, for the warnings of every compiler.
+#include "bfloat16.h"
 #include "kernels_64_bit.h"
 #include "longrows.h"
 #include "order.h"
@@ -63,6 +64,33 @@ EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t 
 EXPORT void quantized_conv2d_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
   kernels::convolveQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
+}
+
+EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs) { return kernels::bfloat16DenseScratch(inputs); }
+
+EXPORT void bfloat16_dense(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+                           std::uint32_t* scratch) {
+  kernels::bfloat16Dense(kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out, scratch);
+}
+
+/// As on CPUs of the target that have no instruction for products of bfloat16.
+EXPORT void bfloat16_dense_as_floats(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+                                     std::uint32_t* scratch) {
+  const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->activation).table();
+  kernels::denseBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
+}
+
+EXPORT std::size_t bfloat16_conv2d_scratch(const kernels::Window* window) { return kernels::bfloat16Conv2dScratch(*window); }
+
+EXPORT void bfloat16_conv2d(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+                            std::uint32_t* scratch) {
+  kernels::bfloat16Conv2d(kernels::Reached{}.activating(layer->product.activation).table(), *layer, batch, in, out, scratch);
+}
+
+EXPORT void bfloat16_conv2d_as_floats(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+                                      std::uint32_t* scratch) {
+  const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
+  kernels::convolveBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
 }
 
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
+from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.layers import packed_quantized
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
@@ -86,6 +87,10 @@ class _Dense(ctypes.Structure):
         ("bias", ctypes.c_void_p),
         ("activation", _Activation),
     ]
+
+
+class _Bfloat16Conv2d(ctypes.Structure):
+    _fields_ = [("window", _Window), ("product", _Dense)]
 
 
 class _QuantizedDense(ctypes.Structure):
@@ -235,6 +240,42 @@ class Kernels:
         layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS[activation])
         self._machine.call("dense", layer, len(values), data.address, out.address)
         return out.read()
+
+    def bfloat16_dense(
+        self, values: Floats, weights: Floats, bias: Floats | None, activation: str = "none", *, as_floats: bool = False
+    ) -> Floats:
+        """`as_floats`: as on CPUs without products of bfloat16."""
+        layer, _held = self._bfloat16(weights, bias, activation)
+        scratch = self._exactly(np.zeros(self._machine.call("bfloat16_dense_scratch", len(weights)), np.uint32))
+        data, out = self._in(values), self._out(len(values), weights.shape[1])
+        called = "bfloat16_dense_as_floats" if as_floats else "bfloat16_dense"
+        self._machine.call(called, layer, len(values), data.address, out.address, scratch.address)
+        return out.read()
+
+    def bfloat16_conv2d(
+        self,
+        shape: Shape,
+        images: Floats,
+        filters: Floats,
+        bias: Floats | None,
+        activation: str = "none",
+        *,
+        as_floats: bool = False,
+    ) -> Floats:
+        """The same of the windows of images."""
+        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation)
+        layer = _Bfloat16Conv2d(shape.window(), product)
+        scratch = self._exactly(np.zeros(self._machine.call("bfloat16_conv2d_scratch", layer.window), np.uint32))
+        data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])
+        called = "bfloat16_conv2d_as_floats" if as_floats else "bfloat16_conv2d"
+        self._machine.call(called, layer, len(images), data.address, out.address, scratch.address)
+        return out.read()
+
+    def _bfloat16(self, weights: Floats, bias: Floats | None, activation: str) -> tuple[_Dense, list[Buffer]]:
+        """A layer, and the memory that it points to."""
+        held = [self._exactly(packed_bfloat16(weights)), *([] if bias is None else [self._in(bias)])]
+        addresses = [each.address for each in held] + [None] * (bias is None)
+        return _Dense(*weights.shape, *addresses, ACTIVATIONS[activation]), held
 
     def quantized_dense(
         self,

@@ -50,7 +50,7 @@ from tfaot_pkg.ground.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""
-_DENSE = ("dense", "quantized_dense")
+_DENSE = ("bfloat16_dense", "dense", "quantized_dense")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +212,10 @@ def _layers(program: Program) -> Iterator[Layer]:
         if each.opcode == "trees":
             yield Layer(weights=sum(array.nbytes for array in pack(Trees.of(each).forest).arrays.values()), places=1)
         elif each.opcode in _DENSE or (
-            each.opcode == "conv2d" and layers.is_pointwise(each, known[each.operands[1]].shape)
+            each.opcode in ("bfloat16_conv2d", "conv2d") and layers.is_pointwise(each, known[each.operands[1]].shape)
         ):
             weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
-            size = NUMPY_TYPES[weights.dtype].itemsize
+            size = 2 if each.opcode.startswith("bfloat16") else NUMPY_TYPES[weights.dtype].itemsize
             yield Layer(weights=size * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
 
 
@@ -238,6 +238,8 @@ def _border(shape: Shape) -> dict[str, object]:
 
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
+    "bfloat16_conv2d": layers.bfloat16_conv2d,
+    "bfloat16_dense": layers.bfloat16_dense,
     "concatenate": moving.concatenate,
     "conditional": control.conditional,
     "conv2d": layers.conv2d,

@@ -58,13 +58,25 @@ def dense(use: Use) -> Types:
     return (made,)
 
 
-def quantized_dense(use: Use) -> Types:
+def bfloat16_dense(use: Use) -> Types:
     x, weights, made = *use.arrays[:2], use.result
-    require(weights.rank == 2 and x.rank > 0, "operands differ")
+    require(x.dtype == weights.dtype == made.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
+    _require_rows(x, weights, made)
+    _require_bias(use, weights.sizes[1])
+    return (made,)
+
+
+def _require_rows(x: ArrayType, weights: ArrayType, made: ArrayType) -> None:
     inputs, outputs = weights.sizes
     require(x.sizes[-1] == inputs, "the weights are for another number of inputs")
     require(made.rank > 0 and made.sizes[-1] == outputs, "the weights are for another number of outputs")
     require(prod(made.sizes[:-1]) == prod(x.sizes[:-1]), "it has other rows than its input")
+
+
+def quantized_dense(use: Use) -> Types:
+    x, weights, made = *use.arrays[:2], use.result
+    require(weights.rank == 2 and x.rank > 0, "operands differ")
+    _require_rows(x, weights, made)
     _require_quantized(use)
     return (made,)
 
@@ -113,6 +125,11 @@ def conv2d(use: Use) -> Types:
     require(image.rank == 4 and image.sizes[3] == inputs * groups and outputs % groups == 0, "channels do not fit")
     _require_bias(use, outputs)
     return (_window_result(image, window, outputs),)
+
+
+def bfloat16_conv2d(use: Use) -> Types:
+    require(Conv2d.of(use).groups == 1, "it has groups")
+    return conv2d(use)
 
 
 def max_pool(use: Use) -> Types:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tfaot_pkg.compiler import bfloat16
 from tfaot_pkg.compiler.affine import as_size, cpp, plain
 from tfaot_pkg.compiler.attributes import (
     Along,
@@ -46,6 +47,7 @@ from tfaot_pkg.ground.arrays import Array
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
 _QUANTIZED_ROWS = 16
+_BFLOAT16_ROWS = 32  # likewise kBfloat16Rows
 _FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
 _Layer = Mapping[str, int]
@@ -185,13 +187,13 @@ def dense(emitter: Emitter, operation: Operation) -> str:
 
 
 def quantized_dense(emitter: Emitter, operation: Operation) -> str:
-    inputs, rows = _quantized_inputs(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
+    inputs, rows = _inputs(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
     needed = _QUANTIZED_ROWS * 2 * -(-inputs // 4)
     return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
 
 
 def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
-    given, inputs = QuantizedConv2d.of(operation), _quantized_inputs(emitter, operation)
+    given, inputs = QuantizedConv2d.of(operation), _inputs(emitter, operation)
     filters, fours = emitter.known[operation.operands[1]].shape, -(-inputs // 4)
     if _is_pointwise(given.window, filters):
         return quantized_dense(emitter, operation)
@@ -206,7 +208,7 @@ def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer
     source = emitter.stored(operation.operands[0])
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)
-    emitter.line(f"static_assert({function}Scratch({_quantized_inputs(emitter, operation)}) <= {needed});")
+    emitter.line(f"static_assert({function}Scratch({_inputs(emitter, operation)}) <= {needed});")
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
     emitter.call(function, layer, batch, read, Written(written), Written(room))
@@ -215,14 +217,14 @@ def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer
     return target
 
 
-def _quantized_inputs(emitter: Emitter, operation: Operation) -> int:
+def _inputs(emitter: Emitter, operation: Operation) -> int:
     """How many weights an output has."""
     return math.prod(size.constant for size in emitter.known[operation.operands[1]].shape.sizes[:-1])
 
 
 def _quantized(emitter: Emitter, operation: Operation) -> str:
     """A QuantizedDense (kernels.h)."""
-    inputs = _quantized_inputs(emitter, operation)
+    inputs = _inputs(emitter, operation)
     given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
@@ -231,6 +233,62 @@ def _quantized(emitter: Emitter, operation: Operation) -> str:
     flip = 0x80 if dtype == np.int8 else 0
     outputs = operation.shape.sizes[-1].constant
     return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
+
+
+def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
+    inputs, rows = _inputs(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
+    check = f"bfloat16DenseScratch({inputs})"
+    return _bfloat16(emitter, operation, "bfloat16Dense", "", rows, _bfloat16_rows(inputs), check)
+
+
+def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
+    window, filters = Conv2d.of(operation).window, emitter.known[operation.operands[1]].shape
+    if _is_pointwise(window, filters):
+        return bfloat16_dense(emitter, operation)
+    known = {name: as_size(number).constant for name, number in _named(window).items()}
+    needed = _bfloat16_rows(_inputs(emitter, operation)) + _band(known)
+    text = f"{{{', '.join(map(str, known.values()))}}}"
+    check, batch = f"bfloat16Conv2dScratch({text})", operation.shape.sizes[0]
+    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check)
+
+
+def _bfloat16_rows(inputs: int) -> int:
+    """The words of bfloat16DenseScratch."""
+    return _BFLOAT16_ROWS * bfloat16.BLOCK * -(-inputs // bfloat16.BLOCK)
+
+
+def _band(conv: _Layer) -> int:
+    """The size of Band."""
+    columns, lines = _reach(conv, "width", conv["out_width"]), _reach(conv, "height", 1)
+    most = _FLOATS_AT_A_TIME // (columns * conv["channels"])
+    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
+    at_a_time = min(max(fitting, -(-_BFLOAT16_ROWS // conv["out_width"])), conv["out_height"])
+    return ((at_a_time - 1) * conv["stride_height"] + lines) * columns * conv["channels"]
+
+
+def _bfloat16(
+    emitter: Emitter, operation: Operation, function: str, window: str, batch: Size, needed: int, check: str
+) -> str:
+    """A call of `function`, with `needed` words of memory, which C++ compares with `check`."""
+    inputs, source = _inputs(emitter, operation), emitter.stored(operation.operands[0])
+    weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
+    packed_at = emitter.constants.address(bfloat16.packed(weights))
+    outputs = weights.shape[1]
+    bias = _bias(emitter, operation, outputs)
+    target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
+    emitter.touch(source)
+    # Computed here and in C++, so that code with too little memory does not compile.
+    emitter.line(f"static_assert({check} <= {needed});")
+    activation = f"Activation::{Layer.of(operation).activation}"
+    product = Struct((f"{inputs}, {outputs}, {packed_at}", bias, activation))
+    layer = Struct((window, product)) if window else product
+    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
+    written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
+    emitter.call(function, "dispatch", layer, batch, read, Written(written), Written(room))
+    emitter.reached[f"activating({activation})"] = None
+    for pointer in (source, target, work):
+        emitter.touch(pointer)
+    return target
 
 
 def _is_divided(emitter: Emitter, operation: Operation) -> bool:

@@ -21,6 +21,7 @@ from tfaot_pkg.compiler.attributes import (
     TopK,
     TransposedConv2d,
 )
+from tfaot_pkg.compiler.bfloat16 import products
 from tfaot_pkg.compiler.meanings import Run, windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation
 from tfaot_pkg.ground.arrays import Array
@@ -53,6 +54,17 @@ def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Arr
     matrix = weights.T if Dense.of(operation).weights_axis == 1 else weights
     made = _activated(operation, x.reshape(-1, x.shape[-1]).astype(np.float64) @ matrix, biases)
     return made.reshape(run.sizes(operation))
+
+
+def bfloat16_dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Array) -> Array:
+    return _of_bfloat16(operation, products(x.reshape(-1, x.shape[-1]), weights), biases).reshape(run.sizes(operation))
+
+
+def _of_bfloat16(operation: Operation, sums: Array, biases: Sequence[Array]) -> Array:
+    """The bias is added in float32."""
+    with np.errstate(all="ignore"):
+        made: Array = sum(biases, sums).astype(np.float64)
+    return _activated(operation, made, ())
 
 
 def requantized(operation: Operation, sums: Array, scales: Sequence[Array]) -> Array:
@@ -94,6 +106,15 @@ def conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases
     attributes = Conv2d.of(operation)
     sides = _sides(run.at.numbers(attributes.window))
     return _activated(operation, _convolved(image, filters, sides, attributes.groups), biases)
+
+
+def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
+    whole = (1, 1, 0, 0, 1, 1)
+    sides = [whole, *_sides(run.at.numbers(Conv2d.of(operation).window)), whole]
+    seen = windows(image, sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
+    rows = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, filters[..., 0].size)
+    made = _of_bfloat16(operation, products(rows, filters.reshape(len(rows[0]), -1)), biases)
+    return made.reshape(run.sizes(operation))
 
 
 def quantized_conv2d(

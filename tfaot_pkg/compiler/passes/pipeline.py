@@ -25,6 +25,7 @@ from tfaot_pkg.compiler.passes.raise_quantized import quantized
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
 from tfaot_pkg.compiler.passes.raise_top_k import top_k
+from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
@@ -110,6 +111,13 @@ _RAISING = (
 )  # fmt: skip
 
 PASSES = (*_ANY, *_RAISING)
+ON_REQUEST = (
+    _rule(
+        "reduce-precision", in_bfloat16,
+        "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last one.",
+    ),
+)  # fmt: skip
+"""Passes that change what a program computes."""
 
 
 class UnknownPass(ValueError):
@@ -133,12 +141,18 @@ def recognize(program: Program) -> Program:
 
 def named(name: str) -> Pass:
     """Raises UnknownPass."""
-    found = next((each for each in PASSES if each.name == name), None)
+    found = next((each for each in (*PASSES, *ON_REQUEST) if each.name == name), None)
     if found is None:
-        raise UnknownPass(f"there is no pass {name}: {', '.join(each.name for each in PASSES)}")
+        raise UnknownPass(f"there is no pass {name}: {', '.join(each.name for each in (*PASSES, *ON_REQUEST))}")
     return found
+
+
+def passes_for(compute: str) -> tuple[Pass, ...]:
+    """The passes of a program that multiplies in `compute` (spec/types.py, Precision)."""
+    return PASSES if compute == "float32" else (*PASSES, named("reduce-precision"))
 
 
 def until(name: str) -> tuple[Pass, ...]:
     """The passes up to `name`, which is `IMPORT` for none. Raises UnknownPass."""
-    return () if name == IMPORT else PASSES[: 1 + PASSES.index(named(name))]
+    every = (*PASSES, *ON_REQUEST)
+    return () if name == IMPORT else every[: 1 + every.index(named(name))]

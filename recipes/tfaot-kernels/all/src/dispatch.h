@@ -114,6 +114,12 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
 
+void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
+                   std::uint32_t* scratch) noexcept;
+
+void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
+                    std::uint32_t* scratch) noexcept;
+
 // The same by a team of threads (team_layers.h).
 
 void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,

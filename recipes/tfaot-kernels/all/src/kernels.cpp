@@ -10,6 +10,7 @@
 // All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activating.h"
+#include "bfloat16.h"
 #include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
@@ -221,6 +222,24 @@ void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* 
                     std::uint32_t* scratch) noexcept {
   const auto* const bytes = static_cast<const std::uint8_t*>(in);
   withForm([&](auto form) { denseQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
+}
+
+void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
+  bfloat16Dense(kEverything, layer, batch, in, out, scratch);
+}
+
+void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
+                   std::uint32_t* scratch) noexcept {
+  denseBfloat16<AsFloats>(dispatch, layer, batch, in, out, scratch);
+}
+
+void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
+  bfloat16Conv2d(kEverything, layer, batch, in, out, scratch);
+}
+
+void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
+                    std::uint32_t* scratch) noexcept {
+  convolveBfloat16<AsFloats>(dispatch, layer, batch, in, out, scratch);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -1,4 +1,4 @@
-// tfaot_kernels/kernels.h: float32 and quantized layers of neural networks for one thread: dense, convolution, pooling, activations.
+// tfaot_kernels/kernels.h: float32, bfloat16 and quantized layers of neural networks for one thread: dense, convolution, pooling, activations.
 //
 // The library is one source, src/kernels.cpp, compiled once per target with that target's flags. Define
 // TFAOT_KERNELS_TARGET as a C identifier (for example x86_64_v3) there and wherever this header is included: it becomes
@@ -213,6 +213,39 @@ constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels bytes; `out`: batch x outHeight x outWidth x filters, as quantizedDense.
 void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
+
+/// A dense layer whose inputs and weights are rounded to bfloat16; sums and everything else are float32. Numbers are rounded to
+/// nearest, half to even, and become zero if their size is below 2^-56. The order of a sum is that of the instruction TDPBF16PS of
+/// AMX: for each 32 inputs the fused products of those at even places in order from zero on, those at odd places likewise, both
+/// added, and added to the sum so far; then the bias. Results are the same on all targets with fused multiply-add; without one only
+/// a product beyond float32 differs.
+struct Bfloat16Dense {
+  std::size_t inputs;
+  std::size_t outputs;
+  /// Packed: panels of kPanel columns, with two inputs of each column in a word, the first one in its lower half, and zeros for
+  /// columns that do not exist and for inputs up to a multiple of 32.
+  const std::uint32_t* weights;
+  const float* bias;  ///< `outputs` floats, or null for none
+  Activation activation;
+};
+
+/// Words of scratch that bfloat16Dense needs for any batch.
+constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept;
+
+/// `in`: batch x inputs, `out`: batch x outputs.
+void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
+
+/// A convolution of the same kind: the windows of an image, height x width x channels numbers each, are the inputs of a dense
+/// layer. Padding counts as zeros.
+struct Bfloat16Conv2d {
+  Window window;
+  Bfloat16Dense product;  ///< of the filters, height x width x channels by their number
+};
+
+constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept;
+
+/// `in`: batch x inHeight x inWidth x channels; `out`: batch x outHeight x outWidth x filters.
+void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels

@@ -168,6 +168,40 @@ constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept { retur
 /// With a copy of a window.
 constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept { return quantizedDenseScratch(inputs) + foursOf(inputs); }
 
+/// Inputs of a layer of bfloat16 whose products are added at a time, and rows that are multiplied at a time (bfloat16.h).
+inline constexpr std::size_t kBfloat16Block = 32, kBfloat16Rows = 32;
+
+constexpr std::size_t blocksOfBfloat16(std::size_t inputs) { return (inputs + kBfloat16Block - 1) / kBfloat16Block; }
+
+constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept {
+  return kBfloat16Rows * kBfloat16Block * blocksOfBfloat16(inputs);
+}
+
+/// How a convolution of bfloat16 reads its image: some lines at a time, rounded once for all windows that see them.
+struct Band {
+  std::size_t columns, lines;  ///< of the input that a line of windows covers
+  std::size_t linesAtATime;    ///< of the output
+
+  constexpr explicit Band(const Window& window)
+      : columns((window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
+        lines(reach(window.height, window.dilationHeight)), linesAtATime(1) {
+    constexpr std::size_t kFloats = 16384;  // 64 KiB
+    const std::size_t most = kFloats / (columns * window.channels);
+    const std::size_t least = (kBfloat16Rows + window.outWidth - 1) / window.outWidth;
+    if (most > lines) linesAtATime = (most - lines) / window.strideHeight + 1;
+    if (linesAtATime < least) linesAtATime = least;
+    if (linesAtATime > window.outHeight) linesAtATime = window.outHeight;
+  }
+
+  constexpr std::size_t size(const Window& window) const {
+    return ((linesAtATime - 1) * window.strideHeight + lines) * columns * window.channels;
+  }
+};
+
+constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept {
+  return bfloat16DenseScratch(window.height * window.width * window.channels) + Band(window).size(window);
+}
+
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
   const Ring ring(layer, pool);
   return conv2dScratch(layer) + ring.lines * ring.lineSize;

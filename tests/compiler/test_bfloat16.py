@@ -1,0 +1,100 @@
+"""Layers whose products are those of bfloat16: compiled code gives the bits of the interpreter, alone and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
+from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.text import parse
+from tfaot_pkg.compiler.verifier import verified
+from tfaot_pkg.ground.arrays import Array
+
+
+def numbers(shape: Sequence[int], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def _literal(values: Array) -> str:
+    return f"{{{','.join(map(repr, values.ravel().tolist()))}}}"
+
+
+def dense(inputs: int, outputs: int, activation: str = "relu", axis: int = 0) -> Program:
+    """Rows of 3 vectors each through a dense layer."""
+    shape = (inputs, outputs) if axis == 0 else (outputs, inputs)
+    return _read(f"""%0 f32[batch,3,{inputs}] = parameter number=0
+%1 f32[{shape[0]},{shape[1]}] = constant literal={_literal(numbers(shape, 1))}
+%2 f32[{outputs}] = constant literal={_literal(numbers([outputs], 2))}
+%3 f32[batch,3,{outputs}] = dense %0 %1 %2 activation={activation} weights_axis={axis}
+give %3
+""")
+
+
+def conv2d(size: int, channels: int, kernel: int, filters: int, *, pooled: bool = False) -> Program:
+    """Windows of an image, which is padded to its own size; with `pooled`, maxima of 2 by 2 of their layer."""
+    pad, half = kernel // 2, size // 2
+    window = f"[{size},{size},{channels},{size},{size},{kernel},{kernel},1,1,1,1,{pad},{pad}]"
+    opcode = "conv2d_max_pool" if pooled else "conv2d"
+    made = half if pooled else size
+    pool = f" pool=[{size},{size},{filters},{half},{half},2,2,2,2,1,1,0,0]" if pooled else ""
+    weights = numbers([kernel, kernel, channels, filters], 3)
+    return _read(f"""%0 f32[batch,{size},{size},{channels}] = parameter number=0
+%1 f32[{kernel},{kernel},{channels},{filters}] = constant literal={_literal(weights)}
+%2 f32[batch,{made},{made},{filters}] = {opcode} %0 %1 activation=relu window={window} groups=1{pool}
+give %2
+""")
+
+
+def _read(text: str) -> Program:
+    return run(verified(parse(text), "reading"), [named("reduce-precision")])
+
+
+PROGRAMS = {
+    "dense": dense(70, 21),
+    "dense, of several panels": dense(64, 90),
+    "dense, transposed weights": dense(33, 16, axis=1),
+    "conv2d": conv2d(9, 8, 3, 18),
+    "conv2d, pointwise": conv2d(5, 40, 1, 7),
+    "conv2d, pooled": conv2d(10, 4, 3, 6, pooled=True),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled_code_gives_the_bits_of_the_interpreter(name: str, compiled: Compile) -> None:
+    program = PROGRAMS[name]
+    assert any(each.opcode.startswith("bfloat16") for each in program.entry.operations)
+    code = compiled(program, 8)
+    given = numbers(program.entry.parameters[0].shape.at(19, {}), 5)
+    given.ravel()[::7] *= np.float32(2**-60)
+    (wanted,) = interpret.run(program, 19, [given])
+    for rows in (1, 3, 19):
+        (found,) = code(given[:rows])
+        np.testing.assert_array_equal(found.view(np.uint32), np.asarray(wanted[:rows], np.float32).view(np.uint32))
+
+
+def test_a_reduced_layer_differs_from_float32_by_the_rounding_of_its_operands(compiled: Compile) -> None:
+    """Relative to the sum of the sizes of products, each of two roundings is at most 2^-9."""
+    weights, given = numbers((70, 21), 1), numbers((17, 3, 70), 5)
+    (found,) = compiled(dense(70, 21, "none"), 8)(given)
+    exact = given.astype(np.float64) @ weights + numbers([21], 2)
+    sizes = np.abs(given).astype(np.float64) @ np.abs(weights)
+    error = np.abs(found - exact) / sizes
+    assert 2.0**-14 < error.max() < 2.01 * 2.0**-9
+
+
+def test_float32_is_what_a_program_has_unless_it_is_asked_for_less() -> None:
+    text = "%0 f32[batch,32] = parameter number=0\n" + "\n".join(
+        [f"%1 f32[32,5] = constant literal={_literal(numbers((32, 5)))}",
+         "%2 f32[batch,5] = dot %0 %1 contracting=[[1],[0]] batch=[[],[]]", "give %2", ""]
+    )  # fmt: skip
+    found = {
+        compute: [each.opcode for each in run(verified(parse(text), "reading"), passes_for(compute)).entry.operations]
+        for compute in ("float32", "bfloat16")
+    }
+    assert "dense" in found["float32"] and "bfloat16_dense" not in found["float32"]
+    assert "bfloat16_dense" in found["bfloat16"] and "dense" not in found["bfloat16"]

@@ -1,0 +1,192 @@
+"""Layers of bfloat16 beside sums of exact products: every form of every target gives the bits that AMX defines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.library import Kernels, Shape
+from tests.kernels.machines import Floats
+from tfaot_pkg.compiler.bfloat16 import packed, products, rounded, rounded_bits
+from tfaot_pkg.ground.targets import TARGETS
+
+fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+
+
+def _same(found: Floats, wanted: Floats) -> None:
+    """To the bit, signs of zeros included; the bits of a NaN are open."""
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(
+        found[numbers].view(np.uint32), np.asarray(wanted, np.float32)[numbers].view(np.uint32)
+    )
+
+
+def _numbers(random: np.random.Generator, *shape: int) -> Floats:
+    """Of all magnitudes whose products do not overflow, with numbers that become zero, ties, and zeros of both signs."""
+    scale = 2.0 ** random.uniform(-70, 50, shape)
+    ties = 1 + (2 * random.integers(0, 128, shape) + 1) * 2.0**-8
+    made = np.where(
+        random.random(shape) < 0.2, ties, random.normal(size=shape) * np.where(random.random(shape) < 0.5, 1, scale)
+    )
+    return np.where(random.random(shape) < 0.05, random.choice([0.0, -0.0], shape), made).astype(np.float32)
+
+
+def _dot_as_defined(x: Floats, weights: Floats) -> float:
+    """One sum by the text of the instruction, number by number in float64, which has products and sums here exactly."""
+    x, weights = (np.pad(rounded(each), (0, -len(each) % 32)) for each in (x, weights))
+    total = np.float32(0)
+    for block in range(0, len(x), 32):
+        chains = []
+        for start in (0, 1):
+            chain = np.float32(0)
+            for k in range(block + start, block + 32, 2):
+                chain = np.float32(np.float64(x[k]) * np.float64(weights[k]) + np.float64(chain))
+            chains.append(chain)
+        total = total + (chains[0] + chains[1])
+    return float(total)
+
+
+def test_numbers_round_to_even_and_small_ones_to_zeros_of_their_sign() -> None:
+    given = np.array(
+        [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, 2.0**-56, np.nextafter(np.float32(2**-56), np.float32(0)), -(2.0**-57),
+         -0.0, np.inf, -np.inf, 3.3895314e38, 3.3961775e38],
+        np.float32,
+    )  # fmt: skip
+    wanted = np.array(
+        [1, 1 + 2**-6, 1 + 2**-7, 2.0**-56, 0.0, -0.0, -0.0, np.inf, -np.inf, 3.3895314e38, np.inf], np.float32
+    )
+    _same(rounded(given), wanted)
+    quiet = rounded_bits(np.array([0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32))
+    np.testing.assert_array_equal(quiet, [0x7FC0, 0xFFFF])
+
+
+def test_packed_weights_are_pairs_of_inputs_of_sixteen_columns() -> None:
+    weights = np.arange(33 * 17, dtype=np.float32).reshape(33, 17) % 250
+    found = packed(weights)
+    assert found.shape == (2, 32, 16)
+    low, high = ((found & 0xFFFF) << 16).view(np.float32), (found & 0xFFFF0000).view(np.float32)
+    assert (low[0, 3, 5], high[0, 3, 5], low[1, 16, 0]) == (weights[6, 5], weights[7, 5], weights[32, 16])
+    assert not high[:, 16].any() and not found[1, :, 1:].any()
+
+
+def test_products_are_those_of_the_instructions_text() -> None:
+    random = np.random.default_rng(1)
+    x, weights = _numbers(random, 3, 75), _numbers(random, 75, 4)
+    wanted = np.array([[_dot_as_defined(row, column) for column in weights.T] for row in x], np.float32)
+    _same(products(x, weights), wanted)
+
+
+def _assert_dense(kernels: Kernels, batch: int, inputs: int, outputs: int, seed: int, activation: str = "none") -> None:
+    random = np.random.default_rng(seed)
+    values, weights = _numbers(random, batch, inputs), _numbers(random, inputs, outputs)
+    bias = None if seed % 3 == 0 else _numbers(random, outputs)
+    wanted = products(values, weights) + np.float32(0 if bias is None else bias)
+    if bias is None:
+        wanted = products(values, weights)
+    bounds = {"none": (-np.inf, np.inf), "relu": (0, np.inf), "clip": (0, 6)}[activation]
+    for as_floats in (False, True):
+        found = kernels.bfloat16_dense(values, weights, bias, activation, as_floats=as_floats)
+        if activation == "none":
+            _same(found, wanted)
+        else:
+            np.testing.assert_array_equal(found, np.clip(wanted, *bounds))
+
+
+@fixed_kernels
+@given(
+    batch=st.integers(1, 70),
+    inputs=st.integers(1, 200),
+    outputs=st.integers(1, 150),
+    seed=st.integers(0, 2**32 - 1),
+    activation=st.sampled_from(["none", "relu", "clip"]),
+)
+def test_dense_layers_have_the_bits_of_the_definition(
+    kernels: Kernels, batch: int, inputs: int, outputs: int, seed: int, activation: str
+) -> None:
+    _assert_dense(kernels, batch, inputs, outputs, seed, activation)
+
+
+def test_every_number_of_rows_inputs_and_columns_ends_inside_its_arrays(kernels: Kernels) -> None:
+    for batch, inputs, outputs in (
+        (1, 1, 1),
+        (3, 4, 17),
+        (7, 31, 16),
+        (13, 64, 33),
+        (2, 65, 130),
+        (33, 5, 8),
+        (1, 96, 200),
+    ):
+        _assert_dense(kernels.beside_start(), batch, inputs, outputs, seed=inputs)
+
+
+def test_a_row_has_the_same_bits_in_any_batch(kernels: Kernels) -> None:
+    random = np.random.default_rng(5)
+    values, weights = random.normal(size=(67, 90)).astype(np.float32), random.normal(size=(90, 50)).astype(np.float32)
+    whole = kernels.bfloat16_dense(values, weights, None, "tanh")
+    for size in (1, 2, 3, 5, 8, 31, 33, 64):
+        _same(kernels.bfloat16_dense(values[:size], weights, None, "tanh"), whole[:size])
+
+
+_SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 3e38, -0.0, 0.0, 1e-40, -1e-40, 1.0, -1.0, 2.0**-56, 2.0**60], np.float32
+)
+
+
+def test_nan_infinities_and_overflow_are_those_of_float32(kernels: Kernels) -> None:
+    """Also between chains; products beyond float32 are infinite without fused multiply-add, so they are left out here."""
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        values = np.where(random.random((9, 70)) < 0.1, random.choice(_SPECIAL, (9, 70)), random.normal(size=(9, 70)))
+        weights = np.where(random.random((70, 20)) < 0.1, random.choice([0.0, 1.0, -1.0], (70, 20)), 2.0**-3)
+        values, weights = values.astype(np.float32), weights.astype(np.float32)
+        for as_floats in (False, True):
+            _same(kernels.bfloat16_dense(values, weights, None, as_floats=as_floats), products(values, weights))
+
+
+def test_an_overflowing_product_cancels_where_it_is_fused(kernels: Kernels, request: pytest.FixtureRequest) -> None:
+    """-3e38 + 2e19 * 2e19 is a float, although 4e38 is none: with a fused multiply-add it is, as AMX has it."""
+    target = request.node.callspec.params["kernels"]
+    values, weights = np.array([[3e38, 0, 2e19]], np.float32), np.array([[-1], [0], [2e19]], np.float32)
+    assert np.isfinite(products(values, weights)).all()
+    found = kernels.bfloat16_dense(values, weights, None)
+    if target not in TARGETS or TARGETS[target].has_fma:
+        _same(found, products(values, weights))
+    else:
+        np.testing.assert_array_equal(found, np.inf)
+
+
+_WINDOWS = {
+    "inside": Shape(size=(5, 7), channels=3, kernel=(3, 3)),
+    "padded": Shape(size=(5, 7), channels=8, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "pointwise": Shape(size=(3, 4), channels=17, kernel=(1, 1)),
+    "with strides": Shape(size=(9, 8), channels=2, kernel=(3, 2), stride=(2, 3), before=(1, 0), after=(1, 1)),
+    "with strides beyond the window": Shape(size=(9, 8), channels=5, kernel=(1, 1), stride=(2, 3)),
+    "dilated": Shape(size=(8, 9), channels=5, kernel=(2, 3), dilation=(3, 2), before=(2, 3), after=(1, 0)),
+    "larger than the image": Shape(size=(2, 2), channels=4, kernel=(5, 4), before=(3, 2), after=(2, 3)),
+    "of one line": Shape(size=(1, 20), channels=16, kernel=(1, 5), before=(0, 4)),
+    "of lines in parts": Shape(size=(40, 70), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_convolutions_are_products_of_windows(kernels: Kernels, name: str) -> None:
+    shape, random = _WINDOWS[name], np.random.default_rng(len(name))
+    for filters in (1, 18):
+        images = _numbers(random, 2, *shape.size, shape.channels)
+        weights, bias = _numbers(random, *shape.kernel, shape.channels, filters), _numbers(random, filters)
+        windows = shape.patches(images.astype(np.float64), 0.0).reshape(2 * np.prod(shape.out), -1)
+        wanted = products(windows.astype(np.float32), weights.reshape(-1, filters)) + bias
+        for as_floats in (False, True):
+            found = kernels.bfloat16_conv2d(shape, images, weights, bias, as_floats=as_floats)
+            _same(found.reshape(-1, filters), wanted)
+
+
+def test_other_activations_follow_the_bias(kernels: Kernels) -> None:
+    random = np.random.default_rng(8)
+    values, weights = random.normal(size=(5, 40)).astype(np.float32), random.normal(size=(40, 21)).astype(np.float32)
+    bias = random.normal(size=21).astype(np.float32)
+    sums = products(values, weights) + bias
+    np.testing.assert_allclose(kernels.bfloat16_dense(values, weights, bias, "tanh"), np.tanh(sums), rtol=4e-7)

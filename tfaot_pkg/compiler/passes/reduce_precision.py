@@ -1,0 +1,58 @@
+"""Dense layers and convolutions whose products are those of bfloat16, in programs whose author asks for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from tfaot_pkg.compiler.affine import as_size
+from tfaot_pkg.compiler.attributes import Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool
+from tfaot_pkg.compiler.bfloat16 import BLOCK
+from tfaot_pkg.compiler.program import Operation, Shape
+from tfaot_pkg.compiler.use_def import Look
+from tfaot_pkg.ground.arrays import Array
+
+_FEW = 4
+"""Outputs of layers that stay float32: those whose products are added in the tree of a row (decision 039)."""
+
+
+def in_bfloat16(look: Look, operation: Operation) -> Operation | None:
+    """Layers with fewer inputs than products are added at a time would be mostly zeros, and stay float32."""
+    if operation.opcode not in ("conv2d", "conv2d_max_pool", "dense"):
+        return None
+    weights = look.constant(operation.operands[1])
+    if weights is None or operation.shape.dtype != "f32":
+        return None
+    if operation.opcode == "dense":
+        matrix = weights if Dense.of(operation).weights_axis == 0 else weights.T
+        return _dense(look, operation, np.ascontiguousarray(matrix)) if _pays(*matrix.shape) else None
+    return _conv2d(look, operation) if _pays(math.prod(weights.shape[:3]), weights.shape[3]) else None
+
+
+def _pays(inputs: int, outputs: int) -> bool:
+    return inputs >= BLOCK and outputs > _FEW
+
+
+def _dense(look: Look, operation: Operation, matrix: Array) -> Operation:
+    x, weights, *bias = operation.operands
+    if Dense.of(operation).weights_axis == 1:
+        weights = look.add_constant(matrix, operation)
+    attributes = Layer(activation=Layer.of(operation).activation)
+    return replace(operation, opcode="bfloat16_dense", operands=(x, weights, *bias), attributes=attributes)
+
+
+def _conv2d(look: Look, operation: Operation) -> Operation | None:
+    given = Conv2d.of(operation)
+    if given.groups != 1 or not all(isinstance(each, int) for each in given.window):
+        return None
+    attributes = Conv2d(window=given.window, groups=1, activation=given.activation)
+    if operation.opcode == "conv2d":
+        return replace(operation, opcode="bfloat16_conv2d", attributes=attributes)
+    image = look.known[operation.operands[0]].shape
+    _, _, _, rows, columns, *_ = given.window
+    made = Shape("f32", (image.sizes[0], as_size(rows), as_size(columns), operation.shape.sizes[3]))
+    conv = look.add(replace(operation, id=look.fresh(), opcode="bfloat16_conv2d", type=made, attributes=attributes))
+    pool = MaxPool(window=Conv2dMaxPool.of(operation).pool)
+    return replace(operation, opcode="max_pool", operands=(conv.id,), attributes=pool)
