@@ -32,7 +32,9 @@ _OF_C = "".join(
 PRELUDE = "\n".join(
     [
         "#pragma GCC system_header",  # whose warnings are not those of our headers
+        "#ifdef __cplusplus",
         "#include <cstddef>",  # C++'s library undefines min and max, but only once
+        "#endif",
         _OF_C,
         "#ifdef __cpp_lib_stdatomic_h",
         "#include <stdatomic.h>",
@@ -47,27 +49,37 @@ PRELUDE = "\n".join(
 """What a program may include and define before our headers: C's, POSIX' and X11's, and macros as Windows has them."""
 
 
-@pytest.mark.sweep(
+each_compiler = pytest.mark.parametrize("compiler", EVERY)
+each_standard = pytest.mark.parametrize("standard", STANDARDS)
+some = pytest.mark.sweep(
     "c++17-g++", "c++2a-clang++", night=["c++17-g++-11", "c++2b-g++", "c++17-clang++-13", "c++2b-clang++-19"]
 )
-@pytest.mark.parametrize("compiler", EVERY)
-@pytest.mark.parametrize("standard", STANDARDS)
+
+
+def compile_all(compiler: str, standard: str, source: Path, *flags: str, mode: str = "c") -> None:
+    """With exceptions and without; `mode` gnu is the default one of compilers."""
+    if not knows(compiler, standard):
+        pytest.skip(f"{compiler} does not know {standard}")
+    command = [compiler, f"-std={standard.replace('c', mode, 1)}", *WARNINGS, *flags, "-fsyntax-only"]
+    run([*command, source])
+    run([*command, "-fno-exceptions", source])
+
+
+@some
+@each_compiler
+@each_standard
 def test_every_header_compiles_after_macros_and_all_headers_of_c(
     standard: str, compiler: str, tmp_path: Path, require_program: RequireProgram
 ) -> None:
     require_program(compiler)
-    if not knows(compiler, standard):
-        pytest.skip(f"{compiler} does not know {standard}")
     (tmp_path / "prelude.h").write_text(PRELUDE)
     hostile = tmp_path / "hostile.cpp"
     hostile.write_text('#include "prelude.h"\n' + "".join(f"#include <{name}>\n" for name in HEADERS))
-    flags = [f"-std={standard}", *WARNINGS, f"-I{resources.headers()}", f"-I{CMSSW}", "-fsyntax-only"]
-    run([compiler, *flags, hostile])
-    run([compiler, *flags, "-fno-exceptions", hostile])
+    compile_all(compiler, standard, hostile, f"-I{resources.headers()}", f"-I{CMSSW}")
 
 
 @pytest.mark.sweep(night=["g++-11"])
-@pytest.mark.parametrize("compiler", EVERY)
+@each_compiler
 def test_every_header_compiles_alone(compiler: str, tmp_path: Path, require_program: RequireProgram) -> None:
     require_program(compiler)
     sources = []
@@ -84,6 +96,8 @@ NAMES = ["I", "B0", "M_PI", "min", "max", "Bool", "Index", "Index_", "N", "None"
 NAMED = tuple(Tensor(name=name, dtype=DType.FLOAT32, shape=(None, 2)) for name in NAMES)
 TYPED = tuple(Tensor(name=dtype.value, dtype=dtype, shape=(None, 2)) for dtype in DType)
 SIZED = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 8, 2), axes=("", "n", ""))
+NODES = Tensor(name="nodes", dtype=DType.FLOAT32, shape=(32, 4), axes=("V", ""))
+EDGES = Tensor(name="edges", dtype=DType.INT64, shape=(2, 64), axes=("", "I"))
 # By the names of models, which are those of classes, too.
 SIGNATURES = {
     "names": Signature(inputs=NAMED, outputs=NAMED),
@@ -98,6 +112,11 @@ SIGNATURES = {
     "sizes": Signature(
         inputs=(SIZED,), outputs=(replace(SIZED, name="y"),), symbols=(Symbol(name="n", minimum=1, maximum=8),)
     ),
+    "graph": Signature(
+        inputs=(NODES, EDGES),
+        outputs=(replace(NODES, name="scores"), replace(EDGES, name="weights", dtype=DType.FLOAT64)),
+        symbols=(Symbol(name="V", minimum=1, maximum=32), Symbol(name="I", minimum=0, maximum=64)),
+    ),
     "parts": Signature(
         inputs=tuple(replace(X, name=f"{part}/x") for part in ("I", "b")),
         outputs=tuple(replace(X, name=f"{part}/y") for part in ("I", "b")),
@@ -108,9 +127,9 @@ SIGNATURES = {
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prefix with the headers of SIGNATURES, and use.cpp, which compiles all of their members."""
+    """A prefix with the headers of SIGNATURES, use.cpp, which compiles all of their members, and use.c."""
     folder = tmp_path_factory.mktemp("generated")
-    classes, includes = [], ["tfaot/tfaot.h"]
+    entries, code = list[str](), ['#include "prelude.h"', "#include <tfaot/tfaot.h>"]
     for name, signature in SIGNATURES.items():
         spec = make_spec(name, namespace="my::models")
         has_functions = name in ("names", "types", "in")  # cms-tfaot's classes
@@ -118,31 +137,39 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for path, data in render(make_contents(spec, signature=signature)).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
-        classes += [name, *(f"{name}_{part.name}" for part in signature.parts)]
-        includes += [f"{package_name(name)}/{each}" for each in ("model.h", "entry.h")]
-        includes += [f"{package_name(name)}/{name}_bs2.h"] * has_functions
-    code = [f"#include <{include}>" for include in includes]
-    code += [f"template class tfaot::Shared<my::models::{name}>;" for name in classes]
-    code += [f"template class tfaot::Model<my::models::{name}>;" for name in classes]
+        entries.append(f"#include <{package_name(name)}/entry.h>")
+        code += [f"#include <{package_name(name)}/model.h>", entries[-1]]
+        code += [f"#include <{package_name(name)}/{name}_bs2.h>"] * has_functions
+        for each in (name, *(f"{name}_{part.name}" for part in signature.parts)):
+            code += [f"template class tfaot::{kind}<my::models::{each}>;" for kind in ("Shared", "Model")]
     code += ["template class tfaot::State<my::models::counter>;"]
-    (folder / "use.cpp").write_text("\n".join(['#include "prelude.h"', *code, ""]))
-    (folder / "prelude.h").write_text("#pragma GCC system_header\n" + _OF_C)
+    (folder / "use.cpp").write_text("\n".join([*code, ""]))
+    (folder / "use.c").write_text("\n".join(['#include "prelude.h"', *entries, ""]))
+    (folder / "prelude.h").write_text(PRELUDE)
     return folder
 
 
-@pytest.mark.sweep("g++", night=["clang++-19"])
-@pytest.mark.parametrize("compiler", EVERY)
-def test_generated_headers_compile_after_all_headers_of_c_whatever_tensors_are_called(
-    compiler: str, generated: Path, require_program: RequireProgram
+@some
+@each_compiler
+@each_standard
+def test_generated_headers_compile_after_them_whatever_tensors_are_called(
+    standard: str, compiler: str, generated: Path, require_program: RequireProgram
 ) -> None:
     require_program(compiler)
-    for standard in ("gnu++17", "gnu++17 -fno-exceptions", *filter(lambda each: knows(compiler, each), STANDARDS[1:])):
-        flags = [*f"-std={standard}".split(), *WARNINGS, f"-I{generated}/include"]
-        run([compiler, *flags, "-fsyntax-only", generated / "use.cpp"])
+    compile_all(compiler, standard, generated / "use.cpp", f"-I{generated}/include", mode="gnu")
+
+
+@pytest.mark.sweep("g++", night=["clang++-19"])
+@each_compiler
+def test_headers_for_c_compile_after_them(compiler: str, generated: Path, require_program: RequireProgram) -> None:
+    require_program(compiler)
+    flags = ["-x", "c", *WARNINGS, f"-I{generated}/include", "-fsyntax-only"]
+    run([compiler, "-std=c11", *flags, generated / "use.c"])
+    run([compiler, "-std=gnu2x", *flags, generated / "use.c"])
 
 
 @pytest.mark.sweep("g++", night=["g++-11", "clang++-19"])
-@pytest.mark.parametrize("compiler", EVERY)
+@each_compiler
 def test_a_package_with_link_time_optimization_gives_no_warning(
     compiler: str, make_tree: Callable[..., PackageTree], tmp_path: Path, require_program: RequireProgram
 ) -> None:

@@ -73,6 +73,8 @@ MEMBER_NAMES = frozenset(
 
 # Generated types with one member per tensor, and their other members: a tensor of such a name gets another identifier.
 _TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "StepInputs", "StepOutputs", "get"})
+_MACRO = re.compile(r"[A-Z](?:[A-Z0-9_]*[A-Z0-9])?")
+"""Names of members that a program may use for macros: `N`, `N_MAX`. Macros of systems are no names of members."""
 _STATE_NAMES = frozenset({"state", "step_inputs", "step_outputs"})
 """Further members of classes of models with state."""
 
@@ -389,6 +391,7 @@ def template_context(contents: PackageContents, release: str = "") -> dict[str, 
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_version_header(release)),
+        "hidden_macros": sorted(filter(_MACRO.fullmatch, set(_identifiers(contents.signature).values()))),
     }
 
 
@@ -405,11 +408,16 @@ def check_class_name(spec: ModelSpec) -> None:
 
 def names_note(signature: Signature) -> str:
     """Which tensors and symbols have other names in C++, if any; a `:0` that is left out does not count."""
-    members = [*_symbols(signature.symbols), *tensor_members(signature.inputs), *tensor_members(signature.outputs)]
-    names = {str(each["name"]): str(each["identifier"]) for each in members}
+    names = _identifiers(signature)
     changed = [f"{name!r} is {new}" for name, new in names.items() if new != name.removesuffix(":0")]
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     return f"names in C++: {', '.join(changed[:_SHOWN])}{more}" if changed else ""
+
+
+def _identifiers(signature: Signature) -> dict[str, str]:
+    """What tensors and symbols are called in C++, by their names."""
+    members = [*_symbols(signature.symbols), *tensor_members(signature.inputs), *tensor_members(signature.outputs)]
+    return {str(each["name"]): str(each["identifier"]) for each in members}
 
 
 def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:
