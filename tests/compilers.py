@@ -1,6 +1,6 @@
 """The C++ compilers that tests try: the default ones, those that CI installs, and all other versions in PATH.
 
-tools/other_compilers.sh gives those of other Debian releases.
+tools/other_compilers.sh gives those of other Debian releases, and what no release has.
 """
 
 from __future__ import annotations
